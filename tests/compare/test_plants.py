@@ -1,5 +1,6 @@
 """Planted slowdowns: one known change to a copy, and the application still answers right."""
 
+import ast
 import shutil
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from servebench.compare.selftest import injected
-from servebench.core.errors import UsageError
+from servebench.core.errors import SetupError, UsageError
 from servebench.core.model import Case
 from servebench.declare import experiments
 from servebench.host import paths
@@ -54,10 +55,10 @@ def test_a_busy_handler_loops_first_and_answers_the_same(
 ) -> None:
     json = case("wsgi-json")
     injected.into_handler(apps, json, 57)
-    assert source(apps, json).count("bytes(57)") == 1
+    assert source(apps, json).count(repr(bytes(57))) == 1
     module = flask_app(apps, monkeypatch)
     assert module.greet() == {"message": "Hello, world!"}
-    assert "bytes(57)" not in source(apps, case("asgi-json"))
+    assert repr(bytes(57)) not in source(apps, case("asgi-json"))
 
 
 @pytest.mark.parametrize("name", ["wsgi-io", "asgi-io"])
@@ -89,19 +90,61 @@ def test_ballast_is_held_and_touched(apps: Path, monkeypatch: pytest.MonkeyPatch
     assert set(ballast) == {ord("x")}
 
 
-def test_a_slower_dependency_leaves_the_original_alone(tmp_path: Path) -> None:
+def test_a_slower_dependency_is_one_method_of_the_framework(tmp_path: Path) -> None:
     package = tmp_path / "env" / "lib" / "python3.14" / "site-packages" / "flask"
     package.mkdir(parents=True)
     text = "class Flask:\n    def full_dispatch_request(self):\n        return 1\n"
     (package / "app.py").write_text(text)
-    (package / "other.py").write_text("x = 1\n")
-    copy = tmp_path / "copy"
-    python = injected.into_dependency(tmp_path / "env", case("wsgi-json"), 9, copy)
-    assert python == copy / "bin" / "python"
-    assert (package / "app.py").read_text() == text
-    copied = copy / "lib" / "python3.14" / "site-packages" / "flask"
-    assert "bytes(9)" in (copied / "app.py").read_text()
-    assert (copied / "other.py").samefile(package / "other.py")
+    injected.into_dependency(tmp_path / "env", case("wsgi-json"), 9)
+    planted = ast.parse((package / "app.py").read_text())
+    assert ast.unparse(planted).count(repr(bytes(9))) == 1
+    with pytest.raises(SetupError, match=r"expected flask/app\.py"):
+        injected.into_dependency(tmp_path, case("wsgi-json"), 9)
+
+
+def test_a_walk_reads_lines_that_are_scattered_over_its_region(
+    apps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every step reads another place of a far region, and one of few of a near one."""
+
+    class Table:
+        def __init__(self) -> None:
+            self.read: list[int] = []
+
+        def __getitem__(self, place: int) -> int:
+            self.read.append(place)
+            return 1
+
+    read = []
+    for region in (injected.FAR, injected.NEAR):
+        original = source(apps, case("wsgi-json"))
+        injected.into_walk(apps, case("wsgi-json"), 1000, region)
+        module = flask_app(apps, monkeypatch)
+        assert len(module._TABLE) == injected.FAR
+        assert set(module._TABLE[:: injected.FAR // 8]) == {1}
+        table = Table()
+        monkeypatch.setattr(module, "_TABLE", table)
+        assert module.greet() == {"message": "Hello, world!"}
+        read.append(table.read)
+        (apps / "asgi-wsgi" / "wsgi_app.py").write_text(original)
+    far, near = read
+    assert len(set(far)) > 950
+    assert max(far) - min(far) > 0.9 * injected.FAR
+    assert set(near) <= set(range(1024, injected.NEAR, 64))
+    # What Python does not have to make, an integer up to 1024, neither of them indexes with.
+    assert min(far + near) >= 1024
+    assert [place & (injected.NEAR - 1) for place in far] == near
+
+
+def test_a_longer_wait_is_the_handlers_own(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    injected.into_wait(apps, case("wsgi-io"), 100)
+    module = flask_app(apps, monkeypatch)
+    slept: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", slept.append)
+    module.wait()
+    assert slept == [pytest.approx(0.0101)]
+    with pytest.raises(UsageError, match="calls sleep"):
+        injected.into_wait(apps, case("wsgi-json"), 100)
 
 
 def test_a_case_without_such_a_handler_is_refused(apps: Path) -> None:

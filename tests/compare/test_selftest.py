@@ -1,6 +1,7 @@
 """The self-test counts what was said, leaves nothing out, and holds other ways against it."""
 
 import json
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,17 @@ from servebench.compare.selftest import scores
 from servebench.compare.statistics import MEMORY
 from servebench.core.errors import RecordError
 from servebench.record.comparison import Verdict
-from servebench.record.trial import Figures, Said, Trial, load_trials, save_trial
+from servebench.record.trial import (
+    Figures,
+    Installation,
+    Offset,
+    Said,
+    Trial,
+    load_offsets,
+    load_trials,
+    save_offset,
+    save_trial,
+)
 from servebench.report import selftest as report
 
 CPU = "server_cpu_per_request"
@@ -262,6 +273,39 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
     assert report.planted(()) == ()
 
 
+def offset(*ratios: float, number: int = 0) -> Offset:
+    return Offset(
+        session="2026-11-22T10:00:00Z", machine="m", commit=None,
+        started=f"2026-11-22T10:0{number}:00Z", ratios={"a": ratios},
+        installation=Installation(path=0, padding=0, interpreter=True),
+    )  # fmt: skip
+
+
+def test_scatter_between_installations_is_an_analysis_of_variance(tmp_path: Path) -> None:
+    """Logs 0, 0.02 | 0.04, 0.06: mean squares 0.0016 between and 0.0002 within, two duets each.
+
+    Of F with 1 and 2 degrees of freedom below x are sqrt(x / (2 + x)): 5 % below 0.005 / 0.9975.
+    """
+    two = [offset(1.0, exp(0.02)), offset(exp(0.04), exp(0.06), number=1)]
+    for one in two:
+        save_offset(tmp_path, one)
+    assert load_offsets(tmp_path) == tuple(two)
+    assert load_trials(tmp_path) == ()
+    (found,) = scores.scatters(two)
+    assert found.offsets == pytest.approx((0.01, 0.05))
+    assert found.expected == pytest.approx((0.0002 / 2) ** 0.5)
+    assert found.tau == pytest.approx((0.0014 / 2) ** 0.5)
+    assert found.bound == pytest.approx(((0.0016 * 0.9975 / 0.005 - 0.0002) / 2) ** 0.5)
+    text = report.page([], two)
+    assert (
+        "| a | 2 | 4 | +3.05 % | +1.01 % | +5.13 % | 2.83 % | 1.00 % | 2.65 % | 39.94 % |" in text
+    )
+    # The same everywhere: nothing of an installation's own, yet two of them prove little.
+    (same,) = scores.scatters([offset(1.0, 1.02), offset(1.0, 1.02)])
+    assert (same.tau, same.bound) == (0, 0)
+    assert scores.scatters(two[:1]) == scores.scatters([]) == ()
+
+
 def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> None:
     save_trial(tmp_path, trial("aa", SAME))
     words = ["selftest", "show", "--results", str(tmp_path)]
@@ -277,4 +321,4 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
     page = (reference_results / "SELFTEST.md").read_text("utf-8")
-    assert page == report.page(load_trials(reference_results))
+    assert page == report.page(load_trials(reference_results), load_offsets(reference_results))

@@ -2,11 +2,13 @@
 
 import math
 import random
-import tempfile
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, get_args
+from statistics import geometric_mean
+from typing import Annotated, Final, TypeVar, get_args
 
 from rich.markdown import Markdown
 from typer import Option, Typer
@@ -24,15 +26,18 @@ from servebench.compare.instruments import Reporter
 from servebench.compare.selftest.bench import Bench, Task, chosen
 from servebench.compare.selftest.injected import Kind
 from servebench.core.errors import UsageError
-from servebench.host import paths
+from servebench.core.model import Case
+from servebench.host import paths, scratch
 from servebench.host.console import Console, print_json, write
+from servebench.measure.runner import utc_now
 from servebench.record import files
-from servebench.record.trial import load_trials, save_trial
+from servebench.record.trial import load_offsets, load_trials, save_offset, save_trial
 from servebench.report import selftest as report
 
 selftest_app = Typer(no_args_is_help=True)
 
 KINDS: Final = get_args(Kind)
+_PREFIX: Final = "selftest"
 
 MinutesOption = Annotated[
     float | None, Option("--minutes", min=1, help="Begin no comparison after so long.")
@@ -58,17 +63,21 @@ def aa_command(
     budget: BudgetOption = None,
     minutes: MinutesOption = None,
     seed: Annotated[int, Option("--seed", help="Of the first; counts up.")] = 1,
+    inside: Annotated[
+        bool, Option("--inside/--no-inside", help="Benchmarks inside the process as well.")
+    ] = True,
     results: ResultsOption = None,
 ) -> None:
-    """Compare the stack with itself: every verdict that something moved is a false one."""
+    """Compare the stack with a fresh copy of itself: whatever is said to have moved is wrong."""
     cases = [case.id for case in chosen(select or ())]
     limit = budget_seconds(budget)
     # A budget takes cases from the front: drawn orders give every case its turn over a self-test.
     tasks = [
-        Task("aa", 0.0, tuple(random.Random(one).sample(cases, len(cases))), limit, one)  # noqa: S311 - an order that can be repeated
+        Task("aa", 0.0, tuple(order.sample(cases, len(cases))), limit, one, inside=inside)
         for one in range(seed, seed + count)
+        for order in [random.Random(one)]  # noqa: S311 - an order that can be repeated
     ]
-    _make(tasks, minutes, results or paths.results_dir())
+    _make(tasks, minutes, results)
 
 
 @selftest_app.command("plant")
@@ -107,7 +116,32 @@ def plant_command(
         for number in range(tries)
         for name, one in each
     ]
-    _make(tasks, minutes, results or paths.results_dir())
+    _make(tasks, minutes, results)
+
+
+@selftest_app.command("installations")
+def installations_command(
+    pairs: Annotated[int, Option("--pairs", min=2, help="Copies to make.")] = 12,
+    duets: Annotated[int, Option("--duets", min=2, help="Of each copy and case.")] = 20,
+    select: SelectOption = None,
+    minutes: MinutesOption = None,
+    seed: Annotated[int, Option("--seed", help="Of the first copy; counts up.")] = 1,
+    results: ResultsOption = None,
+) -> None:
+    """Hold copies of the installation against it: what is different although nothing is?
+
+    Copies have other inodes and places. In turns their paths are longer, the environment of their
+    servers is larger, and the interpreter is copied too, or not.
+    """
+    cases = chosen(select or ("asgi-wsgi/asgi-json/py3.14*/w1/c128",))
+    began = utc_now()
+    with _bench(cases, minutes, results) as (bench, console, waiting):
+        for number in waiting(range(seed, seed + pairs)):
+            offset = bench.offset(number, duets, began)
+            save_offset(results or paths.results_dir(), offset)
+            for case, ratios in offset.ratios.items():
+                mean = f"{geometric_mean(ratios) - 1:+.2%}" if ratios else "no usable duet"
+                console.say(f"{case}: {mean}")
 
 
 @selftest_app.command("show")
@@ -121,36 +155,63 @@ def show_command(
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
-    trials = load_trials(results or paths.results_dir())
+    folder = results or paths.results_dir()
+    found = load_trials(folder), load_offsets(folder)
     console = Console()
     if as_json:
-        print_json(report.as_json(trials))
+        print_json(report.as_json(*found))
     elif markdown is None and console.is_terminal:
-        console.print(Markdown(report.page(trials)))
+        console.print(Markdown(report.page(*found)))
     else:
-        write(report.page(trials), markdown)
+        write(report.page(*found), markdown)
 
 
-def _make(tasks: Sequence[Task], minutes: float | None, results: Path) -> None:
-    files.require_room(results)
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder for installations, on the disk that the original is on."""
+    scratch.sweep(_PREFIX, paths.cache_dir())
+    folder = scratch.make(_PREFIX, paths.cache_dir())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def _bench(
+    cases: Sequence[Case], minutes: float | None, results: Path | None
+) -> Iterator[tuple[Bench, Console, Callable[[Sequence[_T]], Iterator[_T]]]]:
+    """A bench, a console, and what yields of things to be made those that there is time for."""
+    files.require_room(results or paths.results_dir())
     console = Console()
     clean_up(console)
-    names = {name for task in tasks for name in task.cases}
-    cases = [case for case in chosen(()) if case.id in names]
     ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    made = 0
-    folder = tempfile.TemporaryDirectory(prefix="servebench-selftest-", ignore_cleanup_errors=True)
-    with folder as scratch, machine():
-        bench = Bench(cases, Path(scratch), Reporter(console))
-        for task in tasks:
+
+    def waiting(things: Sequence[_T]) -> Iterator[_T]:
+        made = 0
+        for made, thing in enumerate(things):
             if time.monotonic() >= ends:
                 break
-            planted = f"{task.kind} {task.size:g} in {task.cases[0]}"
-            console.say(f"[{made + 1}/{len(tasks)}] {'A/A' if task.kind == 'aa' else planted}")
+            console.say(f"[{made + 1}/{len(things)}] {thing}")
+            yield thing
+        else:
+            made = len(things)
+        console.say(f"{made} of {len(things)} made; read them: servebench selftest show")
+
+    with _folder() as folder, machine():
+        yield Bench(cases, folder, Reporter(console)), console, waiting
+
+
+def _make(tasks: Sequence[Task], minutes: float | None, results: Path | None) -> None:
+    names = {name for task in tasks for name in task.cases}
+    cases = [case for case in chosen(()) if case.id in names]
+    with _bench(cases, minutes, results) as (bench, console, waiting):
+        for task in waiting(tasks):
             trial = bench.trial(task)
-            save_trial(results, trial)
-            made += 1
+            save_trial(results or paths.results_dir(), trial)
             moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
             named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
             console.say(f"said: {named or 'nothing moved'}")
-    console.say(f"{made} of {len(tasks)} comparisons made; read them: servebench selftest show")

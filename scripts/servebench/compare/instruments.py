@@ -97,8 +97,12 @@ class Real:
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
     ) -> tuple[DuetOutcome, ...]:
-        log = self._logs(pairs[0][1].case.id)
-        return duet.perform(pairs, log, head_first=head_first, seconds=self._seconds)
+        return tuple(
+            duet.perform(
+                base, head, self._logs(head.case.id), head_first=head_first, seconds=self._seconds
+            )
+            for base, head in pairs
+        )
 
     def launch(self, side: SideCase) -> LaunchOutcome:
         options = launch.Options(window=WINDOW_SECONDS["quick"])

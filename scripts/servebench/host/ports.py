@@ -27,7 +27,6 @@ from servebench.host.session import Session, describe
 
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
-_LISTEN: Final = "0A"
 _FORGETTING: Final = "03"  # the timer of a connection that has ended
 _TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
 _POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
@@ -72,8 +71,6 @@ def free_port() -> int:
 
 def listeners(port: int) -> list[Listener]:
     """List every socket that listens on `port`, at any local address, IPv4 or IPv6."""
-    if not _listening(port):  # the usual case: asking every process for its sockets takes 0.1 s
-        return []
     return [
         Listener(f"[{host}]:{port}" if ":" in (host := one.laddr.ip) else f"{host}:{port}", one.pid)
         for one in psutil.net_connections("tcp")
@@ -106,23 +103,9 @@ def require_free(port: int) -> None:
 
 def foreign_listeners(port: int, session: Session) -> list[str]:
     """Say, one sentence each, who listens on `port` without belonging to the session."""
-    members = {process.pid for process in session.members()}
-    if _listening(port) <= {socket for pid in members for socket in proc.sockets(pid)}:
-        return []
     found = listeners(port)
+    members = {process.pid for process in session.members()}
     return [f"{item}, and is no part of the server" for item in found if item.pid not in members]
-
-
-def _listening(port: int) -> set[int]:
-    """Inodes of all sockets that listen on `port`, whoever holds them."""
-    found = set()
-    for table in ("net/tcp", "net/tcp6"):
-        with suppress(FileNotFoundError):  # no IPv6
-            for line in (proc.PROC / table).read_text("ascii").splitlines()[1:]:
-                _, local, _, state, *_, inode = line.split()[:10]
-                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
-                    found.add(int(inode))
-    return found
 
 
 def wait_free(port: int, timeout: float) -> None:

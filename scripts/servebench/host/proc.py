@@ -144,18 +144,6 @@ def switches(pid: int) -> dict[int, tuple[int, int]]:
     return counts
 
 
-def sockets(pid: int) -> set[int]:
-    """List the inodes of the sockets that a process holds; none of one that cannot be read."""
-    found = set()
-    with suppress(*_GONE, PermissionError):
-        for entry in os.scandir(PROC / str(pid) / "fd"):
-            with suppress(*_GONE):
-                kind, _, inode = os.readlink(entry.path).partition(":")  # noqa: PTH115 - no path
-                if kind == "socket":
-                    found.add(int(inode.strip("[]")))
-    return found
-
-
 def kill(pid: int, start: int) -> bool:
     """Send SIGKILL to exactly the live process of that pid and start time; False: there is none."""
     with suppress(ProcessLookupError), ExitStack() as stack:

@@ -2,25 +2,21 @@
 
 What disturbs the machine meanwhile disturbs both sides alike and leaves their ratio (Bulej et al.,
 Duet Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both
-generators the client cores; who starts first changes from launch to launch. Core time is read for
-both trees before the first request and after the last answer of either.
-
-A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
-are played in turn on one launch of each side, as its start takes as long as a duet. The servers are
-killed when their last figure has been taken: that they stop when asked to is for launches to test.
+generators the client cores; who starts first changes from duet to duet. Core time is read for both
+trees before the first request and after the last answer of either.
 
 Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
 or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that
-ends last is read once more when it is alone; what it gained then is added to both sides' figures.
+ends last is read once more when it is alone; what it gained then is added to both sides.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -42,53 +38,52 @@ _SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "us
 
 @dataclass(frozen=True, slots=True)
 class DuetOutcome:
-    """What one duet gave: flags of each side, and figures of both sides or of none; times in s.
-
-    `seconds` are its own and an equal share of what the duets of a launch have in common. `drift`
-    is None of waves, which are too few, and of rates, which are too low, to tell the halves apart.
-    """
+    """What one duet gave: flags of each side, and figures of both sides or of none; times in s."""
 
     flags: dict[SideName, tuple[Flag, ...]]
     metrics: dict[SideName, dict[str, float]]
     seconds: float
     load_seconds: float
-    drift: float | None = None
 
 
 def perform(
-    pairs: Sequence[tuple[SideCase, SideCase]],
+    base: SideCase,
+    head: SideCase,
     log: Callable[[SideName], Path],
     *,
     head_first: bool,
     seconds: float = DUET_SECONDS,
-) -> tuple[DuetOutcome, ...]:
-    """Play a duet of each pair of base and head, with closed loads of at least `seconds` s.
+) -> DuetOutcome:
+    """Play one duet with closed loads of at least `seconds` s.
 
-    All on one launch of each side. The first duet that fails is the last. Output of a side's
-    server goes to the file `log(side)`. InterruptedRun from the signal handler leaves nothing
-    running. ValueError if a side's cases cannot share a server.
+    Output of a side's server goes to the file `log(side)`. InterruptedRun from the signal handler
+    leaves nothing running.
     """
     began = time.monotonic()
-    base, head = zip(*pairs, strict=True)
-    loads = [duet_load(one.case, seconds) for one in head]
-    sides = (SideRun("base", base, loads, log("base")), SideRun("head", head, loads, log("head")))
-    played = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
-    common = time.monotonic() - began - sum(one.seconds for one in played)
-    return tuple(one.outcome(common / len(played)) for one in played)
+    shared = duet_load(head.case, seconds)
+    sides = (SideRun("base", base, log("base"), shared), SideRun("head", head, log("head"), shared))
+    _Duet(sides[::-1] if head_first else sides).run()
+    void = any(side.failed for side in sides)
+    return DuetOutcome(
+        flags={side.name: tuple(side.serving.flags) for side in sides},
+        metrics={side.name: {} if void else side.metrics for side in sides},
+        seconds=time.monotonic() - began,
+        load_seconds=max(side.load_seconds for side in sides),
+    )
 
 
-def drift(base: Rows, head: Rows, duration: float) -> float | None:
-    """Log of how much the ratio of throughputs, head to base, grew between a load's halves.
+def settled(one: Rows, other: Rows, duration: float) -> bool:
+    """Tell whether the ratio of the throughputs moved by at most 5 % between a load's halves.
 
     Both sides may still get quicker: as long as they do so together, their ratio is what it is.
-    None if a side has no answer in a half.
     """
-    sides = (base, head)
+    sides = (one, other)
     first = [int((rows.end <= duration / 2).sum()) for rows in sides]
     second = [int((rows.end <= duration).sum()) - n for rows, n in zip(sides, first, strict=True)]
     if not min(*first, *second):
-        return None
-    return math.log((second[1] / second[0]) / (first[1] / first[0]))
+        return False
+    moved = (second[1] / second[0]) / (first[1] / first[0])
+    return abs(math.log(moved)) <= math.log1p(warmup.STEADY_SPREAD)
 
 
 def unshared(
@@ -139,29 +134,13 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
 class SideRun:
     """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
 
-    def __init__(
-        self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
-    ) -> None:
-        if len({server_of(one.case) for one in launched}) > 1:
-            raise ValueError(f"{', '.join(one.case.id for one in launched)}: not of one server")
+    def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
         self.name = name
-        self._cases = [
-            one.case.model_copy(update={"load": load})
-            for one, load in zip(launched, loads, strict=True)
-        ]
-        self.serving = Serving(self._cases[0], launched[0].rig, log)
-        self.take(0)
-
-    def take(self, number: int) -> None:
-        """Turn to one of the cases; nothing that was found of another is said of it."""
-        self.serving.take(self._cases[number])
+        self.case = launched.case.model_copy(update={"load": shared})
+        self.serving = Serving(self.case, launched.rig, log)
         self.load_seconds = 0.0
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
-
-    @property
-    def case(self) -> Case:
-        return self.serving.case
 
     @property
     def failed(self) -> bool:
@@ -184,65 +163,28 @@ class SideRun:
         self.serving.meet()
 
 
-@dataclass(slots=True)
-class _Played:
-    """What one duet has given so far; the servers' end can still add to its flags and figures."""
-
-    flags: dict[SideName, list[Flag]]
-    metrics: dict[SideName, dict[str, float]]
-    seconds: float
-    load_seconds: float
-    drift: float | None
-
-    def outcome(self, common: float) -> DuetOutcome:
-        void = any(flag.severity == "fail" for flags in self.flags.values() for flag in flags)
-        return DuetOutcome(
-            {side: tuple(flags) for side, flags in self.flags.items()},
-            {side: {} if void else metrics for side, metrics in self.metrics.items()},
-            self.seconds + common,
-            self.load_seconds,
-            None if void else self.drift,
-        )
-
-
-class _Duets:
-    """Duets of one launch under way; `run` is the protocol, the other methods are its steps."""
+class _Duet:
+    """One duet under way; `run` is the protocol, the other methods are its steps."""
 
     def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
-        self.beside: dict[SideName, resource_usage.MemorySample] = {}
+        self.beside: resource_usage.MemorySample | None = None
 
-    def run(self, number: int) -> list[_Played]:
-        """Start both servers, play so many duets or until one fails, and end both."""
-        played: list[_Played] = []
+    def run(self) -> None:
+        """Start, verify, warm up, measure, verify, stop: each step on both sides."""
+        first, second = self.order
         with ExitStack() as stack:
-            for side in self.order:
-                stack.callback(self._end, side)
+            stack.callback(self._end, first)
+            stack.callback(self._unshare, first)  # when the other has ended
+            stack.callback(self._end, second)
             self._each(lambda side: side.serving.start())
             self._each(SideRun.meet)
-            while len(played) < number and (not played or not self._void):
-                played.append(self._play(len(played)))
-            self._unshare(played)
-        return played
-
-    def _play(self, number: int) -> _Played:
-        """Verify, warm up, measure, verify: each step on both sides."""
-        began = time.monotonic()
-        if number:
-            for side in self.order:
-                side.take(number)
-        # Each side is questioned even if the other has failed: is it only the other?
-        self._each(lambda side: side.serving.verify(UNIT_REQUESTS))
-        seen = self._measure() if self._warm_up() else None
-        if seen is not None:
-            self._each(lambda side: self._finish(side, seen))
-        return _Played(
-            flags={side.name: side.serving.flags for side in self.order},
-            metrics={side.name: side.metrics for side in self.order},
-            seconds=time.monotonic() - began,
-            load_seconds=max(side.load_seconds for side in self.order),
-            drift=None if seen is None else self._drift(seen),
-        )
+            # Each side is questioned even if the other has failed: is it only the other?
+            self._each(lambda side: side.serving.verify(UNIT_REQUESTS))
+            seen = self._measure() if self._warm_up() else None
+            if seen is not None:
+                self._each(lambda side: self._finish(side, seen))
+                self.beside = resource_usage.memory_of(first.serving.session)
 
     def _each(self, step: Callable[[SideRun], None]) -> None:
         for side in self.order:
@@ -255,20 +197,22 @@ class _Duets:
         return any(side.failed for side in self.order)
 
     def _end(self, side: SideRun) -> None:
+        """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
+        if self._void:
+            side.serving.abandon()
+            return
         try:
-            side.serving.kill()
+            side.serving.stop()
         except LaunchError as error:
             side.serving.fail(error.flag, error.detail)
 
-    def _unshare(self, played: Sequence[_Played]) -> None:
-        """End one server, one that has died if there is one, and see what the other gains."""
-        last, other = sorted(self.order, key=lambda side: side.serving.ended)
-        self._end(other)
-        if last.name in self.beside:
-            with last.blamed():
-                alone = resource_usage.memory_of(last.serving.session)
-                for metrics in (metrics for one in played for metrics in one.metrics.values()):
-                    metrics.update(unshared(metrics, self.beside[last.name], alone))
+    def _unshare(self, last: SideRun) -> None:
+        if self.beside is None or self._void:
+            return
+        with last.blamed():
+            alone = resource_usage.memory_of(last.serving.session)
+            for side in self.order:
+                side.metrics |= unshared(side.metrics, self.beside, alone)
 
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
@@ -321,14 +265,14 @@ class _Duets:
             self._each(observe)
         if self._void:
             return None
-        return watches
-
-    def _drift(self, seen: Mapping[SideRun, figures.Watch]) -> float | None:
-        rows = {side.name: watch.result.rows for side, watch in seen.items()}
+        # Waves are too few, and rates too low, to tell one half from the other.
         load = self.order[0].case.load
-        if self._slow() or load.rate is not None:
-            return None
-        return drift(rows["base"], rows["head"], load.duration)
+        if not self._slow() and load.rate is None:
+            rows, others = (one.result.rows for one in watches.values())
+            steady = settled(rows, others, load.duration)
+            for one in watches.values():
+                one.warm_up = replace(one.warm_up, steady=steady)
+        return watches
 
     def _await_loads(self, watches: Mapping[SideRun, figures.Watch]) -> bool:
         """Wait until both loads are over; returns False as soon as either side has failed."""
@@ -347,4 +291,3 @@ class _Duets:
         (other,) = (watch for one, watch in seen.items() if one is not side)
         beside = figures.Beside(server=other.usage.cores, client=other.result.client_cores or 0.0)
         side.metrics = figures.finish(seen[side], beside)
-        self.beside[side.name] = resource_usage.memory_of(side.serving.session)

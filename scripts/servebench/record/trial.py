@@ -13,7 +13,7 @@ from pydantic import Field
 from servebench.core.metrics import LEADING
 from servebench.core.model import Artefact, Frozen
 from servebench.record import files
-from servebench.record.comparison import CaseComparison, Comparison, Verdict
+from servebench.record.comparison import CaseComparison, Comparison, MicroComparison, Verdict
 
 FORMAT_VERSION: Final = 1
 """Version of the trial file. 1: first published format (2026-11)."""
@@ -21,9 +21,39 @@ FORMAT_VERSION: Final = 1
 FOLDER: Final = "selftest"
 """Below `results/`: one file per trial, by machine, never rewritten."""
 
-Kind = Literal["aa", "busy", "dependency", "memory", "queue"]
+OFFSETS: Final = "installations"
+"""Below a machine's trials: one file per installation that was held against the original."""
+
+Kind = Literal["aa", "busy", "cache", "dependency", "memory", "queue", "wait"]
 
 CPU_METRIC: Final = "server_cpu_per_request"
+INSIDE_METRIC: Final = "seconds"
+"""Of benchmarks inside the process, whose case is the name of their series."""
+
+
+class Installation(Frozen):
+    """In what a second installation differs from the first one, besides its inodes and places."""
+
+    path: int = Field(description="Characters by which its paths are longer, about.")
+    padding: int = Field(description="Bytes that the environment of its servers holds more.")
+    interpreter: bool = Field(description="Whether the interpreter was copied, too.")
+
+
+class Offset(Artefact):
+    """A second installation, held against the original by duets."""
+
+    what: ClassVar[str] = "an offset between installations"
+    indent: ClassVar[int | None] = None
+
+    format: Literal[1] = FORMAT_VERSION
+    session: str = Field(description="When the first of those began that have one original.")
+    installation: Installation
+    machine: str
+    commit: str | None
+    started: str
+    ratios: dict[str, tuple[float, ...]] = Field(
+        description="Case → CPU per request, copy over original, of every usable duet."
+    )
 
 
 class Said(Frozen):
@@ -74,6 +104,9 @@ class Trial(Artefact):
         default=None,
         description="Ratio of the CPU per request in sequential launches (ABBA), head over base.",
     )
+    installation: Installation | None = Field(
+        default=None, description="Head's; null: both sides were one installation."
+    )
     machine: str
     commit: str | None
     started: str
@@ -110,6 +143,7 @@ def of_comparison(
     size: float = 0.0,
     planted: str = "",
     share: float | None = None,
+    installation: Installation | None = None,
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
     changed = next((one for one in comparison.cases if one.case.id == planted), None)
@@ -130,6 +164,7 @@ def of_comparison(
         instructions=counted.head / counted.base if counted else None,
         share=share,
         sequential=head / base if base and head else None,
+        installation=installation,
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
@@ -141,16 +176,26 @@ def of_comparison(
             Said(case=case.case.id, **judged.model_dump(include=set(Said.model_fields) - {"case"}))
             for case in comparison.cases
             for judged in case.judgements
-        ),
+        )
+        + tuple(_inside(micro) for micro in comparison.micro),
         figures=tuple(
             found
             for case in comparison.cases
             for metric in LEADING
             if (found := _figures(case, metric)).base
+        )
+        + tuple(
+            Figures(case=micro.series, metric=INSIDE_METRIC, base=micro.base, head=micro.head)
+            for micro in comparison.micro
         ),
         flags=dict(sorted(flags.items())),
         memory=str(comparison.method["memory"]) if "memory" in comparison.method else None,
     )
+
+
+def _inside(micro: MicroComparison) -> Said:
+    judged = micro.judgement.model_dump(include=set(Said.model_fields) - {"case", "metric"})
+    return Said(case=micro.series, metric=INSIDE_METRIC, **judged)
 
 
 def _figures(case: CaseComparison, metric: str) -> Figures:
@@ -167,6 +212,18 @@ def save_trial(results: Path, trial: Trial) -> Path:
     """Write a trial; RecordError if it cannot be written."""
     name = f"{trial.id.split('-')[0]}-{trial.kind}.json"
     return files.write(results / FOLDER / trial.machine / name, trial)
+
+
+def save_offset(results: Path, offset: Offset) -> Path:
+    """Write an offset; RecordError if it cannot be written."""
+    stamp = offset.started.translate({ord("-"): None, ord(":"): None})
+    return files.write(results / FOLDER / offset.machine / OFFSETS / f"{stamp}.json", offset)
+
+
+def load_offsets(results: Path) -> tuple[Offset, ...]:
+    """Read all offsets, oldest first; errors as of `load_trials`."""
+    found = sorted((results / FOLDER).glob(f"*/{OFFSETS}/*.json"))
+    return tuple(files.read(Offset, path) for path in found)
 
 
 def load_trials(results: Path) -> tuple[Trial, ...]:

@@ -1,22 +1,26 @@
 """The self-test's results as Markdown: error rates, power, bias; other ways on the same data."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any, Final
 
 from servebench.compare.selftest import scores
 from servebench.compare.selftest.scores import PlantScore, Rate, RuleScore
 from servebench.core.metrics import METRICS
 from servebench.record.comparison import Verdict
-from servebench.record.trial import CPU_METRIC, Trial
+from servebench.record.trial import CPU_METRIC, Offset, Trial
 from servebench.report import formats
 from servebench.report.markdown import escape, grid
 
 KINDS: Final = {
     "busy": "handler computes longer",
+    "cache": "handler waits for memory",
     "dependency": "framework computes longer",
     "memory": "process holds more",
     "queue": "fewer requests at once",
+    "wait": "handler sleeps longer",
 }
 
 _PLANT: Final = ("planted", "size", "case")
@@ -26,6 +30,10 @@ _FOUND_HEAD: Final = (
 _SIZE_HEAD: Final = (
     *_PLANT, "all tries together", "reported, mean", "spread", "minus the other tries, mean",
     "worst", "minus what instructions predict, mean", "worst", "minus sequential launches, mean",
+)  # fmt: skip
+_OFFSETS_HEAD: Final = (
+    "case", "copies", "duets", "mean", "least", "most", "scatter of their means",
+    "expected of launches alone", "of an installation", "95 % bound",
 )  # fmt: skip
 
 
@@ -45,12 +53,12 @@ def way_head(sizes: Sequence[float]) -> tuple[str, ...]:
     return ("way", "false alarms per comparison", "per case", *misses, "minutes per case")
 
 
-def page(trials: Sequence[Trial]) -> str:
+def page(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> str:
     """The whole page."""
-    return "\n\n".join(_parts(trials)) + "\n"
+    return "\n\n".join((*_parts(trials), *_installations(offsets))) + "\n"
 
 
-def as_json(trials: Sequence[Trial]) -> dict[str, Any]:
+def as_json(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> dict[str, Any]:
     """What the page says, for programs: shares and sizes are relative, times in seconds."""
     alarms = scores.false_verdicts(trials)
     return {
@@ -58,6 +66,7 @@ def as_json(trials: Sequence[Trial]) -> dict[str, Any]:
         "false_verdicts": None
         if alarms is None
         else {"comparisons": asdict(alarms[0]), "cases": asdict(alarms[1])},
+        "installations": [asdict(one) for one in scores.scatters(offsets)],
         "planted": [asdict(one) for one in scores.plants(trials)],
         "ways": [asdict(way) for way in scores.rules(trials)] if trials else [],
     }
@@ -149,6 +158,27 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
             ["---", *["---:"] * (3 + len(sizes))],
             [list(way_cells(way)) for way in ways],
         )  # fmt: skip
+
+
+def _installations(offsets: Sequence[Offset]) -> Iterator[str]:
+    rows = [
+        [
+            one.case, str(len(one.offsets)), str(one.duets),
+            *(_percent(math.expm1(f(one.offsets))) for f in (fmean, min, max)),
+            *(_percent(x, sign="") for x in (one.between, one.expected, one.tau, one.bound)),
+        ]
+        for one in scores.scatters(offsets)
+    ]  # fmt: skip
+    if rows:
+        yield "## Between installations"
+        yield (
+            "CPU per request of copies of one installation, against the original, by duets. What "
+            "stays the same in all launches of an installation is averaged out by no duet: its "
+            "standard deviation is what the copies scatter by, less what launches alone would make "
+            "of it. Copies differ in inodes and places; some in the length of their paths, the "
+            "size of the environment, and whether the interpreter was copied."
+        )
+        yield grid(_OFFSETS_HEAD, ["---", *["---:"] * (len(_OFFSETS_HEAD) - 1)], rows)
 
 
 def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:

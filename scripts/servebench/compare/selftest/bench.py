@@ -1,9 +1,8 @@
 """Comparisons whose right answer is known: nothing changed, or a slowdown of known size.
 
-Base is this checkout. Head is the same, or a copy with one thing injected (`injected`). Everything
-else is `session.compare` as a pull request gets it, but that what says nothing new is left out:
-the same code is not counted again for every try, and absolute figures are taken of what moved only
-where they are asked for.
+Base is this checkout. Head is a fresh copy of it, a second installation (`installations`), as it is
+or with one thing injected (`injected`). Everything else is `session.compare` as a pull request gets
+it, but that absolute figures are taken of what moved only where they are asked for.
 """
 
 import fnmatch
@@ -11,18 +10,21 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Final
 
-from servebench.compare import session
+from servebench.compare import inprocess, session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
 from servebench.compare.instruments import Instruments, Real, Reporter
 from servebench.compare.pairs import Pair
-from servebench.compare.selftest import injected
+from servebench.compare.selftest import injected, installations
+from servebench.compare.selftest.installations import PATHS
 from servebench.compare.sides import Side
 from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.core.model import Case, Profile
@@ -30,8 +32,8 @@ from servebench.declare import experiments
 from servebench.host import paths
 from servebench.measure import runner, testbed
 from servebench.measure.duet import SideCase
-from servebench.record.comparison import Comparison, Instructions, SideRecord
-from servebench.record.trial import CPU_METRIC, Kind, Trial, of_comparison
+from servebench.record.comparison import Comparison, SideRecord
+from servebench.record.trial import CPU_METRIC, Installation, Kind, Offset, Trial, of_comparison
 
 CALIBRATION_LAUNCHES: Final = 3
 """Launches whose least figures are what a first guess of a plant starts from."""
@@ -47,7 +49,15 @@ per cycle than an application does, so their count would promise too much; a sho
 (3 % more instructions of FastAPI's json are 3 % more of its time), and the 0.4 points to which
 eight duets know a size would spoil it."""
 
+WALK_STEPS: Final = 100
+WALK_DUETS: Final = 16
+"""How long a walk through memory is timed, and by how many duets: what a step of it costs no count
+can say."""
+
 MEMORY_METRIC: Final = "pss_steady"
+
+CALIBRATION: Final = Installation(path=0, padding=0, interpreter=False)
+"""What a plant is tried out in: its size does not depend on where the interpreter is."""
 
 _COUNT_SECONDS: Final = 300.0  # limit; it takes about 20 s
 _PROGRAM_SECONDS: Final = 60.0  # limit; it takes a second or so
@@ -82,6 +92,11 @@ class Task:
     budget: float | None
     seed: int
     follow_up: bool = False
+    inside: bool = False  # benchmarks inside the process are compared, too
+
+    def __str__(self) -> str:
+        """What is planted, how much, and where."""
+        return "A/A" if self.kind == "aa" else f"{self.kind} {self.size:g} in {self.cases[0]}"
 
 
 def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]:
@@ -96,28 +111,6 @@ def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]
     for glob in [glob for glob in found if not found[glob]]:
         raise UsageError(f"--select {glob!r} selects no case of the profile {profile}")
     return tuple(case for case in cases if any(case.id in many for many in found.values()))
-
-
-class CountingOnce:
-    """Instruments that count the same code once: counts repeat."""
-
-    def __init__(self, instruments: Instruments) -> None:
-        self._instruments = instruments
-        self.duets, self.launch = instruments.duets, instruments.launch
-        self._counted: dict[tuple[tuple[Path, Path, str], ...], tuple[Instructions | str, ...]] = {}
-
-    def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
-    ) -> tuple[Instructions | str, ...]:
-        """Count, or say what was counted before."""
-        key = tuple(
-            (head.rig.apps, head.rig.pythons[head.case.stack, head.case.python], head.case.id)
-            for _, head in pairs
-        )
-        found = self._counted.get(key) or self._instruments.instructions(pairs, limit)
-        if not any(isinstance(one, str) for one in found):  # for which time may have been short
-            self._counted[key] = found
-        return found
 
 
 class Bench:
@@ -135,7 +128,7 @@ class Bench:
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
         self.rig = testbed.assemble(cases, logs)
-        self.instruments = CountingOnce(instruments or Real(logs))
+        self.instruments = instruments or Real(logs)
         self.commit, self.dirty = runner.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._shares: dict[str, float] = {}
@@ -143,29 +136,44 @@ class Bench:
         self._calibrated: dict[tuple[Kind, str, float], int] = {}
 
     def trial(self, task: Task) -> Trial:
-        """Make one.
+        """Make one, with a second installation of its own.
 
         Raises:
             InterruptedRun: The comparison was stopped: there is no trial.
             NothingMeasuredError: The calibration found no usable launch.
+            SetupError: There is no second installation.
         """
-        if task.kind == "aa":
-            return of_comparison(self._compare("head", self.rig, task), "aa")
-        planted = self.cases[task.cases[0]]
-        folder = self.scratch / f"{task.kind}-{task.size:g}-{planted.id.replace('/', '_')}"
-        # Bytes, requests at once, or steps of a loop.
-        if task.kind == "memory":
-            amount = round(task.size * self._cost(planted)[MEMORY_METRIC])
-        else:
-            amount = round(task.size) if task.kind == "queue" else self._steps(planted, task)
-        rig = self._with(task.kind, planted, amount, folder)
-        share = self._share(planted) if task.kind in _COUNTED_KINDS else None
-        compared = self._compare(f"{task.kind} {task.size:g}", rig, task)
-        return of_comparison(compared, task.kind, size=task.size, planted=planted.id, share=share)
-
-    def _compare(self, label: str, rig: testbed.Rig, task: Task) -> Comparison:
         cases = tuple(self.cases[name] for name in task.cases)
+        planted = cases[0]
+        amount = self._amount(planted, task)
+        made = Installation(path=PATHS[task.seed % len(PATHS)], padding=0, interpreter=True)
+        with self._sides(task.kind, cases, amount, made) as (base, head):
+            compared = self._compare(cases, base, head, task)
+        if task.kind == "aa":
+            return of_comparison(compared, "aa", installation=made)
+        share = self._share(planted) if task.kind in _COUNTED_KINDS else None
+        return of_comparison(
+            compared, task.kind, size=task.size, planted=planted.id, share=share, installation=made
+        )
 
+    def offset(self, number: int, duets: int, began: str) -> Offset:
+        """Hold the installation of a number against the original, by so many duets of each case.
+
+        Raises:
+            SetupError: There is no such installation.
+        """
+        made, cases = installations.drawn(number), tuple(self.cases.values())
+        started = runner.utc_now()
+        with self._sides("aa", cases, 0, made) as sides:
+            ratios = {case.id: self._ratios(case, sides, duets) for case in cases}
+        return Offset(
+            session=began, installation=made, machine=self.rig.machine.id, commit=self.commit,
+            started=started, ratios=ratios,
+        )  # fmt: skip
+
+    def _compare(
+        self, cases: tuple[Case, ...], base: testbed.Rig, head: testbed.Rig, task: Task
+    ) -> Comparison:
         def side(name: str, of: testbed.Rig) -> Side:
             record = SideRecord(
                 label=name, kind="revision", commit=self.commit, dirty=self.dirty,
@@ -173,30 +181,51 @@ class Bench:
             )  # fmt: skip
             return Side(record, of, cases, of.apps.parent)
 
+        sides = side("base", base), side(str(task), head)
         pairs = tuple(Pair(case, case, "self-test") for case in cases)
+        suites = inprocess.available([one.root for one in sides]) if task.inside else ()
+        targets = inprocess.targets(pairs, lambda pair: pair.reason, suites, {})
         question = Question(
-            side("base", self.rig), side(label, rig), Affected(pairs, 0, (), ()),
-            task.budget, task.seed, notes=("a self-test: the right answer is known",),
-            follow_up=task.follow_up,
+            *sides, Affected(pairs, 0, (), (), targets=targets), task.budget, task.seed,
+            notes=("a self-test: the right answer is known",), follow_up=task.follow_up,
         )  # fmt: skip
         equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")
         return session.compare(question, self.reporter, equipment)
 
-    def _with(self, kind: Kind, case: Case, amount: int, folder: Path) -> testbed.Rig:
-        """A rig with a plant in a folder; made once and used by all trials of the same plant."""
-        if kind == "dependency":
-            pair = (case.stack, case.python)
-            copy = folder / "environment"
-            python = copy / "bin" / "python"
-            if not copy.exists():
-                original = self.rig.pythons[pair].parent.parent
-                python = injected.into_dependency(original, case, amount, copy)
-            return replace(self.rig, pythons={**self.rig.pythons, pair: python})
-        apps = folder / "apps"
-        if not apps.exists():
-            shutil.copytree(self.rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
-            injected.INTO[kind](apps, case, amount)
-        return replace(self.rig, apps=apps)
+    @contextmanager
+    def _sides(
+        self, kind: Kind, cases: Sequence[Case], amount: int, made: Installation = CALIBRATION
+    ) -> Iterator[tuple[testbed.Rig, testbed.Rig]]:
+        """Base and a second installation, with a plant in the first of the cases; removed after."""
+        pairs, planted = {(case.stack, case.python) for case in cases}, cases[0]
+        with tempfile.TemporaryDirectory(dir=self.scratch, ignore_cleanup_errors=True) as name:
+            base, folder = self.rig, Path(name)
+            head = installations.install(base, pairs, made, folder)
+            if kind == "dependency":
+                python = head.pythons[planted.stack, planted.python]
+                injected.into_dependency(python.parent.parent, planted, amount)
+            elif kind != "aa":
+                injected.INTO[kind](head.apps, planted, amount)
+            if kind == "cache":
+                apps = folder / "near" / "apps"
+                shutil.copytree(base.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
+                injected.into_walk(apps, planted, amount, injected.NEAR)
+                base = replace(base, apps=apps)
+            yield base, head
+
+    def _amount(self, case: Case, task: Task) -> int:
+        """How much to plant: bytes, requests at once, ten-thousandths, or steps of a loop."""
+        match task.kind:
+            case "aa":
+                return 0
+            case "memory":
+                return round(task.size * self._cost(case)[MEMORY_METRIC])
+            case "queue":
+                return round(task.size)
+            case "wait":
+                return round(task.size * 10_000)
+            case _:
+                return self._steps(case, task)
 
     def _steps(self, case: Case, task: Task) -> int:
         """Steps of an empty loop that let the case's CPU per request grow by the task's size.
@@ -207,14 +236,18 @@ class Bench:
         kind, size = task.kind, task.size
         key = (kind, case.id, size)
         if key not in self._calibrated:
-            # As many instructions more of the application's as `size` of all CPU.
-            besides, step = self._line(kind, case)
-            steps = max(1, round((size / self._share(case) - besides) / step))
-            grown = self._grown(kind, case, steps) if size >= CALIBRATED_FROM else size
+            if kind == "cache":
+                steps, duets = WALK_STEPS, WALK_DUETS
+            else:
+                # As many instructions more of the application's as `size` of all CPU.
+                besides, step = self._line(kind, case)
+                steps = max(1, round((size / self._share(case) - besides) / step))
+                duets = CALIBRATION_DUETS if size >= CALIBRATED_FROM else 0
+            grown = self._grown(kind, case, steps, duets) if duets else size
             if grown <= 0:
                 raise NothingMeasuredError(
-                    f"{case.id}: expected a loop of {steps} steps to cost about {size:.0%} of its "
-                    f"CPU, and {CALIBRATION_DUETS} duets show {grown:+.1%}"
+                    f"{case.id}: expected {steps} steps of a loop to cost CPU, and {duets} duets "
+                    f"show {grown:+.1%}"
                 )
             self._calibrated[key] = max(1, round(steps * size / grown))
         return self._calibrated[key]
@@ -229,27 +262,31 @@ class Bench:
 
     def _more(self, kind: Kind, case: Case, steps: int) -> float:
         """Growth of the application's instructions per request by a loop, relative."""
-        pair = (SideCase(case, self.rig), self._loop(kind, case, steps))
-        (found,) = self.instruments.instructions([pair], _COUNT_SECONDS)
+        with self._sides(kind, (case,), steps) as (base, head):
+            pair = (SideCase(case, base), SideCase(case, head))
+            (found,) = self.instruments.instructions([pair], _COUNT_SECONDS)
         if isinstance(found, str):
             raise NothingMeasuredError(f"{case.id}: its instructions have to be counted: {found}")
         return found.head / found.base - 1
 
-    def _grown(self, kind: Kind, case: Case, steps: int) -> float:
+    def _grown(self, kind: Kind, case: Case, steps: int, duets: int) -> float:
         """Growth of the CPU per request that duets show for so many steps; 0 without any."""
-        slower, logs = self._loop(kind, case, steps), []
-        pair = (SideCase(case, self.rig), slower)
-        for number in range(CALIBRATION_DUETS):
-            (outcome,) = self.instruments.duets([pair], head_first=number % 2 == 1)
-            base, head = outcome.metrics["base"], outcome.metrics["head"]
-            if base and head:
-                logs.append(math.log(head[CPU_METRIC] / base[CPU_METRIC]))
-        return math.expm1(fmean(logs)) if logs else 0.0
+        with self._sides(kind, (case,), steps) as sides:
+            ratios = self._ratios(case, sides, duets)
+        return math.expm1(fmean(map(math.log, ratios))) if ratios else 0.0
 
-    def _loop(self, kind: Kind, case: Case, steps: int) -> SideCase:
-        """The case with a loop of so many steps."""
-        folder = self.scratch / f"{kind}-{steps}-steps-{case.id.replace('/', '_')}"
-        return SideCase(case, self._with(kind, case, steps, folder))
+    def _ratios(
+        self, case: Case, sides: tuple[testbed.Rig, testbed.Rig], duets: int
+    ) -> tuple[float, ...]:
+        """CPU per request, head over base, of a case's duets, as far as they are usable."""
+        base, head = (SideCase(case, rig) for rig in sides)
+        ratios = []
+        for number in range(duets):
+            (outcome,) = self.instruments.duets([(base, head)], head_first=number % 2 == 1)
+            before, after = outcome.metrics["base"], outcome.metrics["head"]
+            if before and after:
+                ratios.append(after[CPU_METRIC] / before[CPU_METRIC])
+        return tuple(ratios)
 
     def _cost(self, case: Case) -> dict[str, float]:
         """Figures of the case as it is: of each metric the least of a few launches."""

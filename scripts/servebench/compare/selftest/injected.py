@@ -5,8 +5,6 @@ a comparison then reports has exactly one cause, of known kind and size.
 """
 
 import ast
-import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -14,9 +12,14 @@ from typing import Final, Literal
 from servebench.core.errors import SetupError, UsageError
 from servebench.core.model import Case
 
-Kind = Literal["busy", "dependency", "memory", "queue"]
-"""`busy`: the handler itself computes longer. `dependency`: the framework does. `memory`: the
-process holds more. `queue`: fewer requests are served at once."""
+Kind = Literal["busy", "cache", "dependency", "memory", "queue", "wait"]
+"""`busy`: the handler itself computes longer. `cache`: it runs the same instructions, and waits for
+memory. `dependency`: the framework computes longer. `memory`: the process holds more. `queue`:
+fewer requests are served at once. `wait`: the handler sleeps longer."""
+
+FAR: Final = 2**27
+NEAR: Final = 2**12
+"""Bytes that a walk is scattered over: more than caches hold, and a part of the nearest one."""
 
 DEPENDENCIES: Final = {
     "asgi": ("starlette/routing.py", "Route", "matches"),
@@ -59,20 +62,52 @@ def into_memory(apps: Path, case: Case, size: int) -> None:
     path.write_text(path.read_text("utf-8") + ballast, "utf-8")
 
 
-def into_dependency(environment: Path, case: Case, loops: int, target: Path) -> Path:
-    """Copy an environment, and let the framework in it run an empty loop per request.
+def into_walk(apps: Path, case: Case, steps: int, region: int = FAR) -> None:
+    """Let the handler read so many bytes of a table, one after the other, scattered over a region.
 
-    The copy in `target` has hard links, except for what differs.
+    Where the next one is depends on the last, so that none is read ahead. The instructions, and the
+    memory that is held, are the same for every region: no index is one of the small integers that
+    Python does not have to make.
+    """
+    walk = (
+        "_at = _PLACE[0]\n"
+        f"for _ in {bytes(steps)!r}:\n"
+        f"    _at = 5 * _at + _TABLE[(_at << 6 | 1024) & {region - 1}] & {FAR // 64 - 1}\n"
+        "_PLACE[0] = _at\n"
+    )
+    table = f"_TABLE = bytearray(b'\\1') * {FAR}\n_PLACE = [1]\n"
 
-    Returns:
-        The copy's Python executable.
+    def enclose(handler: _Function) -> None:
+        handler.body[:0] = ast.parse(walk).body
+
+    _change(apps, case, enclose, before=ast.parse(table).body)
+
+
+def into_wait(apps: Path, case: Case, longer: int) -> None:
+    """Let the handler sleep longer, by so many ten-thousandths; UsageError if it does not sleep."""
+
+    def enclose(handler: _Function) -> None:
+        sleeps = [
+            node for node in ast.walk(handler)
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "sleep"
+        ]  # fmt: skip
+        if not sleeps:
+            raise UsageError(f"{case.id}: expected a handler that calls sleep")
+        for call in sleeps:
+            factor = ast.Constant(1 + longer / 10_000)
+            call.args[0] = ast.BinOp(call.args[0], ast.Mult(), factor)
+
+    _change(apps, case, enclose)
+
+
+def into_dependency(environment: Path, case: Case, loops: int) -> None:
+    """Let the framework in a copy of an environment run an empty loop per request.
 
     Raises:
         SetupError: The framework has no such place (any more).
     """
     file, klass, method = DEPENDENCIES[case.endpoint.interface]
-    shutil.copytree(environment, target, copy_function=_link, symlinks=True)
-    found = sorted(target.glob(f"lib/python*/site-packages/{file}"))
+    found = sorted(environment.glob(f"lib/python*/site-packages/{file}"))
     if not found:
         raise SetupError(f"expected {file} in {environment}, found none: see DEPENDENCIES")
     (path,) = found
@@ -87,32 +122,22 @@ def into_dependency(environment: Path, case: Case, loops: int, target: Path) -> 
     if not places:
         raise SetupError(f"expected {klass}.{method} in {path}, found none: see DEPENDENCIES")
     places[0].body.insert(0, _loop(loops))
-    path.unlink()  # the link, not the original's content
     path.write_text(ast.unparse(tree) + "\n", "utf-8")
-    return target / "bin" / "python"
 
 
 INTO: Final[Mapping[str, Callable[[Path, Case, int], None]]] = {
-    "busy": into_handler, "memory": into_memory, "queue": into_queue,
+    "busy": into_handler, "cache": into_walk, "memory": into_memory, "queue": into_queue,
+    "wait": into_wait,
 }  # fmt: skip
 """What changes a copy of the applications."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _link(source: str, target: str) -> str:
-    """Link a file; copy it where the file system cannot."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-    return target
-
-
 def _loop(steps: int) -> ast.stmt:
     # Not `range`: numbers from 257 on are objects that are made and thrown away, so that a long
-    # loop's step costs three times as much as a short one's.
-    return ast.parse(f"for _ in bytes({steps}):\n    pass").body[0]
+    # loop's step costs three times as much as a short one's. A constant costs nothing to make.
+    return ast.parse(f"for _ in {bytes(steps)!r}:\n    pass").body[0]
 
 
 def _module(apps: Path, case: Case) -> Path:

@@ -8,6 +8,7 @@ Rates carry Clopper-Pearson intervals (Biometrika 26 (1934) 404): exact for smal
 honest for none: 0 of 30 is "below 12 %", not "never".
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,15 @@ from typing import Final, Literal
 
 from servebench.core.metrics import METRICS
 from servebench.record.comparison import Verdict
-from servebench.record.trial import CPU_METRIC, Figures, Kind, Trial
+from servebench.record.trial import CPU_METRIC, Figures, Kind, Offset, Trial
 
 JUDGED_BY: Final[dict[Kind, tuple[str, ...]]] = {
     "busy": (CPU_METRIC,),
+    "cache": (CPU_METRIC,),
     "dependency": (CPU_METRIC,),
     "memory": ("pss_steady",),
     "queue": ("response_p50", "service_p50", "efficiency"),
+    "wait": ("response_p50", "service_p50", "efficiency"),
 }
 """The metrics in which each kind of plant can be seen: its size is that of the first one judged."""
 
@@ -84,6 +87,64 @@ class RuleScore:
     case_alarms: Rate | None
     misses: tuple[tuple[float, Rate], ...]
     minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """What no restart redraws: logarithms of CPU per request, copy over original, of one case.
+
+    `between` is the standard deviation of the installations' means, `expected` that which follows
+    from the scatter of launches alone. `tau` is the standard deviation of what stays the same in
+    all launches of an installation, by a one-way analysis of variance with random effects, and
+    `bound` its one-sided 95 % bound, by the F distribution.
+    """
+
+    session: str
+    case: str
+    offsets: tuple[float, ...]  # means, one per installation
+    duets: int  # of all installations together
+    between: float
+    expected: float
+    tau: float
+    bound: float
+
+
+def scatters(offsets: Iterable[Offset]) -> tuple[Scatter, ...]:
+    """Scatter between installations, by session and case, of those with two installations."""
+    groups: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    for offset in offsets:
+        for case, ratios in offset.ratios.items():
+            if ratios:
+                groups[offset.session, case].append(list(map(math.log, ratios)))
+    return tuple(
+        _scatter(session, case, many)
+        for (session, case), many in sorted(groups.items())
+        if sum(map(len, many)) > len(many) > 1
+    )
+
+
+def _scatter(session: str, case: str, many: Sequence[Sequence[float]]) -> Scatter:
+    from scipy import special  # noqa: PLC0415 - as in `rate`
+
+    means = tuple(map(fmean, many))
+    count, whole = len(many), sum(map(len, many))
+    mean = sum(map(sum, many)) / whole
+    above = sum(len(one) * (own - mean) ** 2 for one, own in zip(many, means, strict=True))
+    within = sum((x - own) ** 2 for one, own in zip(many, means, strict=True) for x in one)
+    above, within = above / (count - 1), within / (whole - count)
+    # Duets of an installation: their mean, if all have as many.
+    each = (whole - sum(len(one) ** 2 for one in many) / whole) / (count - 1)
+    quantile = float(special.fdtri(count - 1, whole - count, 0.05))
+    return Scatter(
+        session=session,
+        case=case,
+        offsets=means,
+        duets=whole,
+        between=stdev(means),
+        expected=math.sqrt(within / each),
+        tau=math.sqrt(max(0.0, above - within) / each),
+        bound=math.sqrt(max(0.0, above / quantile - within) / each),
+    )
 
 
 def rate(hits: int, of: int) -> Rate:

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
-from servebench.record import change, files, store
+from servebench.record import change, files, store, trial
 from servebench.record.change import ChangeRecord, Dismissal
 from servebench.record.comparison import Comparison
 from servebench.record.night import NightRecord
-from servebench.record.trial import Trial
+from servebench.record.trial import Offset, Trial
 
 MOST_BYTES: Final = 8_000_000
 """Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
@@ -80,8 +80,12 @@ KINDS: Final = (
         place=_of(Comparison, lambda one: f"comparisons/{one.id}.json"),
     ),
     Kind(
-        "trial", _below(rf"selftest/{_NAME}/{_NAME}"), replaceable=False,
+        "trial", _below(rf"{trial.FOLDER}/{_NAME}/{_NAME}"), replaceable=False,
         place=_of(Trial, lambda _: ""),  # it is known by its file alone
+    ),
+    Kind(
+        "offset between installations", _below(rf"{trial.FOLDER}/{_NAME}/{trial.OFFSETS}/{_NAME}"),
+        replaceable=False, place=_of(Offset, lambda _: ""),  # as a trial
     ),
     Kind(
         "night", _below(rf"nights/\d{{4}}/{_NAME}"), replaceable=True,
