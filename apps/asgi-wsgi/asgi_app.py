@@ -1,4 +1,4 @@
-"""FastAPI: a JSON greeting, and a 10 ms wait. The twin of wsgi_app."""
+"""FastAPI: a JSON greeting, a 10 ms wait, and some 1 ms of computing. The twin of wsgi_app."""
 
 import asyncio
 
@@ -18,6 +18,14 @@ async def greet() -> dict[str, str]:
 async def wait() -> str:
     await asyncio.sleep(0.010)
     return "Hello, waiter!"
+
+
+@app.get("/cpu")
+async def compute() -> dict[str, int]:
+    total = 0
+    for number in range(30_000):
+        total += number
+    return {"total": total}
 
 
 @app.get("/_identity", include_in_schema=False)

@@ -1,4 +1,4 @@
-"""Flask: a JSON greeting, and a 10 ms wait. The twin of asgi_app."""
+"""Flask: a JSON greeting, a 10 ms wait, and some 1 ms of computing. The twin of asgi_app."""
 
 import time
 
@@ -17,6 +17,14 @@ def greet() -> dict[str, str]:
 def wait() -> Response:
     time.sleep(0.010)
     return Response("Hello, waiter!", content_type="text/plain; charset=utf-8")
+
+
+@app.get("/cpu")
+def compute() -> dict[str, int]:
+    total = 0
+    for number in range(30_000):
+        total += number
+    return {"total": total}
 
 
 @app.get("/_identity")

@@ -93,11 +93,11 @@ def test_a_fast_endpoint_is_warmed_up_in_windows(profile: Profile) -> None:
 
 
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
-    """At most 60 min on two cores, at least 70 % of it under load; quick stays under 4.5 min."""
+    """At most 60 min on two cores, at least 70 % of it under load; quick stays under 4.6 min."""
     nightly, quick = (make_plan(profile, [], None, 1) for profile in ("nightly", "quick"))
     assert plan_seconds(nightly) <= 57 * 60
     assert planning.load_seconds(nightly) / plan_seconds(nightly) >= 0.70
-    assert plan_seconds(quick) <= 4.5 * 60
+    assert plan_seconds(quick) <= 4.6 * 60
 
 
 def test_the_correction_grows_in() -> None:
@@ -161,7 +161,7 @@ def test_globs_select_over_whole_ids() -> None:
     assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
     assert "asgi-wsgi/asgi-io/py3.14/w1/c128" in found
     assert "asgi-wsgi/asgi-json/py3.14/w1/c128" not in found
-    assert len(found) == len(set(found)) == 10
+    assert len(found) == len(set(found)) == 14
 
 
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:

@@ -200,7 +200,8 @@ def full_run(profile: Profile) -> Run:
     """A synthetic run of every experiment of this checkout."""
     figures = dict.fromkeys(
         ("throughput", "efficiency", "response_mean", "response_p50", "response_max",
-         "service_mean", "service_p50", "server_cpu_per_request", "pss_steady", "ceiling"), 0.97
+         "service_mean", "service_p50", "server_cpu_per_request", "pss_steady", "ceiling",
+         "server_cores", "client_cores"), 0.97
     )  # fmt: skip
     results = [
         synthetic.steady_result(case, figures)
@@ -236,3 +237,10 @@ def test_the_real_experiments_make_a_page(tmp_path: Path, monkeypatch: pytest.Mo
     assert "Not measured" not in text
     assert "{{" not in text
     assert not any(line != line.rstrip() for line in text.splitlines())
+
+    some = [one for one in full_run("published").results if "-cpu/" in one.case.id]
+    later = synthetic.make_run(some, id="later", profile="published", started="2026-11-21T09:00Z")
+    store.finalise(tmp_path / "results", later)
+    named = CliRunner().invoke(app, ["Z-published", "later"], catch_exceptions=False)
+    assert "### Published profile of 2026-11-21 09:00: [" in named.output
+    assert "Not measured" not in named.output

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.metrics import METRICS
 from servebench.core.model import CaseResult, Launch
-from servebench.host import paths
+from servebench.record import store
 from servebench.series.summary import RunSummary, summarise
 from servebench.site.pages import addresses, case, trends
 from servebench.site.pages.site import Site
@@ -99,15 +100,14 @@ def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) ->
     assert "servebench run --profile published" in page
 
 
-def test_every_case_of_every_run_has_a_page(real: dict[str, str]) -> None:
-    """44 cases of the nightly run and 56 of the published one, 80 different ones."""
-    lists = (paths.project_root() / "tests" / "data" / "case_ids.txt").read_text().splitlines()
-    planned = {
-        addresses.case(line.partition(" ")[2])
-        for line in lists
-        if line.partition(" ")[0] in {"nightly", "published"}
+def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_results: Path) -> None:
+    measured = {
+        addresses.case(result.case.id)
+        for path in store.runs(reference_results)
+        for result in store.load(path).results
     }
-    assert planned <= real.keys()
+    assert measured
+    assert measured <= real.keys()
 
 
 def summary_of(*launches: Launch) -> RunSummary:

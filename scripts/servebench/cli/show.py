@@ -74,25 +74,31 @@ def show_command(
 
 
 def findings_command(
-    published: Annotated[
-        str | None, Option("--published", help="A published-profile run; default: latest.")
-    ] = None,
-    nightly: Annotated[
-        str | None, Option("--nightly", help="A nightly-profile run; default: latest.")
+    runs: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="RUN",
+            help="Runs by id, such as one of new cases alone beside the reference runs; default: "
+            "the latest of the published and of the nightly profile.",
+        ),
     ] = None,
     output: TextOption = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
     root, results = paths.project_root(), paths.results_dir()
     folder = (output.parent if output else results).resolve()
-    sources = []
-    asked: dict[Profile, str | None] = {"published": published, "nightly": nightly}
-    for profile, name in asked.items():
-        if name is not None or (recorded := store.runs(results, profile=profile)):
-            path = (store.find(results, name) if name is not None else recorded[-1]).resolve()
-            link = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
-            run = summarise(store.load(path))
-            sources.append(RunSource(f"{profile} profile", link.as_posix(), run))
+    profiles: tuple[Profile, ...] = ("published", "nightly")
+    found = [store.find(results, name) for name in runs or ()] or [
+        recorded[-1] for one in profiles if (recorded := store.runs(results, profile=one))
+    ]
+    sources: list[RunSource] = []
+    for path in map(Path.resolve, found):
+        link = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
+        run = summarise(store.load(path))
+        label = f"{run.run.profile} profile"
+        if label in {source.label for source in sources}:
+            label += f" of {run.run.started[:16].replace('T', ' ')}"
+        sources.append(RunSource(label, link.as_posix(), run))
     if not sources:
         raise RecordError(
             f"{results}: neither a published nor a nightly run has been recorded; make one: "
@@ -100,7 +106,8 @@ def findings_command(
         )
     inside: tuple[Section, ...] = ()
     if snapshots := asv_results.read(results / "asv"):
-        most = max(sources, key=lambda source: source.summary.run.launches)
+        # What it says of a whole experiment wants intervals, and as many cases as there are.
+        most = max(sources, key=lambda one: (one.summary.run.launches > 1, len(one.summary.cases)))
         inside = inprocess.sections(snapshots, read_suites(root), most.summary)
     write(write_findings(sources, load_published(root), read_about(root), inside), output)
 
