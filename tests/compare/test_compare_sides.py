@@ -419,11 +419,16 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
 
 
 def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Scope) -> None:
-    both = sides.of_packages(tiny, ["beta==1.0"], everything)
+    both = sides.of_packages(tiny, [], ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
-    assert packages(sides.of_packages(tiny, ["alpha==1.0"], everything))[1]["beta"] == "1.5"
-    same = affected.find(sides.of_packages(tiny, ["alpha==1.0"], everything))
+    assert packages(sides.of_packages(tiny, [], ["alpha==1.0"], everything))[1]["beta"] == "1.5"
+    both = sides.of_packages(tiny, ["beta==1.0"], ["beta==2.0"], everything)
+    assert [one["beta"] for one in packages(both)] == ["1.0", "2.0"]
+    assert (both.base.record.label, both.head.record.label) == ("beta==1.0", "beta==2.0")
+    both = sides.of_packages(tiny, ["beta==1.0"], [], everything)
+    assert [one["beta"] for one in packages(both)] == ["1.0", "1.5"]
+    same = affected.find(sides.of_packages(tiny, [], ["alpha==1.0"], everything))
     assert same.nothing == "Nothing to judge: base and head do not differ."
 
 
@@ -444,7 +449,7 @@ def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPa
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
         with pytest.raises(error, match=sentence):
-            sides.of_packages(tiny, [text], everything)
+            sides.of_packages(tiny, [], [text], everything)
 
     for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
         refused(text, "expected a package and its version")

@@ -246,6 +246,10 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
             "servebench compare --with granian==2.7.8 --with a==1 --seed 2",
         ),
         (
+            SEEDED, labelled("stack", "granian==2.8.2", "granian==2.8.7"),
+            "servebench compare --base-with granian==2.8.2 --with granian==2.8.7 --seed 2",
+        ),
+        (
             SEEDED, labelled("stack", "stacks as of 2026-07-01", "stacks as locked"),
             "servebench compare --stack-as-of 2026-07-01 --stack-as-of locked --seed 2",
         ),

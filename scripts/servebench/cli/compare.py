@@ -14,6 +14,7 @@ from servebench.cli.options import (
     budget_seconds,
     clean_up,
     day,
+    locked,
     repository,
     require_writable,
 )
@@ -65,8 +66,25 @@ def compare_command(
         list[str] | None,
         Option(
             "--with",
+            "--head-with",
             metavar="PACKAGE==VERSION",
             help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
+        ),
+    ] = None,
+    base_with: Annotated[
+        list[str] | None,
+        Option(
+            "--base-with",
+            metavar="PACKAGE==VERSION",
+            help="Such a package in base, with --head-with or alone; repeatable.",
+        ),
+    ] = None,
+    lock: Annotated[
+        tuple[Path, Path] | None,
+        Option(
+            "--lock",
+            metavar="BASE HEAD",
+            help="Compare two lock files of one stack; head's file is named as the stack is.",
         ),
     ] = None,
     python: Annotated[
@@ -119,7 +137,8 @@ def compare_command(
     options += ["--budget", budget] if budget else []
     with interruptible(), revisions.copies(narrator) as copies:
         scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
-        sides = _sides(root, (base, head), stack_as_of or [], with_ or [], python, scope)
+        pins = base_with or [], with_ or []
+        sides = _sides(root, (base, head), stack_as_of or [], pins, lock, python, scope)
         affected = affected_.find(sides, everything=everything)
         reproduce = again.command(sides.base.record, sides.head.record, options)
         question = Question(
@@ -159,13 +178,17 @@ def _sides(
     root: Path,
     revisions: tuple[str | None, str | None],
     dates: list[str],
-    pins: list[str],
+    pins: tuple[list[str], list[str]],
+    lock: tuple[Path, Path] | None,
     python: tuple[str, str] | None,
     scope: Scope,
 ) -> Sides:
     """Prepare what the command line asks for: one kind of comparison."""
-    given = {"BASE": revisions[0], "--stack-as-of": dates, "--with": pins, "--python": python}
-    named = [name for name, value in given.items() if value not in (None, [])]
+    given = {
+        "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
+        "--python": python,
+    }  # fmt: skip
+    named = [name for name, value in given.items() if value]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} were given: choose one kind of comparison")
     if len(dates) > 2:
@@ -174,8 +197,11 @@ def _sides(
         days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else days
         return sides_.of_dates(root, first, second, scope)
-    if pins:
-        return sides_.of_packages(root, pins, scope)
+    if any(pins):
+        return sides_.of_packages(root, *pins, scope)
+    if lock is not None:
+        base, head = ((str(file), locked(file)) for file in lock)
+        return sides_.of_locks(root, lock[1].stem, base, head, scope)
     if python is not None:
         return sides_.of_interpreters(root, *python, scope)
     return sides_.of_revisions(root, *revisions, scope)

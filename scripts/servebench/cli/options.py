@@ -125,6 +125,14 @@ def day(text: str, option: str, more: str = "") -> date:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
 
 
+def locked(file: Path) -> str:
+    """Read a lock file; UsageError if there is none."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--lock {file}: expected a lock file of a stack: {error}") from error
+
+
 def commit(option: str, text: str | None) -> str:
     """Read a commit's full name; UsageError if it is none."""
     if text is None or not _COMMIT.fullmatch(text):

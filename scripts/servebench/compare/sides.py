@@ -136,23 +136,33 @@ def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> 
     return _prepared(part(base), part(head), scope, root, notes=revisions.surroundings())
 
 
-def of_packages(root: Path, requirements: Sequence[str], scope: Scope) -> Sides:
-    """Prepare the stacks as locked, and with packages in other versions, such as `granian==2.7.8`.
+def of_packages(root: Path, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
+    """Prepare the stacks with packages in other versions, such as `granian==2.7.8`, on either side.
+
+    A side without any is as locked.
 
     Raises:
         UsageError: A requirement is none, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    pins = [revisions.read_pin(text) for text in requirements]
-    base = _here(root, LOCKED, lambda name: stacks.read(name, root), scope)
-    chosen, _ = _selected(base, base, scope, cross=False)
-    shares, notes = revisions.share_out(root, sorted({case.stack for case in chosen}), pins)
+    plain = _here(root, LOCKED, lambda name: stacks.read(name, root), scope)
+    chosen, _ = _selected(plain, plain, scope, cross=False)
+    names = sorted({case.stack for case in chosen})
+    notes: list[str] = []
 
-    def lock(name: str) -> Stack:
-        return revisions.resolved(root, name, scope.narrator, pins=shares[name])
+    def part(requirements: Sequence[str]) -> _Part:
+        pins = [revisions.read_pin(text) for text in requirements]
+        shares, kept = revisions.share_out(root, names, pins)
+        notes.extend(kept)
 
-    head = _here(root, ", ".join(map(str, pins)), lock, scope)
-    return _prepared(base, head, scope, root, notes=notes + revisions.surroundings())
+        def lock(name: str) -> Stack:
+            return revisions.resolved(root, name, scope.narrator, pins=shares[name])
+
+        return _here(root, ", ".join(map(str, pins)) or LOCKED, lock, scope)
+
+    parts = part(base), part(head)
+    said = (*dict.fromkeys(notes), *revisions.surroundings())
+    return _prepared(*parts, scope, root, notes=said)
 
 
 def of_locks(

@@ -70,9 +70,11 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
     if {base.kind, head.kind} == {"interpreter"}:
         return ["--python", *labels] if all(map(_INTERPRETER.fullmatch, labels)) else None
     if {base.kind, head.kind} == {"stack"}:
-        pins = head.label.split(", ")
-        if base.label == LOCKED and all(map(_PIN.fullmatch, pins)):
-            return [word for pin in pins for word in ("--with", pin)]
+        pins = [[] if label == LOCKED else label.split(", ") for label in labels]
+        if any(pins) and all(_PIN.fullmatch(pin) for many in pins for pin in many):
+            options = "--base-with", "--with"
+            both = zip(options, pins, strict=True)
+            return [word for option, many in both for pin in many for word in (option, pin)]
         days = ["locked" if label == LOCKED else label.removeprefix(AS_OF) for label in labels]
         if all(day == "locked" or _DATE.fullmatch(day) for day in days):
             return [word for day in days for word in ("--stack-as-of", day)]
