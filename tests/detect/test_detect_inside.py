@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -34,7 +33,6 @@ from servebench.automation.github import issues
 from servebench.automation.incoming import acceptance
 from servebench.compare import inprocess
 from servebench.core.model import StackRecord
-from servebench.detect import bisect
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import closed, conclude
 from servebench.detect.confirm import confirm
@@ -381,17 +379,6 @@ def test_processes_decide_about_a_benchmark(
     opposite = conclude(a_candidate(SERIES, ratio=0.9), slower)
     assert isinstance(opposite, Dismissal)
     assert (opposite.verdict, opposite.final) == (Verdict.INCONCLUSIVE, False)
-
-
-def test_a_mixture_shows_it_or_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of 6 % is shown, nothing is not, and a benchmark that was not played decides nothing."""
-    slower = played(tmp_path, monkeypatch, 0.06)
-    assert bisect.shown(slower, SERIES, math.log(1.06)) is True
-    assert bisect.shown(slower, SERIES, math.log(1.30)) is False
-    assert bisect.shown(played(tmp_path, monkeypatch, 0.0), SERIES, math.log(1.06)) is False
-    assert bisect.shown(played(tmp_path, monkeypatch, 0.06, "one/b"), SERIES, 0.06) is None
-    nothing = slower.model_copy(update={"micro": ()})
-    assert bisect.shown(nothing, SERIES, math.log(1.06)) is False
 
 
 def test_a_change_inside_the_process_can_be_undone() -> None:

@@ -2,35 +2,45 @@
 
 import hashlib
 import json
+import math
+import signal
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Final
 
 import pytest
 import rich.console
 
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
-from fake_sessions import SilentReporter
+from fake_sessions import SilentReporter, readings
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from servebench.automation import branches
 from servebench.compare import session
 from servebench.compare.builder import Question, unmeasured
+from servebench.compare.inprocess import Target
 from servebench.compare.instruments import Reporter
+from servebench.compare.samples import ProcessPair
+from servebench.compare.sides import Side
 from servebench.core.errors import HistoryError, SetupError, UsageError
-from servebench.detect import bisect
+from servebench.detect import searches
+from servebench.detect.bisect import TimeIsUpError
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets, find_locks, lock_text
+from servebench.detect.mixtures import Mixtures, Sought
 from servebench.host.git import Remote
 from servebench.host.progress import Narrator
-from servebench.record.change import Candidate, ChangeRecord, Dismissal, SeriesName, StackState
-from servebench.record.comparison import Comparison, PackageChange, Verdict
+from servebench.host.signals import InterruptedRun
+from servebench.measure.duet import DuetOutcome, SideCase
+from servebench.record.change import Candidate, Dismissal, SeriesName, StackState
+from servebench.record.comparison import Comparison, PackageChange, SideName
 from servebench.toolchain import locks, stacks
 from servebench.toolchain.locks import Move
-from tiny_index import serving_beta
+from tiny_index import serving, serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
 LOCK = "apps/stacks/one.txt"
@@ -361,25 +371,141 @@ def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> No
         branches.commit(outside, "x")
 
 
-def test_a_mixture_moves_what_it_is_told_to(bumps: Bumps, seen: Seen) -> None:
-    """The stack before, with one release of the one after; the time is shared with later steps."""
-    candidate = bumps.candidate()
-    record = ChangeRecord(
-        id=candidate.id, status="open", series=candidate.steps[1].series, when=candidate.when,
-        base=candidate.base, head=candidate.head, packages=candidate.packages, ratio=1.05,
-        low=1.04, high=1.06, verdict=Verdict.SLOWER, method="By hand.",
-    )  # fmt: skip
-    found = find_locks(bumps.root, record, QUIET)
-    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
-    shows = bisect.Mixtures(duets, record, found, ends=100.0, clock=lambda: 20.0)
-    assert shows(candidate.packages) is None  # nothing was measured
-    ((question, _),) = seen
-    for side, beta in ((question.base, "1.0"), (question.head, "1.5")):
-        assert side.rig.stacks["one"].packages == {"alpha": "1.0", "beta": beta}
-    assert question.seconds == 40.0
-    late = bisect.Mixtures(duets, record, found, ends=10.0, clock=lambda: 20.0)
-    assert late(candidate.packages) is None
-    assert len(seen) == 1
+@dataclass
+class Ratios:
+    """Instruments whose head takes as much longer as a version of `gamma` says."""
+
+    stop: int | None = None
+    played: list[tuple[str, str]] = field(default_factory=list)
+    first: list[bool] = field(default_factory=list)
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        ((base, head),) = pairs
+        self.first.append(head_first)
+        versions = [side.rig.stacks["one"].packages for side in (base, head)]
+        assert all(one["wrap"][0] == one["core"][0] for one in versions)
+        self.played.append((str(versions[0]), str(versions[1])))
+        if len(self.played) == self.stop:
+            raise InterruptedRun(signal.SIGINT)
+        grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
+        figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
+        metrics: dict[SideName, dict[str, float]] = {"base": figures[0], "head": figures[1]}
+        return (DuetOutcome({"base": (), "head": ()}, metrics, 4.0, 1.5),)
+
+
+@pytest.fixture
+def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """Two locks of a stack in which four packages moved; of two each pins the other."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = make_tiny(tmp_path / "tiny")
+    needs = '"beta", "gamma", "wrap", "core"'
+    file = root / "apps" / "pyproject.toml"
+    file.write_text(file.read_text().replace('"alpha"', needs))
+    write(root, "apps/tiny/dependent.py", "import beta, core, gamma, wrap\n\napp = beta\n")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found = []
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
+            for name in ("beta", "gamma", "core"):
+                index.add(name, version, str(day))
+            index.add("wrap", version, str(day), (f"core=={version}",))
+            text = locks.resolve("one", date.fromordinal(day.toordinal() + 5), root=root)
+            found.append(text)
+            write(root, "apps/stacks/one.txt", text)
+        yield found[0], found[1]
+
+
+DEPENDENT: Final = "tiny/dependent/py3.14"
+QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
+
+
+def test_what_pins_another_moves_with_it(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has moved is read from the mixture's lock, and the innocent half is left alone."""
+    root = tmp_path / "tiny"
+    sought = searches.of_locks(root, DEPENDENT, *four)
+    played = Ratios()
+    monkeypatch.setattr("servebench.detect.mixtures.Real", lambda _: played)
+    mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
+    assert mixtures.row == ("beta", "core", "gamma", "wrap")
+    assert mixtures.moved(frozenset({"core"})) == {"core", "wrap"}
+    assert mixtures.moved(frozenset({"beta"})) == {"beta"}
+    assert mixtures.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
+        math.log(1.05)
+    )
+    late = Mixtures(root, sought, QUIETLY, tmp_path, 10.0, clock=lambda: 7.0)
+    assert late.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
+        math.log(1.05)
+    )
+    with pytest.raises(TimeIsUpError):
+        late.duet("half", frozenset(), frozenset({"beta", "gamma"}))
+
+
+def test_a_benchmark_inside_the_process_is_played_without_a_server(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environments of a case with its endpoint; what only a server loads is no suspect."""
+    root = tmp_path / "tiny"
+    write(root, "benchmarks/handlers.py", "")
+    name = "inprocess/handlers.Cpu.time_request(endpoint=tiny/dependent)/py3.14/one"
+    asked: list[tuple[str, str, bool]] = []
+
+    class Pairs:
+        def __init__(self, base: Side, head: Side) -> None:
+            self.versions = [one.rig.stacks["one"].packages["gamma"] for one in (base, head)]
+
+        def run(self, target: Target, *, head_first: bool) -> ProcessPair:
+            asked.append((target.name, " → ".join(self.versions), head_first))
+            return readings(2e-4, 2.1e-4)
+
+    monkeypatch.setattr("servebench.compare.processes.RealProcesses", Pairs)
+    series = SeriesName(machine=MACHINE, case=name, metric="seconds")
+    sought = Sought(series, "one", *four)
+    mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
+    assert mixtures.row == ("beta", "core", "gamma", "wrap")
+    half: tuple[str, frozenset[str], frozenset[str]] = "half", frozenset(), frozenset({"gamma"})
+    assert [mixtures.duet(*half) for _ in range(2)] == [pytest.approx(math.log(1.05))] * 2
+    assert sorted(asked) == [
+        ("handlers.Cpu.time_request('tiny/dependent')", "1.0 → 2.0", first)
+        for first in (False, True)
+    ]
+    lost = Sought(series.model_copy(update={"case": f"{name}x"}), "one", *four)
+    with pytest.raises(UsageError, match="no case of this checkout is, or has, inprocess"):
+        Mixtures(root, lost, QUIETLY, tmp_path, math.inf)
+
+
+def test_a_search_that_was_stopped_goes_on(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the duet in which it was: what was played is not played again."""
+    root = tmp_path / "tiny"
+    sought = searches.of_locks(root, DEPENDENT, *four)
+    played: list[Ratios] = []
+    for stop in (7, 14, None):
+        played.append(Ratios(stop))
+        monkeypatch.setattr("servebench.detect.mixtures.Real", lambda _: played[-1])
+        if stop:
+            with pytest.raises(InterruptedRun):
+                searches.find(root, sought, QUIETLY, 600.0, 1)
+            (kept,) = (tmp_path / "state" / "servebench" / "searches").iterdir()
+            with kept.open("a") as stream:
+                stream.write('[["half", [], ["be')  # as a killed one leaves it
+        else:
+            cause = searches.find(root, sought, QUIETLY, 600.0, 1)
+    assert [len(one.played) for one in played] == [7, 14, 5]  # of 24; in two of them it was stopped
+    assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
+    (share,) = cause.shares
+    assert [(one.package, one.previous, one.version) for one in share.releases] == [
+        ("gamma", "1.0", "2.0")
+    ]
+    assert share.ratio == pytest.approx(1.05)
+    assert share.duets == 8
+    assert (cause.suspects, cause.reason) == ((), "")
+    assert not kept.exists()
 
 
 def test_benchmarks_inside_the_process_are_played_without_a_server(

@@ -1,9 +1,12 @@
 """`servebench bisect`: which release caused a change?"""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Exit
+from typer import Argument, Exit, Option
 
 from servebench.cli.options import (
     DEFAULT_SEED,
@@ -13,18 +16,22 @@ from servebench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
+    day,
+    locked,
+    tell,
 )
 from servebench.compare.instruments import Reporter
 from servebench.core.errors import HistoryError, SetupError, UsageError
-from servebench.detect import bisect, conclude
-from servebench.detect.duets import RealDuets, find_locks
+from servebench.detect import conclude, searches
 from servebench.host import paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.machine import fingerprint
 from servebench.host.progress import Narrator
-from servebench.host.signals import interruptible
-from servebench.record import change, files
+from servebench.host.signals import InterruptedRun, interruptible
+from servebench.record import change, comparison_store, files
 from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
+from servebench.report.change import causes
 
 
 def bisect_command(
@@ -32,8 +39,24 @@ def bisect_command(
         list[str] | None,
         Argument(
             help="Changes (results/changes/<id>.json); default: all open ones of this machine "
-            "whose cause is not known.",
+            "whose cause is not known. Or a comparison's id or file.",
             show_default=False,
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None, Option("--from", metavar="DATE", help="Search between the stacks of two dates.")
+    ] = None,
+    to: Annotated[str | None, Option("--to", metavar="DATE", help="The later date.")] = None,
+    lock: Annotated[
+        tuple[Path, Path] | None,
+        Option("--lock", metavar="BASE HEAD", help="Search between two lock files of a stack."),
+    ] = None,
+    select: Annotated[
+        str | None,
+        Option(
+            "--select",
+            help="The case that is played, an id or glob; default, of a comparison: what moved "
+            "most surely.",
         ),
     ] = None,
     results: ResultsOption = None,
@@ -43,41 +66,96 @@ def bisect_command(
 ) -> None:
     """Find the release that caused a change, and write it into the change's record.
 
-    Where several packages moved at once, mixtures of both stacks are measured against the one
-    before: each duet halves what is left. The release that remains is tried alone before it is
-    named; where that does not show the change, the record says so instead.
+    Where several packages moved at once, mixtures of both stacks are played against the one
+    before, after every duet with a test of "none of it" against "all of it": each answer halves
+    what is left. What remains is played alone before it is named, with what it does by itself; if
+    the rest of the packages still do something, the search goes on among them. Packages that cannot
+    be installed apart are named as one.
+
+    Duets are kept as they are played: the same command goes on where one was interrupted, or its
+    time was up.
 
     Exit code 0: done. 1: one of them could not be tried, with the reason.
     """
     folder = results or paths.results_dir()
-    here = fingerprint().id
-    chosen = _chosen([change.read(path) for path in change.files(folder)], names or [], here)
     console = Console(stderr=as_json)
     root, narrator = paths.project_root(), Narrator(console)
+    limit = budget_seconds(budget) or 0.0
+    given = {"--from and --to": from_ or to, "--lock": lock, "names": names}
+    if len(found := [name for name, value in given.items() if value]) > 1:
+        raise UsageError(f"{' and '.join(found)} were given: choose one")
+    comparison = _comparison(names, folder)
+    if not (from_ or to or lock or comparison):
+        if select:
+            raise UsageError("--select: a change says itself which case is played")
+        _changes(names or [], folder, limit, seed, console, as_json=as_json)
+        return
+    clean_up(console)
+    if comparison is not None:
+        sought = searches.of_comparison(root, comparison, select, narrator)
+    elif select is None:
+        raise UsageError("expected --select with the case that is to be played")
+    elif lock is not None:
+        sought = searches.of_locks(root, select, *map(locked, lock))
+    elif from_ and to:
+        days = day(from_, "--from"), day(to, "--to")
+        sought = searches.of_dates(root, select, days, narrator)
+    else:
+        raise UsageError("expected both --from and --to")
+    with _interruptible():
+        cause = searches.find(root, sought, Reporter(console), limit, seed)
+    tell(
+        causes(cause),
+        lambda: {"series": sought.series.model_dump(), **cause.model_dump(mode="json")},
+        as_json=as_json,
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        with interruptible():
+            yield
+    except InterruptedRun as interruption:
+        interruption.advice = "all duets are kept; the same command goes on"
+        raise
+
+
+def _comparison(names: list[str] | None, folder: Path) -> Comparison | None:
+    """The comparison that is named, if it is one."""
+    if not names or len(names) > 1:
+        return None
+    path = Path(names[0]) if Path(names[0]).is_file() else comparison_store.find(names[0], folder)
+    return None if path is None else files.read(Comparison, path)
+
+
+def _changes(
+    names: list[str], folder: Path, limit: float, seed: int, console: Console, *, as_json: bool
+) -> None:
+    here = fingerprint().id
+    root, reporter = paths.project_root(), Reporter(console)
+    chosen = _chosen([change.read(path) for path in change.files(folder)], names, here)
     if not chosen:
         console.say(f"no change on this machine ({here}) whose cause is to be found")
     else:
         clean_up(console)
         files.require_room(folder)
-    ends = time.monotonic() + (budget_seconds(budget) or 0.0)
+    ends = time.monotonic() + limit
     found: list[ChangeRecord] = []
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
-            with interruptible():
-                duets = RealDuets(root, seed, Reporter(console), narrator)
-                known = find_locks(root, record, narrator)
-                mixtures = bisect.Mixtures(duets, record, known, time.monotonic() + share)
-                blamed = conclude.blamed(record, bisect.search(record.packages, mixtures))
+            with _interruptible():
+                sought = searches.of_record(root, record, reporter)
+                cause = searches.find(root, sought, reporter, share, seed)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue
+        blamed = conclude.blamed(record, cause)
         change.save(folder, blamed)
         found.append(blamed)
         if not as_json:
-            cause = blamed.culprit
-            moved = cause and f"{cause.package} {cause.previous or 'nothing'} → {cause.version}"
-            console.say(f"{blamed.id}: {moved or blamed.note}")
+            console.say(f"{blamed.id}: {'; '.join(causes(cause))}")
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
     if len(found) < len(chosen):

@@ -264,6 +264,11 @@ def surroundings() -> tuple[str, ...]:
 
 def kept(root: Path, name: str, text: str) -> Stack:
     """Keep a lock in the cache, as a stack that can be made."""
-    lock = paths.cache_dir() / "resolved" / cache.digest(text) / f"{name}.txt"
+    lock = place_of(cache.digest(text), name)
     locks.write(lock, text)
     return stacks.read_lock(name, lock, root)
+
+
+def place_of(digest: str, name: str) -> Path:
+    """Where a lock is kept, by the first twelve digits of its SHA-256."""
+    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"

@@ -7,7 +7,7 @@ from the other side's, with the versions that the run recorded.
 
 import glob
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -15,18 +15,19 @@ from typing import Final
 from servebench.compare import affected, inprocess, revisions, session
 from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
+from servebench.compare.inprocess import Target
 from servebench.compare.instruments import Reporter
 from servebench.compare.pairs import Pair
 from servebench.compare.sides import Scope
 from servebench.core.errors import HistoryError, UsageError
-from servebench.core.model import Case
+from servebench.core.model import Case, Profile
 from servebench.declare.experiments import expand_all, load_experiments
 from servebench.host import paths
 from servebench.host.git import GitError, HopelessError, run
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
 from servebench.record.change import Candidate, ChangeRecord, StackState
-from servebench.record.comparison import Comparison
+from servebench.record.comparison import Comparison, PackageChange
 from servebench.toolchain import locks, stacks
 
 MOST_CASES: Final = 8
@@ -120,24 +121,55 @@ def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:
 
 
 PROFILE: Final = "nightly"
+PROFILES: Final[tuple[Profile, ...]] = (PROFILE, "quick", "published")
 
 
-def declared_cases(root: Path) -> tuple[Case, ...]:
+def declared_cases(root: Path, profile: Profile = PROFILE) -> tuple[Case, ...]:
     """The cases of the nights; only what is declared today can be played once more."""
-    return expand_all(load_experiments(root), PROFILE)
+    return expand_all(load_experiments(root), profile)
+
+
+def benchmarks(root: Path, cases: Iterable[Case]) -> Iterator[Target]:
+    """The in-process benchmarks that can be played in the environments of cases."""
+    suites = inprocess.available([root])
+    for case in cases:
+        yield from inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {})
 
 
 def declared_benchmarks(root: Path) -> dict[str, str]:
     """The in-process benchmarks that can be played: series → first case that has it."""
-    suites = inprocess.available([root])
     found: dict[str, str] = {}
-    for case in declared_cases(root):
-        for target in inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {}):
-            found.setdefault(target.series, case.id)
+    for target in benchmarks(root, declared_cases(root)):
+        found.setdefault(target.series, target.reason)
     return found
 
 
+def carrier(root: Path, name: str) -> tuple[Case, Profile]:
+    """The case in whose environments a case or benchmark is played, of the first profile with it.
+
+    UsageError: none does.
+    """
+    for profile in PROFILES:
+        cases = declared_cases(root, profile)
+        for case in cases:
+            if case.id == name or any(one.series == name for one in benchmarks(root, [case])):
+                return case, profile
+    raise UsageError(f"no case of this checkout is, or has, {name}; there is nothing to play")
+
+
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Two states of a stack that were compared under an id, with what moved."""
+
+    id: str
+    base: StackState
+    head: StackState
+    packages: tuple[PackageChange, ...]
+    base_commit: str | None
+    head_commit: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +181,7 @@ class Locks:
     notes: tuple[str, ...] = ()
 
 
-def find_locks(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) -> Locks:
+def find_locks(root: Path, change: Candidate | ChangeRecord | Between, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
 
     Raises:
@@ -179,12 +211,16 @@ def find_locks(root: Path, change: Candidate | ChangeRecord, narrator: Narrator)
 
 
 def lock_text(root: Path, state: StackState, commit: str | None) -> str | None:
-    """The text of a lock by its digest, of `commit` or any other; None if git does not have it."""
+    """The text of a lock by its digest, resolved here or in git, of `commit` or any other.
+
+    None if it is in neither.
+    """
     path = stacks.lock_file(state.stack, root)
     name = path.relative_to(root).as_posix()
 
     def texts() -> Iterator[bytes | None]:
-        yield path.read_bytes() if path.is_file() else None
+        for place in (path, revisions.place_of(state.digest[:12], state.stack)):
+            yield place.read_bytes() if place.is_file() else None
         if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
             # A shallow clone does not have it.
             _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)

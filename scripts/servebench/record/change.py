@@ -46,6 +46,31 @@ class Release(Frozen):
     previous: str | None = Field(description="The version before it; null: it was not there.")
 
 
+class Effect(Frozen):
+    """What some duets say of a change: head over base, with the 95 % interval."""
+
+    ratio: float = Field(gt=0, allow_inf_nan=False)
+    low: float = Field(gt=0, allow_inf_nan=False)
+    high: float = Field(gt=0, allow_inf_nan=False)
+    duets: int = Field(ge=1)
+
+
+class Share(Effect):
+    """What releases that moved as one do alone; the first gives them their name."""
+
+    releases: tuple[Release, ...] = Field(min_length=1)
+
+
+class Cause(Frozen):
+    """What a search for the cause of a change found; `reason`: why suspects are left."""
+
+    whole: Effect | None = Field(description="All packages together, played anew.")
+    shares: tuple[Share, ...] = Field(description="The largest first.")
+    rest: Effect | None = Field(description="All without what was found.")
+    suspects: tuple[str, ...] = Field(description="Packages among which the rest of it is.")
+    reason: str
+
+
 class StackState(Frozen):
     """The stack on one side of a change."""
 
@@ -82,6 +107,9 @@ class ChangeRecord(Artefact):
     high: float = Field(gt=0, allow_inf_nan=False, description="95 % interval of the ratio.")
     verdict: Verdict
     culprit: Release | None = None
+    shares: tuple[Share, ...] = Field(
+        default=(), description="What a search for the cause found, each played alone."
+    )
     evidence: str | None = Field(default=None, description="Id of the confirming comparison.")
     method: str = Field(description="How it was found and confirmed, in a sentence.")
     note: str = Field(default="", description="Why it was closed, where the release is fixed, …")

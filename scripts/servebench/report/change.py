@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from servebench.core.metrics import METRICS
-from servebench.record.change import ChangeRecord
+from servebench.record.change import Cause, ChangeRecord, Effect, Release, Share
 from servebench.report import formats
 
 
@@ -31,15 +31,47 @@ def told(record: ChangeRecord) -> ChangeText:
     word, cause = record.verdict.value, ""
     if metric in METRICS:
         word = formats.verdict(metric, record.verdict).partition(" ")[2]
-    if culprit is not None:
-        cause = f"{culprit.package} {culprit.previous or 'new'} → {culprit.version}"
+    if len(record.shares) == 1:
+        cause = released(record.shares[0])
+    elif record.shares:
+        cause = ", ".join(f"{released(one)}: {formats.percent(one.ratio)}" for one in record.shares)
+    elif culprit is not None:
+        cause = _release(culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.low, record.high)
     return ChangeText(record, title(metric), word, change, interval, cause)
+
+
+def released(share: Share) -> str:
+    """Releases that moved as one: `pydantic 2.11.0 → 2.12.0 with pydantic-core 2.33.0 → 2.41.1`."""
+    first, *others = map(_release, share.releases)
+    return f"{first} with {', '.join(others)}" if others else first
+
+
+def _release(release: Release) -> str:
+    return f"{release.package} {release.previous or 'new'} → {release.version}"
 
 
 def title(metric: str) -> str:
     """What is measured, in words; of a benchmark inside the process, with the unit of asv."""
     return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
+
+
+def causes(cause: Cause) -> tuple[str, ...]:
+    """What a search found, a sentence per line."""
+    lines = [f"{released(one)}: {_effect(one)} alone" for one in cause.shares]
+    if cause.whole:
+        lines.append(f"all that moved together: {_effect(cause.whole)}")
+    if cause.rest:
+        lines.append(f"all without what is named: {_effect(cause.rest)}")
+    if cause.reason:
+        what = "what else did it is" if cause.shares else "the cause is"
+        lines.append(f"{what} among {', '.join(cause.suspects)}: {cause.reason}")
+    return tuple(lines)
+
+
+def _effect(effect: Effect) -> str:
+    within = formats.ends(effect.low, effect.high)
+    return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
 
 
 def commands(

@@ -119,10 +119,11 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
 
 def _blame(record: ChangeRecord, package: PackageChange) -> str:
     """Whether a package did it: `no` only where a search tried the change without it."""
-    if record.culprit is not None:
-        return "yes" if record.culprit.package == package.package else "no"
+    found = [release for share in record.shares for release in share.releases]
+    if package.package in {one.package for one in (*found, record.culprit) if one}:
+        return "yes"
     suspected = named(record)
-    if not suspected:
+    if not suspected and record.culprit is None:
         return "not tested"
     return "possible" if package.package in suspected else "no"
 
