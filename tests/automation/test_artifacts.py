@@ -35,6 +35,7 @@ from foreign import (
     put,
     put_inside,
     shard_run,
+    trial,
 )
 from servebench.automation.incoming import acceptance, facts, folder, inprocess
 from servebench.automation.incoming.acceptance import Acceptance
@@ -49,7 +50,10 @@ from servebench.host import paths
 from servebench.record import store
 from servebench.record.change import Candidate, Candidates, ChangeRecord
 from servebench.record.comparison import Comparison
+from servebench.record.files import encode
 from servebench.record.files import write as store_file
+from servebench.record.history.kinds import kind_of
+from servebench.record.trial import Trial, load_trials, trial_path
 from servebench.toolchain import interpreters, stacks
 from synthetic import failed, ok
 
@@ -459,13 +463,56 @@ INSIDE: Final[Table] = {
 }  # fmt: skip
 
 
+SAID: Final = trial().said[0]
+TRIALS: Final[Table] = {
+    "another commit's": ({"commit": "0" * 40}, "commit of a self-test: expected 3f2a9c17"),
+    "another machine's": ({"machine": MACHINES[1].id}, "machines of a self-test: expected"),
+    "a planted one": (
+        {"kind": "busy", "planted": SAID.case}, "what is planted: expected ('aa', '')"),
+    "one from days to come": (
+        {"started": "2026-11-24T09:30:00Z"}, "start of a self-test: expected a time"),
+    "another time's name": (
+        {"id": "20261121T093000Z-compare-3f2a9c17"},
+        "name of a file: expected selftest/synthetic-2c-000001/20261121T093000Z-aa.json"),
+    "a path for an id": ({"id": "../../x"}, "name of a file: expected selftest/"),
+    "a case that is none": (
+        {"said": [SAID.model_copy(update={"case": "<b>"})]}, "the case '<b>'"),
+    "a metric of its own": (
+        {"said": [SAID.model_copy(update={"metric": "luck"})]}, "the metric 'luck', which is none"),
+    "a benchmark that is none": (
+        {"said": [SAID.model_copy(update={"metric": "seconds"})]}, "the case 'asgi-wsgi/e1a"),
+    "a hidden text": (
+        {"said": [SAID.model_copy(update={"reason": HIDDEN})]}, "a character that turns the text"),
+}  # fmt: skip
+
+
+def put_trial(shard: Path, one: Trial) -> Path:
+    path = shard / trial_path(trial())
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode(one))
+    return path
+
+
+def test_trials_come_with_a_run(inbox: Path) -> None:
+    put(inbox, "shard-1", shard_run(1))
+    sent = put_trial(inbox / "shard-1", trial())
+    found = accepted(inbox)
+    assert (found.exit_code, found.refused, len(found.accepted)) == (0, (), 4)
+    kept = load_trials(inbox.parent / "accepted")
+    assert kept == (trial(),)
+    assert (inbox.parent / "accepted" / trial_path(trial())).read_bytes() == sent.read_bytes()
+    assert kind_of(trial_path(trial()).as_posix()) is not None
+
+
 def attack(kind: str, what: Any, shard: Path) -> None:
     """Let shard 1 send something else than its run, or something beside it."""
     run = shard_run(1)
-    if kind in {"folder", "inside"}:
+    if kind in {"folder", "inside", "trial"}:
         put(shard.parent, shard.name, run)
     if kind == "folder":
         subprocess.run(["sh", "-c", what], cwd=shard, check=True)
+    elif kind == "trial":
+        put_trial(shard, trial(**what))
     elif kind == "inside":
         put_inside(shard.parent, shard.name, inside(**what))
     else:
@@ -475,7 +522,13 @@ def attack(kind: str, what: Any, shard: Path) -> None:
         (shard / "run.json").write_bytes(data)
 
 
-TABLES: Final = {"folder": FOLDERS, "bytes": BYTES, "claim": CLAIMS, "inside": INSIDE}
+TABLES: Final = {
+    "folder": FOLDERS,
+    "bytes": BYTES,
+    "claim": CLAIMS,
+    "inside": INSIDE,
+    "trial": TRIALS,
+}
 
 
 @pytest.mark.parametrize(
@@ -487,7 +540,8 @@ def test_what_is_not_as_it_should_be_costs_the_others_nothing(
     """Nothing of it is used, not even a right run beside it, and the others are accepted.
 
     Folders that are none of ours; bytes that are no run file; well-formed runs that lie about
-    where, what, when and with what they were measured; figures inside the process that are more.
+    where, what, when and with what they were measured; figures inside the process that are more;
+    comparisons of the stack with itself that are none.
     """
     what, reason = TABLES[kind][name]
     attack(kind, what, inbox / "shard-1")

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bench import PROJECT
 from servebench.cli import app
 from servebench.compare.selftest import scores
 from servebench.compare.statistics import MEMORY
 from servebench.core.errors import RecordError
-from servebench.record.comparison import Verdict
+from servebench.record.comparison import METHOD_VERSION, Verdict
 from servebench.record.trial import (
     Figures,
     Installation,
@@ -41,7 +42,8 @@ def trial(kind: str, *answers: Said, **more: Any) -> Trial:
         "id": "20261120T120000Z-compare-abc", "kind": kind, "machine": "m", "commit": None,
         "started": "2026-11-20T12:00:00Z", "screening_seconds": 60.0,
         "confirmation_seconds": 30.0, "wall_seconds": 120.0, "planned": 1, "said": answers,
-        "figures": (),
+        "figures": (), "method": METHOD_VERSION,
+        "installation": Installation(path=0, padding=0, interpreter=True),
     }  # fmt: skip
     return Trial(**{**fields, **more})
 
@@ -93,7 +95,7 @@ def test_never_is_not_claimed() -> None:
     assert rate.high == pytest.approx(1 - 0.025 ** (1 / 30))
     assert scores.false_verdicts([]) is None
     assert report.sentence([]) == ""
-    assert "No trial has been made" in report.page([])
+    assert "No trial of this method has been made yet" in report.page([])
 
 
 def test_what_was_never_asked_is_no_evidence() -> None:
@@ -317,6 +319,50 @@ def test_what_trials_say_is_for_programs_and_for_pipes_too(tmp_path: Path) -> No
     assert found["false_verdicts"]["cases"]["high"] == pytest.approx(0.975)
     refused = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "no" / "page.md")])
     assert isinstance(refused.exception, RecordError)
+
+
+def test_what_was_made_before_counts_apart() -> None:
+    """Other methods, and trials of one installation: 1 of 1 wrong there, 0 of 20 here."""
+    now = [trial("aa", SAME)] * 20
+    wrong = said("a", Verdict.SLOWER, 1.1)
+    before = [trial("aa", wrong, method=1), trial("aa", wrong, installation=None)]
+    # Of 20 without one, the exact bound is 1 - 0.025^(1/20).
+    told = "0 of 20 comparisons of two installations of one stack gave a false verdict: at most"
+    assert report.running([*now, *before]) == f"{told} 16.8 % do (95 %)."
+    page = report.page([*now, *before])
+    assert page.index("0 of 20 comp") < page.index("# The method before") < page.index("2 of 2 co")
+    found = report.as_json([*now, *before])
+    assert (found["trials"], found["before"]["trials"]) == (20, 2)
+    assert "No comparison of the stack with itself" in report.running(before)
+    assert "No trial of this method has been made yet" in report.page(before)
+
+
+def test_trials_of_the_same_are_held_against_each_other() -> None:
+    """Called by both: a. By one: b, and both directions of c. By neither: d. Unknown: e."""
+    first = trial(
+        "busy", said("a", Verdict.SLOWER, 1.1), said("b", Verdict.SLOWER, 1.1),
+        said("c", Verdict.FASTER, 0.9), said("d", Verdict.NO_CHANGE), said("e", Verdict.SLOWER),
+        planted="a", size=0.02,
+    )  # fmt: skip
+    second = trial(
+        "busy", said("a", Verdict.SLOWER, 1.1), said("b", Verdict.INCONCLUSIVE),
+        said("c", Verdict.SLOWER, 1.1), said("d", Verdict.INCONCLUSIVE),
+        planted="a", size=0.02, id="20261120T130000Z-compare-abc", again=first.id,
+    )  # fmt: skip
+    (found,) = scores.agreements([first, second, trial("aa", SAME, id="z", again="gone")])
+    assert (found.pairs, found.both, found.one, found.neither) == (1, 1, 3, 1)
+    assert found.jaccard == 1 / 4
+    row = "| handler computes longer | 2 % | 1 | 1 | 3 | 1 | 25.00 % |"
+    assert row in report.page([first, second])
+    twice = [trial("aa", SAME, id=name, again=of) for name, of in (("x", None), ("y", "x"))]
+    (same,) = scores.agreements(twice)
+    assert (same.neither, same.jaccard) == (1, None)
+
+
+def test_the_count_that_is_told_is_that_of_the_files(reference_results: Path) -> None:
+    told = report.running(load_trials(reference_results))
+    for name in ("README.md", "docs/comparing.md"):
+        assert told in " ".join((PROJECT / name).read_text("utf-8").split()), name
 
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:

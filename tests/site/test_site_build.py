@@ -16,9 +16,9 @@ from bench import Bench
 from servebench.core.errors import UsageError
 from servebench.core.model import Run
 from servebench.record import files, store
-from servebench.record.comparison import Verdict
+from servebench.record.comparison import METHOD_VERSION, Verdict
 from servebench.record.night import NightRecord, ShardRecord
-from servebench.record.trial import Said, Trial, save_trial
+from servebench.record.trial import Installation, Said, Trial, save_trial
 from servebench.site import asv_site, build
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -269,11 +269,15 @@ def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) ->
             id=f"202611{day:02d}T120000Z-compare-abc", kind=kind, machine=runs.MACHINE.id,
             commit=None, started=f"2026-11-{day:02d}T12:00:00Z", screening_seconds=60.0,
             confirmation_seconds=30.0, wall_seconds=120.0, planned=1, said=(said,), figures=(),
+            method=METHOD_VERSION, installation=Installation(path=0, padding=0, interpreter=True),
             **more,
         )  # fmt: skip
         save_trial(results, trial)
+    old = trial.model_copy(update={"id": "20261020T120000Z-compare-abc", "installation": None})
+    save_trial(results, old)
     sites.made(tmp_path)
-    text = text_of(tmp_path, "method")
+    text, before = text_of(tmp_path, "method").split("The method before")
+    assert "1 comparison whose right answer was known beforehand" in before
     assert "3 comparisons whose right answer was known beforehand" in text
     assert "1 of 2 comparisons of a stack with itself gave a false verdict" in text
     assert text.count("handler computes longer 5 %") == 2, "what was found, and which size"

@@ -19,6 +19,7 @@ from servebench.record import store
 from servebench.record.change import Candidate, ChangeRecord, SeriesName, StackState, Step
 from servebench.record.comparison import CaseComparison, Comparison, Judgement, SideRecord, Verdict
 from servebench.record.night import NightPlan, Shard
+from servebench.record.trial import Installation, Said, Trial
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -138,6 +139,27 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
     file = place / f"{COMMIT[:8]}-servebench-py3.14-stackcurrent.json"
     file.write_text(json.dumps(document))
     return file
+
+
+def trial(**changes: Any) -> Trial:
+    """A comparison of the stack with itself that the first machine of the night has made."""
+    said = [
+        Said(
+            case=case, metric=metric, verdict=Verdict.NO_CHANGE, ratio=1.0, low=0.99, high=1.01,
+            detectable=0.01, screened=12, confirmed=0,
+        )
+        for case, metric in (
+            ("asgi-wsgi/e1a/py3.14/w1/c128", "server_cpu_per_request"),
+            ("inprocess/handlers.Cpu.time_request(endpoint=a/b)/py3.14/current", "seconds"),
+        )
+    ]  # fmt: skip
+    fields: dict[str, Any] = {
+        "id": "20261120T093000Z-compare-3f2a9c17", "kind": "aa", "machine": MACHINES[0].id,
+        "commit": COMMIT, "started": "2026-11-20T09:30:00Z", "screening_seconds": 60.0,
+        "confirmation_seconds": 0.0, "wall_seconds": 120.0, "planned": 1, "said": said,
+        "figures": (), "installation": Installation(path=0, padding=0, interpreter=True),
+    }  # fmt: skip
+    return Trial(**{**fields, **changes})
 
 
 def comparison(**changes: Any) -> Comparison:

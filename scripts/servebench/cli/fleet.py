@@ -105,7 +105,7 @@ def _in_the_room(context: Context) -> None:
         raise Exit(code)
 
 
-for _verb in ("run", "inprocess", "micro", "ci detect", "bisect"):
+for _verb in ("run", "inprocess", "micro", "ci detect", "bisect", "selftest"):
     fleet_app.command(
         _verb.removeprefix("ci "),
         hidden=_verb == "micro",  # the name that `inprocess` once had

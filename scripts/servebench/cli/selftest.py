@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Annotated, Final, TypeVar, get_args
@@ -38,9 +39,15 @@ selftest_app = Typer(no_args_is_help=True)
 
 KINDS: Final = get_args(Kind)
 _PREFIX: Final = "selftest"
+_AGAIN: Final = (
+    1_000_001  # the seed of a second time is so much larger: its copy is of another kind
+)
 
 MinutesOption = Annotated[
     float | None, Option("--minutes", min=1, help="Begin no comparison after so long.")
+]
+TwiceOption = Annotated[
+    bool, Option("--twice", help="Make each again with other copies: do its verdicts agree?")
 ]
 BudgetOption = Annotated[
     str | None, budget_option("Time for each comparison", "Default: until all is decided.")
@@ -58,11 +65,15 @@ def _group() -> None:
 
 @selftest_app.command("aa")
 def aa_command(
-    count: Annotated[int, Option("--count", min=1, help="Comparisons to make.")] = 30,
+    tries: Annotated[int, Option("--tries", min=1, help="Comparisons to make.")] = 30,
     select: SelectOption = None,
+    number: Annotated[
+        int | None, Option("--cases", min=1, help="Of each, drawn from the selected (all).")
+    ] = None,
     budget: BudgetOption = None,
     minutes: MinutesOption = None,
     seed: Annotated[int, Option("--seed", help="Of the first; counts up.")] = 1,
+    twice: TwiceOption = False,
     inside: Annotated[
         bool, Option("--inside/--no-inside", help="Benchmarks inside the process as well.")
     ] = True,
@@ -70,14 +81,14 @@ def aa_command(
 ) -> None:
     """Compare the stack with a fresh copy of itself: whatever is said to have moved is wrong."""
     cases = [case.id for case in chosen(select or ())]
-    limit = budget_seconds(budget)
+    limit, many = budget_seconds(budget), min(number or len(cases), len(cases))
     # A budget takes cases from the front: drawn orders give every case its turn over a self-test.
     tasks = [
-        Task("aa", 0.0, tuple(order.sample(cases, len(cases))), limit, one, inside=inside)
-        for one in range(seed, seed + count)
+        Task("aa", 0.0, tuple(order.sample(cases, many)), limit, one, inside=inside)
+        for one in range(seed, seed + tries)
         for order in [random.Random(one)]  # noqa: S311 - an order that can be repeated
     ]
-    _make(tasks, minutes, results)
+    _make(tasks, minutes, results, twice=twice)
 
 
 @selftest_app.command("plant")
@@ -92,6 +103,7 @@ def plant_command(
     ] = None,
     tries: Annotated[int, Option("--tries", min=1, help="Per size and case.")] = 10,
     select: SelectOption = None,
+    twice: TwiceOption = False,
     closely: Annotated[
         bool, Option("--closely", help="Launch what moved one after the other too: is a duet fair?")
     ] = False,
@@ -116,7 +128,7 @@ def plant_command(
         for number in range(tries)
         for name, one in each
     ]
-    _make(tasks, minutes, results)
+    _make(tasks, minutes, results, twice=twice)
 
 
 @selftest_app.command("installations")
@@ -205,13 +217,18 @@ def _bench(
         yield Bench(cases, folder, Reporter(console)), console, waiting
 
 
-def _make(tasks: Sequence[Task], minutes: float | None, results: Path | None) -> None:
+def _make(
+    tasks: Sequence[Task], minutes: float | None, results: Path | None, *, twice: bool
+) -> None:
     names = {name for task in tasks for name in task.cases}
     cases = [case for case in chosen(()) if case.id in names]
     with _bench(cases, minutes, results) as (bench, console, waiting):
         for task in waiting(tasks):
-            trial = bench.trial(task)
-            save_trial(results or paths.results_dir(), trial)
-            moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
-            named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
-            console.say(f"said: {named or 'nothing moved'}")
+            first = None
+            for number in range(1 + twice):
+                trial = bench.trial(replace(task, seed=task.seed + number * _AGAIN), first)
+                save_trial(results or paths.results_dir(), trial)
+                first = trial.id
+                moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
+                named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)
+                console.say(f"said: {named or 'nothing moved'}")

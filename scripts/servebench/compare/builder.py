@@ -24,6 +24,7 @@ from servebench.compare.sides import Side
 from servebench.core.model import Case
 from servebench.measure.runner import utc_now
 from servebench.record.comparison import (
+    METHOD_VERSION,
     CaseComparison,
     Comparison,
     Event,
@@ -125,7 +126,7 @@ def build(
         micro=found.micro,
         events=events(cases),
         noise=spread(found.noise),
-        method=dict(found.method),
+        method={"version": METHOD_VERSION, **found.method},
         reproduce=question.reproduce,
         notes=(*question.notes, *affected.notes, *found.notes),
     )

@@ -28,6 +28,10 @@ SEARCHED: Final = "it moved in the screening"
 COUNTED: Final = "its instructions moved"
 """How the reason of an inconclusive judgement begins where there was a candidate."""
 
+METHOD_VERSION: Final = 2
+"""Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
+sequential test (2026-11)."""
+
 SideName = Literal["base", "head"]
 Stage = Literal["screening", "confirmation"]
 

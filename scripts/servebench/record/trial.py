@@ -107,6 +107,10 @@ class Trial(Artefact):
     installation: Installation | None = Field(
         default=None, description="Head's; null: both sides were one installation."
     )
+    method: int = Field(default=1, description="Version of the method; see comparisons.")
+    again: str | None = Field(
+        default=None, description="Id of the trial that was made again, with other copies."
+    )
     machine: str
     commit: str | None
     started: str
@@ -143,7 +147,6 @@ def of_comparison(
     size: float = 0.0,
     planted: str = "",
     share: float | None = None,
-    installation: Installation | None = None,
 ) -> Trial:
     """Keep of a comparison what the self-test needs."""
     changed = next((one for one in comparison.cases if one.case.id == planted), None)
@@ -164,7 +167,7 @@ def of_comparison(
         instructions=counted.head / counted.base if counted else None,
         share=share,
         sequential=head / base if base and head else None,
-        installation=installation,
+        method=int(comparison.method.get("version", 1)),
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
@@ -208,10 +211,14 @@ def _figures(case: CaseComparison, metric: str) -> Figures:
     )
 
 
+def trial_path(trial: Trial) -> Path:
+    """Where a trial is kept, below `results/`."""
+    return Path(FOLDER, trial.machine, f"{trial.id.split('-')[0]}-{trial.kind}.json")
+
+
 def save_trial(results: Path, trial: Trial) -> Path:
     """Write a trial; RecordError if it cannot be written."""
-    name = f"{trial.id.split('-')[0]}-{trial.kind}.json"
-    return files.write(results / FOLDER / trial.machine / name, trial)
+    return files.write(results / trial_path(trial), trial)
 
 
 def save_offset(results: Path, offset: Offset) -> Path:

@@ -23,6 +23,11 @@ KINDS: Final = {
     "wait": "handler sleeps longer",
 }
 
+BEFORE: Final = (
+    "These comparisons screened and confirmed in two stages, or both of their sides were one "
+    "installation. They say little about the present method, and are counted apart."
+)
+
 _PLANT: Final = ("planted", "size", "case")
 _FOUND_HEAD: Final = (
     *_PLANT, "found", "95 % interval", "called the opposite", "screening", "confirmation",
@@ -30,6 +35,9 @@ _FOUND_HEAD: Final = (
 _SIZE_HEAD: Final = (
     *_PLANT, "all tries together", "reported, mean", "spread", "minus the other tries, mean",
     "worst", "minus what instructions predict, mean", "worst", "minus sequential launches, mean",
+)  # fmt: skip
+_AGAIN_HEAD: Final = (
+    "planted", "size", "pairs", "called by both", "by one", "by neither", "agreement",
 )  # fmt: skip
 _OFFSETS_HEAD: Final = (
     "case", "copies", "duets", "mean", "least", "most", "scatter of their means",
@@ -60,16 +68,33 @@ def page(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> str:
 
 def as_json(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> dict[str, Any]:
     """What the page says, for programs: shares and sizes are relative, times in seconds."""
-    alarms = scores.false_verdicts(trials)
-    return {
-        "trials": len(trials),
-        "false_verdicts": None
-        if alarms is None
-        else {"comparisons": asdict(alarms[0]), "cases": asdict(alarms[1])},
-        "installations": [asdict(one) for one in scores.scatters(offsets)],
-        "planted": [asdict(one) for one in scores.plants(trials)],
-        "ways": [asdict(way) for way in scores.rules(trials)] if trials else [],
-    }
+
+    def told(some: Sequence[Trial]) -> dict[str, Any]:
+        alarms = scores.false_verdicts(some)
+        return {
+            "trials": len(some),
+            "false_verdicts": None
+            if alarms is None
+            else {"comparisons": asdict(alarms[0]), "cases": asdict(alarms[1])},
+            "planted": [asdict(one) for one in scores.plants(some)],
+            "again": [asdict(one) for one in scores.agreements(some)],
+            "ways": [asdict(way) for way in scores.rules(some)] if some else [],
+        }
+
+    now, before = scores.by_method(trials)
+    found = [asdict(one) for one in scores.scatters(offsets)]
+    return {**told(now), "installations": found, "before": told(before)}
+
+
+def running(trials: Sequence[Trial]) -> str:
+    """How many comparisons of the present method were wrong where nothing had changed."""
+    rates = scores.false_verdicts(scores.by_method(trials)[0])
+    if rates is None:
+        return "No comparison of the stack with itself has been made with this method yet."
+    return (
+        f"{rates[0].hits} of {rates[0].of} comparisons of two installations of one stack gave a "
+        f"false verdict: at most {100 * rates[0].high:.1f} % do (95 %)."
+    )
 
 
 def sentence(trials: Sequence[Trial]) -> str:
@@ -129,9 +154,18 @@ def _read(trials: Sequence[Trial]) -> Iterator[str]:
 
 def _parts(trials: Sequence[Trial]) -> Iterator[str]:
     yield "# How well the instrument sees"
-    if not trials:
-        yield "No trial has been made yet: `servebench selftest aa` makes the first."
-        return
+    now, before = scores.by_method(trials)
+    if now:
+        yield from _about(now)
+    else:
+        yield "No trial of this method has been made yet: `servebench selftest aa` makes the first."
+    if before:
+        yield "# The method before"
+        yield BEFORE
+        yield from _about(before)
+
+
+def _about(trials: Sequence[Trial]) -> Iterator[str]:
     machines = ", ".join(sorted({trial.machine for trial in trials}))
     days = sorted({trial.started[:10] for trial in trials})
     yield (
@@ -149,6 +183,20 @@ def _parts(trials: Sequence[Trial]) -> Iterator[str]:
         yield table.told
         aligned = ["---", "---:", "---", *["---:"] * (len(table.head) - 3)]
         yield grid(table.head, aligned, [list(row) for row in table.rows])
+    if pairs := scores.agreements(trials):
+        yield "## Made twice"
+        yield (
+            "The same comparison with other copies. Called: said to be slower or faster; by both: "
+            "in the same direction. The last column is what both called, of all that either did."
+        )
+        rows = [
+            [
+                KINDS.get(one.kind, "nothing"), _size(one.kind, one.size), str(one.pairs),
+                str(one.both), str(one.one), str(one.neither), _percent(one.jaccard, sign=""),
+            ]
+            for one in pairs
+        ]  # fmt: skip
+        yield grid(_AGAIN_HEAD, ["---", *["---:"] * (len(_AGAIN_HEAD) - 1)], rows)
     ways = scores.rules(trials)
     sizes = [size for size, _ in ways[0].misses]
     if sizes:
@@ -225,8 +273,11 @@ def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:
 
 
 def _plant(one: PlantScore) -> tuple[str, ...]:
-    size = f"{one.size:g} at once" if one.kind == "queue" else f"{100 * one.size:g} %"
-    return KINDS[one.kind], size, one.case
+    return KINDS[one.kind], _size(one.kind, one.size), one.case
+
+
+def _size(kind: str, size: float) -> str:
+    return f"{size:g} at once" if kind == "queue" else f"{100 * size:g} %"
 
 
 def way_cells(way: RuleScore) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from servebench.automation.incoming import comparisons, folder, inprocess, nights
+from servebench.automation.incoming import comparisons, folder, inprocess, nights, trials
 from servebench.automation.incoming.facts import Checkout, problem
 from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
 from servebench.core.errors import ArtifactError, RecordError
@@ -80,11 +80,15 @@ def night(
         if others := [file.path for file in files if not file.path.endswith(".json")]:
             raise ArtifactError(f"expected results (*.json) only, found {shown(others[0])}")
         asv = [file for file in files if inprocess.belongs(file.path)]
+        tried = [file for file in files if trials.belongs(file.path)]
         found = [
-            nights.run(file.data, name, plan, trusted, now) for file in files if file not in asv
+            nights.run(file.data, name, plan, trusted, now)
+            for file in files
+            if file not in asv and file not in tried
         ]
         _require_new(found, runs)
         figures = inprocess.check(asv, found, plan, trusted, now)
+        figures |= trials.check(tried, found, plan, now)
         runs.extend(found)
         # One machine may have had two shards: what it measured first is as good.
         beside.update(figures | beside)

@@ -124,7 +124,7 @@ def read(path: Path, head: str) -> Comparison:
 Conclusion = ChangeRecord | Dismissal
 _Model = TypeVar("_Model", bound=Artefact)
 _ARTIFACT: Final = "confirmed-"
-_CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
+CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
 _MOST_SERIES: Final = 2000  # series that one change may move
 _LARGEST: Final = 1000.0
 """No release makes anything a thousand times slower without breaking it."""
@@ -196,9 +196,7 @@ def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> 
         if machine is not None:
             require("machine", machine, series.machine)
         inside = series.metric == inprocess.SECONDS
-        if not (
-            inprocess.SERIES.fullmatch(series.case) if inside else _CASE.fullmatch(series.case)
-        ):
+        if not (inprocess.SERIES.fullmatch(series.case) if inside else CASE.fullmatch(series.case)):
             raise ArtifactError(f"the case {shown(series.case)}")
         if not inside and series.metric not in METRICS:
             raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")

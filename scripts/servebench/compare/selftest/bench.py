@@ -135,8 +135,8 @@ class Bench:
         self._lines: dict[tuple[Kind, str], tuple[float, float]] = {}
         self._calibrated: dict[tuple[Kind, str, float], int] = {}
 
-    def trial(self, task: Task) -> Trial:
-        """Make one, with a second installation of its own.
+    def trial(self, task: Task, again: str | None = None) -> Trial:
+        """Make one, with a second installation of its own; `again`: the id of one like it.
 
         Raises:
             InterruptedRun: The comparison was stopped: there is no trial.
@@ -149,12 +149,12 @@ class Bench:
         made = Installation(path=PATHS[task.seed % len(PATHS)], padding=0, interpreter=True)
         with self._sides(task.kind, cases, amount, made) as (base, head):
             compared = self._compare(cases, base, head, task)
-        if task.kind == "aa":
-            return of_comparison(compared, "aa", installation=made)
-        share = self._share(planted) if task.kind in _COUNTED_KINDS else None
-        return of_comparison(
-            compared, task.kind, size=task.size, planted=planted.id, share=share, installation=made
-        )
+        trial = of_comparison(
+            compared, task.kind, size=task.size,
+            planted="" if task.kind == "aa" else planted.id,
+            share=self._share(planted) if task.kind in _COUNTED_KINDS else None,
+        )  # fmt: skip
+        return trial.model_copy(update={"installation": made, "again": again})
 
     def offset(self, number: int, duets: int, began: str) -> Offset:
         """Hold the installation of a number against the original, by so many duets of each case.

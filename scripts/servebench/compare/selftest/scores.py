@@ -17,7 +17,7 @@ from statistics import fmean, geometric_mean, stdev
 from typing import Final, Literal
 
 from servebench.core.metrics import METRICS
-from servebench.record.comparison import Verdict
+from servebench.record.comparison import METHOD_VERSION, Verdict
 from servebench.record.trial import CPU_METRIC, Figures, Kind, Offset, Trial
 
 JUDGED_BY: Final[dict[Kind, tuple[str, ...]]] = {
@@ -38,6 +38,16 @@ Call = Literal["slower", "faster", "no change"]
 
 Rule = Callable[[Sequence[float], Sequence[float], float], Call]
 """From figures of base and of head, lower is better, and a threshold, to a call."""
+
+
+def by_method(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial]]:
+    """Trials of the present method, with two installations, and all others: they count apart."""
+    now: list[Trial] = []
+    before: list[Trial] = []
+    for trial in trials:
+        present = trial.method == METHOD_VERSION and trial.installation is not None
+        (now if present else before).append(trial)
+    return now, before
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,55 @@ class Scatter:
     expected: float
     tau: float
     bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What pairs of trials of the same said, by case and metric of both.
+
+    `both` and `one` count what was called by both in the same direction, and by one alone.
+    """
+
+    kind: Kind
+    size: float
+    pairs: int
+    both: int
+    one: int
+    neither: int
+
+    @property
+    def jaccard(self) -> float | None:
+        """Of all that was called the part that both called; None where nothing was."""
+        called = self.both + self.one
+        return self.both / called if called else None
+
+
+def agreements(trials: Sequence[Trial]) -> tuple[Agreement, ...]:
+    """How well trials agree with those that they repeat, by kind and size."""
+    known = {trial.id: trial for trial in trials}
+    groups: dict[tuple[Kind, float], list[Counter[str]]] = defaultdict(list)
+    for trial in trials:
+        if trial.again in known:
+            groups[trial.kind, trial.size].append(_agreed(known[trial.again], trial))
+    return tuple(
+        Agreement(kind, size, len(many), *(sum(one[name] for one in many) for name in _AGREED))
+        for (kind, size), many in sorted(groups.items())
+    )
+
+
+_AGREED: Final = ("both", "one", "neither")
+
+
+def _agreed(*pair: Trial) -> Counter[str]:
+    first, second = ({(one.case, one.metric): one.verdict for one in t.said} for t in pair)
+    found: Counter[str] = Counter()
+    for name in first.keys() & second.keys():
+        called = [one[name] for one in (first, second) if one[name] in _MOVED]
+        if len(called) == 2 and called[0] is called[1]:
+            found["both"] += 1
+        else:
+            found["one" if called else "neither"] += max(1, len(called))
+    return found
 
 
 def scatters(offsets: Iterable[Offset]) -> tuple[Scatter, ...]:

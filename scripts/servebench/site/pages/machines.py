@@ -130,7 +130,7 @@ def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> Page
         rows=[(started(one), run_row(one)) for one in newest_first(headers)[:NEWEST]],
         total=len(headers),
         table=table,
-        alarms=scores.false_verdicts(trials),
+        alarms=scores.false_verdicts(scores.by_method(trials)[0]),
     )
 
 

@@ -1,8 +1,8 @@
 """Pages to look things up in: the method, the glossary and the downloads."""
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -11,6 +11,7 @@ from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.declare.published import headlines
 from servebench.host import paths
+from servebench.record.trial import Trial
 from servebench.report import selftest
 from servebench.series.summary import CONFIDENCE, ENOUGH_LAUNCHES
 from servebench.site.data_files import FORMAT, INTERVALS, LETTERS
@@ -21,10 +22,7 @@ from servebench.site.pages.site import Site
 
 def method_pages(site: Site) -> Iterator[PageFile]:
     """How figures are made and judged."""
-    trials = site.sources.trials
-    ways = scores.rules(trials) if trials else ()
-    sizes = [size for size, _ in ways[0].misses] if ways else []
-    days = sorted(trial.started[:10] for trial in trials)
+    now, before = scores.by_method(site.sources.trials)
     yield render(
         site,
         "method.html.j2",
@@ -33,15 +31,26 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         "How the figures are made and judged, and how often the judgement is wrong, as measured.",
         confidence=f"{100 * CONFIDENCE:g} %",
         enough=ENOUGH_LAUNCHES,
-        trials=len(trials),
-        machines=sorted({trial.machine for trial in trials}),
-        days=(days[0], days[-1]) if days else None,
-        alarms=selftest.sentence(trials),
-        planted=selftest.planted(scores.plants(trials)),
-        way_head=selftest.way_head(sizes),
-        ways=[list(selftest.way_cells(way)) for way in ways] if sizes else [],
+        eras=[_era(trials) for trials in (now, before) if trials],
+        before=selftest.BEFORE if before else "",
         flags=tuple(FlagName),
     )
+
+
+def _era(trials: Sequence[Trial]) -> dict[str, Any]:
+    """What the page says of trials that count together."""
+    ways = scores.rules(trials)
+    sizes = [size for size, _ in ways[0].misses]
+    days = sorted(trial.started[:10] for trial in trials)
+    return {
+        "trials": len(trials),
+        "machines": sorted({trial.machine for trial in trials}),
+        "days": (days[0], days[-1]),
+        "alarms": selftest.sentence(trials),
+        "planted": selftest.planted(scores.plants(trials)),
+        "way_head": selftest.way_head(sizes),
+        "ways": [list(selftest.way_cells(way)) for way in ways] if sizes else [],
+    }
 
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(#([a-z-]+)\)")
