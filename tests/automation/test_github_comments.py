@@ -45,7 +45,7 @@ def compared(*judgements: Judgement, head: str = HEAD, **more: Any) -> Compariso
 
 def judged(verdict: Verdict, metric: str = CPU, **more: Any) -> Judgement:
     """A judgement of two per cent."""
-    fields = {"ratio": 1.02, "low": 1.015, "high": 1.025, "detectable": 0.006, "screened": 8}
+    fields = {"ratio": 1.02, "low": 1.015, "high": 1.025, "detectable": 0.006, "duets": 8}
     return Judgement(metric=metric, verdict=verdict, **{**fields, **more})
 
 
@@ -197,7 +197,7 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
         (None, "none has arrived"),
         ("", "found an empty file"),
         ("[" * 100_000, "in strict JSON, found"),
-        ('{"format": 2}', "expected a comparison of format 1"),
+        ('{"format": 3}', "expected a comparison of format 2"),
         (compared(SLOWER, head=NEXT).model_dump_json(), "found one of 'cccccccccccc'"),
         (compared(SLOWER, head="x@everyone").model_dump_json(), "found one of 'x@\u200beveryone'"),
         (compared(judged(Verdict.SLOWER, metric="no such")).model_dump_json(), "cannot (KeyError"),

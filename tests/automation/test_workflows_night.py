@@ -78,9 +78,7 @@ def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
     """What the machine of these nights would send after its duets, which saw the same."""
     nights = [of_run(run) for run in runs]
     (candidate,) = detect(history.tables(nights)).candidates
-    saw = Judgement(
-        metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, confirmed=12
-    )
+    saw = Judgement(metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, duets=12)
     short = make_case("short/one")
     evidence, record = conclusion(
         candidate, saw, oha=settings.load(PROJECT).oha.version,

@@ -13,7 +13,7 @@ from repos import borrow_cache, commit, git, make_repository, make_shop, write
 from servebench.cli.options import budget_seconds
 from servebench.compare import session
 from servebench.compare.builder import Findings, Question, build
-from servebench.compare.decide import Screening
+from servebench.compare.decide import SequentialTest
 from servebench.core.errors import UsageError
 from servebench.record import comparison_store, files
 from servebench.record.comparison import Comparison, Judgement, Missing, Verdict
@@ -41,7 +41,7 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
-    case = one("one/a", *(Judgement(metric=CPU, verdict=v, screened=8) for v in verdicts))
+    case = one("one/a", *(Judgement(metric=CPU, verdict=v, duets=8) for v in verdicts))
     return made(case, **{"untouched": 0, **changes})
 
 
@@ -185,7 +185,7 @@ class _Played:
 
     def __call__(self, question: Question, _reporter: object) -> Comparison:
         self.question = question
-        found = Findings(Screening({}), started="2026-11-20T09:00:00Z")
+        found = Findings(SequentialTest({}), started="2026-11-20T09:00:00Z")
         judgements = self.found.cases[0].judgements
         found.judgements = {pair.head.id: judgements for pair in question.affected.pairs}
         made = build(question, found, "partial" if self.interrupted else "complete", 1.0)

@@ -12,7 +12,7 @@ from servebench.compare.instruments import (
     START_SECONDS,
     Counts,
     Instruments,
-    direction,
+    differ,
 )
 from servebench.core.model import Case
 from servebench.measure.duet import SideCase
@@ -69,16 +69,21 @@ def test_each_environment_is_counted_once_and_each_code_once() -> None:
     counts, _ = counted([granian, uvicorn, other, threaded], counter)
     assert counter.asked == [("x/a/py3.14/granian", "x/b/py3.14"), ("x/a/py3.14t",)]
     assert counts.of(uvicorn.id) == counts.of(granian.id)
-    assert [direction(counts.of(c.id)) for c in (granian, uvicorn, other, threaded)] == [1, 1, 0, 0]
+    assert [differ(counts.of(c.id)) for c in (granian, uvicorn, other, threaded)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("grown", "moved"), [(0.0021, 1), (0.0019, 0), (0.0, 0), (-0.0019, 0), (-0.0021, -1)]
+    ("grown", "moved"), [(0.0021, 1), (0.0019, 0), (0.0, 0), (-0.0019, 0), (-0.0021, 1)]
 )
 def test_what_counts_as_moved_is_what_matters_of_cpu(grown: float, moved: int) -> None:
     """The relevance floor of CPU per request is 0.2 %."""
     counts, _ = counted([busy("x/a/py3.14")], Counter({"x/a/py3.14": grown}))
-    assert direction(counts.of("x/a/py3.14")) == moved
+    assert differ(counts.of("x/a/py3.14")) == moved
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:
@@ -88,7 +93,7 @@ def test_what_would_take_too_long_is_not_counted() -> None:
     slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 0.5})})
     counted([slow], counter)
     assert counter.asked == []
-    assert (counts.of(case.id), direction(None)) == (None, 0)
+    assert (counts.of(case.id), differ(None)) == (None, False)
 
 
 def test_what_cannot_be_counted_is_said_once() -> None:

@@ -26,7 +26,7 @@ from fake_sessions import (
 from servebench.compare import dependencies, inprocess, processes, session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
-from servebench.compare.decide import Screening, judge
+from servebench.compare.decide import SequentialTest, judge
 from servebench.compare.pairs import Pair
 from servebench.compare.processes import InprocessComparison, RealProcesses
 from servebench.compare.samples import ProcessPair, ProcessPairs, ProcessReading
@@ -105,26 +105,23 @@ def test_a_suite_changes_with_what_it_imports(path: str, suites: set[str]) -> No
 
 
 def test_figures_by_hand() -> None:
-    """Five pairs with logs of 0.03, 0.05, 0.04, 0.03 and 0.05.
+    """Six pairs with logs of 0.03, 0.05, 0.03, 0.05, 0.03 and 0.05.
 
-    Mean 0.04, standard deviation 0.01, standard error 0.01/√5 = 0.0044721. Beyond the floor of 1 %,
-    which is 0.0099503: t = 6.7194 with four degrees of freedom. P(T > t) = 0.001276, twice that is
-    0.002553, and the first look may spend 5 %: p = 0.05105.
+    Mean 0.04, standard deviation 0.010954, standard error 0.0044721. Beyond the floor of 1 %, which
+    is 0.0099503: t = 6.7194 with five degrees of freedom. P(T > t) = 0.000553, twice that is
+    0.001106, and the first look may spend 4 %: p = 0.02765.
     """
     only = target()
-    stage = Screening({only: ProcessPairs()})
-    for log in (0.03, 0.05, 0.04, 0.03, 0.05):
-        assert stage.open() == (only,)
-        stage.add(only, readings(2e-4, 2e-4 * math.exp(log)))
-    assert stage.adjusted()[only, ""] == pytest.approx(0.05105, rel=1e-3)
-    assert [one.direction for one in stage.candidates()] == [1]
-    assert stage.open() == ()
-    stage.close()
-    (judged,) = judge(stage)[only]
-    reason = "it moved in the screening; no time was left for fresh processes"
-    assert (judged.verdict, judged.reason) == (Verdict.INCONCLUSIVE, reason)
-    assert judged.ratio == pytest.approx(math.exp(0.04))
-    assert (judged.screened, judged.confirmed, judged.excluded) == (5, 0, 0)
+    test = SequentialTest({only: ProcessPairs()})
+    for log in (0.03, 0.05) * 3:
+        assert test.open() == (only,)
+        test.add(only, readings(2e-4, 2e-4 * math.exp(log)))
+    assert test.adjusted()[only, ""] == pytest.approx(0.02765, rel=1e-3)
+    assert test.open() == ()
+    (judged,) = judge(test)[only]
+    assert (judged.verdict, judged.reason) == (Verdict.SLOWER, "")
+    assert judged.ratio == pytest.approx(math.exp(0.04), rel=1e-4)
+    assert (judged.duets, judged.excluded) == (6, 0)
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
@@ -132,7 +129,7 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     failed = ProcessPair(
         ProcessReading(2e-4, "1"), ProcessReading(reason="its process ended with exit code 1"), 1.0
     )
-    stage = Screening({only: ProcessPairs()})
+    stage = SequentialTest({only: ProcessPairs()})
     stage.add(only, failed)
     assert stage.open() == (only,)
     stage.add(only, failed)
@@ -193,23 +190,22 @@ def test_only_what_moved_is_called_slower_or_faster() -> None:
     assert slow.low is not None
     assert slow.high is not None
     assert slow.low < 1.05 < slow.high
-    assert slow.confirmed >= 8
-    assert len(compared[1].head) == slow.screened + slow.confirmed
+    assert len(compared[1].head) == slow.duets >= 6
     turns = [head_first for one, head_first in fake.orders if one == target("one/b")]
     assert turns == [turns[0], not turns[0]] * (len(turns) // 2) + [turns[0]] * (len(turns) % 2)
 
 
 def test_without_time_for_all_some_are_compared_and_it_is_said() -> None:
-    """Each of four benchmarks needs 5 pairs of 4 s before its first look: 45 s hold two of them."""
+    """Each of four benchmarks needs 6 pairs of 4 s before its first look: 54 s hold two of them."""
     fake = FakeProcesses()
     inside = fake.inside("one/a", "one/b", "one/c", "one/d")
-    inside.look(fake.now + 45, SilentReporter())
+    inside.look(fake.now + 54, SilentReporter())
     assert {one.parameters[0][1] for one, _ in fake.orders} == {"one/a", "one/b"}
-    assert fake.now <= 1045
+    assert fake.now <= 1054
     (note,) = inside.notes
     assert note.startswith("in-process benchmarks: 2 of 4 compared, for lack of time")
     nothing = fake.inside("one/a")
-    nothing.look(fake.now + 19, SilentReporter())
+    nothing.look(fake.now + 23, SilentReporter())
     (left,), _ = nothing.judged()
     assert left.judgement.verdict is Verdict.INCONCLUSIVE
     assert left.judgement.reason == ProcessPairs.nothing
@@ -242,7 +238,7 @@ def test_a_change_of_benchmarks_alone_is_judged_without_a_server(tmp_path: Path)
 
 @pytest.mark.usefixtures("no_oha")
 def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) -> None:
-    found = of_benchmarks(FakeProcesses(), tmp_path / "kept", 19)
+    found = of_benchmarks(FakeProcesses(), tmp_path / "kept", 23)
     (left,) = found.micro
     assert (left.judgement.reason, left.base) == (ProcessPairs.nothing, ())
     assert exit_code(found) == 3
@@ -253,7 +249,7 @@ def test_a_budget_too_small_measures_nothing_and_is_not_clean(tmp_path: Path) ->
 def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
     """A fifth of 900 s is kept for them; the servers need half of theirs, and all 30 have a look.
 
-    Thirty first looks are 30 * 5 * 3 s = 450 s.
+    Thirty first looks are 30 * 6 * 3 s = 540 s.
     """
     case, fake, servers = busy("one/a/py3.14"), FakeProcesses(), FakeInstruments()
     targets = tuple(target(f"one/{number}") for number in range(30))
@@ -267,8 +263,8 @@ def test_benchmarks_get_what_the_servers_leave(tmp_path: Path) -> None:
     equipment = session.Equipment(servers, fake, tmp_path / "kept", lambda: fake.now + servers.now)
     found = session.compare(question, SilentReporter(), equipment)
     assert servers.played
-    assert [one.judgement.screened >= 5 for one in found.micro] == [True] * 30
-    assert 450 <= found.wall_seconds <= 900
+    assert [one.judgement.duets >= 6 for one in found.micro] == [True] * 30
+    assert 540 <= found.wall_seconds <= 900
 
 
 @pytest.mark.usefixtures("no_oha")
@@ -277,7 +273,7 @@ def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
         of_benchmarks(FakeProcesses(stop=4), tmp_path / "kept")
     partial = caught.value.comparison
     (micro,) = partial.micro
-    assert (partial.status, len(micro.base), micro.judgement.screened) == ("partial", 3, 3)
+    assert (partial.status, len(micro.base), micro.judgement.duets) == ("partial", 3, 3)
 
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
@@ -292,7 +288,7 @@ def test_the_schema_accepts_comparisons(tmp_path: Path) -> None:
     validator = jsonschema.Draft202012Validator(json.loads(comparison_store.schema()))
     good = json.loads(of_benchmarks(FakeProcesses(), tmp_path / "kept").model_dump_json())
     assert list(validator.iter_errors(good)) == []
-    for change in ({"surprise": 1}, {"format": 2}, {"status": "fine"}):
+    for change in ({"surprise": 1}, {"format": 3}, {"status": "fine"}):
         assert not validator.is_valid({**good, **change})
 
 

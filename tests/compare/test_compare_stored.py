@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from comparing import busy, paced
-from servebench.compare.decide import Confirmation, Screening, judge
+from servebench.compare.decide import SequentialTest, judge
 from servebench.compare.durations import seconds_to_decide
-from servebench.compare.instruments import direction
+from servebench.compare.instruments import differ
 from servebench.compare.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading
-from servebench.compare.statistics import Direction
 from servebench.core.model import Case
 from servebench.host import paths
 from servebench.record import files
@@ -23,56 +22,45 @@ RECORDED: Final = paths.project_root() / "tests" / "data" / "judged_again.txt"
 def of_comparison(stored: Comparison) -> Iterator[str]:
     duets = [duet for case in stored.cases for duet in case.duets]
     measured = [case.case for case in stored.cases if case.duets]
-    hints = {case.case.id: direction(case.instructions) for case in stored.cases}
-    yield from judged(measured, sorted(duets, key=lambda duet: duet.order), hints)
+    hinted = {case.case.id for case in stored.cases if differ(case.instructions)}
+    yield from judged(measured, sorted(duets, key=lambda duet: duet.order), hinted)
     yield from of_benchmarks(stored.micro)
 
 
 def of_trial(trial: Trial) -> Iterator[str]:
-    said: dict[str, dict[str, int]] = {}
+    said: dict[str, list[str]] = {}
     for one in trial.said:
-        said.setdefault(one.case, {})[one.metric] = one.screened
+        said.setdefault(one.case, []).append(one.metric)
     counted = Instructions(base=1, head=trial.instructions or 1, spread=0)
-    hints = {trial.planted: direction(counted)}
+    hinted = {trial.planted} if differ(counted) else set()
     measured = {figures.case for figures in trial.figures} & said.keys()
-    cases = [_case(name, said[name].keys()) for name in said if name in measured]
-    yield from judged(cases, _duets(trial, said), hints)
+    cases = [_case(name, said[name]) for name in said if name in measured]
+    yield from judged(cases, _duets(trial), hinted)
 
 
 def of_benchmarks(micro: Iterable[MicroComparison]) -> Iterator[str]:
     stored = {f"{one.benchmark}() {one.stack} {one.python}": one for one in micro if one.base}
-    screening = Screening({name: ProcessPairs() for name in stored})
+    test = SequentialTest({name: ProcessPairs() for name in stored})
     for name, one in stored.items():
-        for pair in _pairs(one)[: one.judgement.screened]:
-            screening.add(name, pair)
-    confirmation = Confirmation(screening)
-    for name in confirmation.samples:
-        for pair in _pairs(stored[name])[stored[name].judgement.screened :]:
-            confirmation.add(name, pair)
-    confirmation.close()
-    for name, (found,) in judge(screening, confirmation).items():
+        for base, head in zip(one.base, one.head, strict=True):
+            test.add(name, ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), 4.0))
+    test.close()
+    for name, (found,) in judge(test).items():
         yield _line(name, found)
 
 
-def judged(cases: list[Case], duets: Iterable[Duet], hints: dict[str, Direction]) -> Iterator[str]:
-    duets_ = CaseDuets.of(cases)
-    screening = Screening(duets_)
-    for case, samples in duets_.items():
-        if hint := hints.get(case, 0):
-            for metric, toward in samples.follows(hint).items():
-                screening.hint(case, metric, toward)
-    duets = list(duets)
+def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterator[str]:
+    samples = CaseDuets.of(cases)
+    test = SequentialTest(samples)
+    for case in hinted & samples.keys():
+        for metric in samples[case].computed:
+            test.hint(case, metric)
     for duet in duets:
-        if duet.stage == "screening":
-            screening.add(duet.case, duet)
-    confirmation = Confirmation(screening)
-    for duet in duets:  # of a candidate of the rules of its day only: none
-        if duet.stage == "confirmation" and duet.case in confirmation.samples:
-            confirmation.add(duet.case, duet)
-    confirmation.close()
-    for case, judgements in judge(screening, confirmation).items():
+        test.add(duet.case, duet)
+    test.close()
+    for case, judgements in judge(test).items():
         yield from (_line(case, one) for one in judgements)
-        if seconds := seconds_to_decide(case, screening, confirmation):
+        if seconds := seconds_to_decide(case, test):
             yield f"{case} decided in {seconds:.6g} s more"
 
 
@@ -85,32 +73,25 @@ def _case(name: str, metrics: Iterable[str]) -> Case:
     return make_case(name) if "efficiency" in metrics else make_case(name, ceiling=None)
 
 
-def _duets(trial: Trial, said: dict[str, dict[str, int]]) -> Iterator[Duet]:
+def _duets(trial: Trial) -> Iterator[Duet]:
     figures: dict[str, dict[str, Any]] = {}
     for one in trial.figures:
         figures.setdefault(one.case, {})[one.metric] = one
     for case, metrics in figures.items():
-        screened = max(said.get(case, {"": 0}).values())
         for number in range(max(len(one.base) for one in metrics.values())):
             there = {name: one for name, one in metrics.items() if number < len(one.base)}
             yield Duet(
-                case=case, stage="screening" if number < screened else "confirmation",
-                order=number, head_first=False, started=trial.started, seconds=8, load_seconds=4,
+                case=case, order=number, head_first=False, started=trial.started,
+                seconds=8, load_seconds=4,
                 base={name: one.base[number] for name, one in there.items()},
                 head={name: one.head[number] for name, one in there.items()},
             )  # fmt: skip
 
 
-def _pairs(one: MicroComparison) -> list[ProcessPair]:
-    both = zip(one.base, one.head, strict=True)
-    return [ProcessPair(ProcessReading(b, "1"), ProcessReading(h, "1"), 4.0) for b, h in both]
-
-
 def _line(name: str, found: Judgement) -> str:
     figures = (found.ratio, found.low, found.high, found.detectable, found.p)
     shown = " ".join("-" if value is None else f"{value:.6g}" for value in figures)
-    counts = f"{found.screened}+{found.confirmed}"
-    return f"{name} {found.metric} | {found.verdict} {shown} {counts} {found.reason}".rstrip()
+    return f"{name} {found.metric} | {found.verdict} {shown} {found.duets} {found.reason}".rstrip()
 
 
 def everything() -> str:

@@ -33,16 +33,15 @@ CPU = "server_cpu_per_request"
 def said(case: str, verdict: Verdict, ratio: float | None = None, metric: str = CPU) -> Said:
     return Said(
         case=case, metric=metric, verdict=verdict, ratio=ratio, low=None, high=None,
-        detectable=0.01, screened=8, confirmed=0,
+        detectable=0.01, duets=8,
     )  # fmt: skip
 
 
 def trial(kind: str, *answers: Said, **more: Any) -> Trial:
     fields: dict[str, Any] = {
         "id": "20261120T120000Z-compare-abc", "kind": kind, "machine": "m", "commit": None,
-        "started": "2026-11-20T12:00:00Z", "screening_seconds": 60.0,
-        "confirmation_seconds": 30.0, "wall_seconds": 120.0, "planned": 1, "said": answers,
-        "figures": (), "method": METHOD_VERSION,
+        "started": "2026-11-20T12:00:00Z", "duet_seconds": 90.0, "wall_seconds": 120.0,
+        "planned": 1, "said": answers, "figures": (), "method": METHOD_VERSION,
         "installation": Installation(path=0, padding=0, interpreter=True),
     }  # fmt: skip
     return Trial(**{**fields, **more})
@@ -77,7 +76,7 @@ def test_false_verdicts_are_counted_per_comparison_and_per_case() -> None:
 
 
 def test_what_was_not_measured_could_not_alarm() -> None:
-    late = said("b", Verdict.INCONCLUSIVE).model_copy(update={"screened": 0})
+    late = said("b", Verdict.INCONCLUSIVE).model_copy(update={"duets": 0})
     others = [late.model_copy(update={"case": case}) for case in "bcd"]
     alarm = trial("aa", said("a", Verdict.SLOWER, 1.1), *others)
     found = scores.false_verdicts([alarm, trial("aa", late)])
@@ -101,12 +100,7 @@ def test_never_is_not_claimed() -> None:
 def test_what_was_never_asked_is_no_evidence() -> None:
     left_open = said("b", Verdict.INCONCLUSIVE)
     told = report.sentence([trial("aa", SAME, left_open)])
-    assert "None of their judgements reached a confirmation" in told
-    assert "1 of 2 of CPU per request stayed inconclusive" in told
-    twice = SAME.model_copy(update={"confirmed": 10})
-    told = report.sentence([trial("aa", twice)])
-    assert "1 of their judgements reached a confirmation" in told
-    assert "0 of 1 of CPU per request stayed inconclusive" in told
+    assert "1 of 2 judgements of CPU per request stayed inconclusive" in told
 
 
 def test_the_page_says_what_its_tries_do_not_show() -> None:
@@ -243,8 +237,8 @@ def test_trials_are_kept_and_read_whole(tmp_path: Path) -> None:
     path = save_trial(tmp_path, one)
     assert path == tmp_path / "selftest" / "m" / "20261120T120000Z-aa.json"
     assert load_trials(tmp_path) == (one,)
-    path.with_name("x.json").write_text('{"format": 2}')
-    with pytest.raises(RecordError, match="expected a trial of format 1"):
+    path.with_name("x.json").write_text('{"format": 3}')
+    with pytest.raises(RecordError, match="expected a trial of format 2"):
         load_trials(tmp_path)
 
 
@@ -255,7 +249,7 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
     assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
     plant = "| handler computes longer | 1 % | a |"
     assert text.index("### Was it found?") < text.index("### Which size was reported?")
-    assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 60 s | 30 s |" in text
+    assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 90 s |" in text
     size = "+1.00 % | +1.10 % | — | — | — | -0.10 points | -0.10 points | +0.70 points |"
     assert f"{plant} {size}" in text
     assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
@@ -268,7 +262,7 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
     hit = slower("busy", 1.06, size=0.05)
     tables = report.planted(scores.plants([missed, hit]))
     assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
-    assert [len(table.head) for table in tables] == [8, 11]
+    assert [len(table.head) for table in tables] == [7, 11]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
     (only,) = report.planted(scores.plants([missed]))
     assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")

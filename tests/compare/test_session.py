@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from comparing import busy
+from comparing import busy, duet
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 from servebench.compare import builder, durations, session
 from servebench.compare.affected import Affected
 from servebench.compare.builder import Question
-from servebench.compare.decide import Screening
+from servebench.compare.decide import SequentialTest
 from servebench.compare.durations import Budget, DuetSeconds
 from servebench.compare.instruments import Reporter
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Looks
 from servebench.core.errors import RecordError
 from servebench.core.model import Case
-from servebench.measure.duet import DuetOutcome, SideCase
+from servebench.measure.duet import DuetOutcome, SideCase, duet_load
 from servebench.record import comparison_store
 from servebench.record.comparison import Comparison, Verdict
 from servebench.record.store import PARTIAL
@@ -91,17 +91,15 @@ def test_one_case_is_slower(compare: Compare) -> None:
     (case, *_) = found.cases
     (cpu,) = [one for one in case.judgements if one.metric == "server_cpu_per_request"]
     assert (cpu.low or 9) < 1.03 < (cpu.high or 0)
-    stages = [duet.stage for duet in case.duets]
-    assert stages == ["screening"] * cpu.screened + ["confirmation"] * cpu.confirmed
-    assert cpu.confirmed >= 8
+    assert cpu.duets == len(case.duets)
     assert fake.launches == ["base", "head", "head", "base"]
     assert (case.absolute_base["throughput"], case.absolute_head["throughput"]) == (2.5, 2.5)
     assert case.instructions is not None
     assert fake.counted == [slow, *others]
-    assert told.stages == ["screening", "confirmation", "closer look"]
+    assert told.stages == ["duets", "closer look"]
 
 
-def test_a_confirmation_gets_its_time(compare: Compare) -> None:
+def test_a_change_among_many_cases_gets_its_time(compare: Compare) -> None:
     slow = names(8)[5]
     found = compare(FakeInstruments(slower={slow: 0.04}), names(8), 1200.0)
     assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
@@ -136,14 +134,14 @@ def test_a_head_that_fails(compare: Compare) -> None:
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
-    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.05), stop=13), SilentReporter()
+    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.05), stop=8), SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(fake, names(2), told=told)
     assert caught.value.exit_code == 130
     partial = caught.value.comparison
     assert partial.status == "partial"
     assert partial == saved(tmp_path)
-    assert sum(len(case.duets) for case in partial.cases) == 12
+    assert sum(len(case.duets) for case in partial.cases) == 6
     assert set(verdicts(partial, "server_cpu_per_request").values()).isdisjoint(builder.MOVED)
     assert any("interrupted by SIGINT" in note for note in partial.notes)
     assert told.ended == 1
@@ -165,7 +163,7 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
             return super().duets(pairs, head_first=head_first)
 
     compare(Looking(), names(2))
-    assert counts == list(range(len(counts)))
+    assert counts == list(range(0, 2 * len(counts), 2))  # both cases share a launch
     assert not list(tmp_path.glob(f"*{PARTIAL}"))
 
 
@@ -191,55 +189,52 @@ def test_disturbed_duets_are_not_waited_for_for_ever(compare: Compare) -> None:
     assert found.noise is None
 
 
-def test_later_stages_keep_what_they_need() -> None:
-    """Of 1000 s: all, while nothing moved; 55 % as soon as both later stages want their shares."""
+def test_the_follow_up_keeps_a_tenth_at_most() -> None:
     found = Budget(1000, began=50)
     assert found.ends == 1050
-    for confirming, follow_up, ends in (
-        (0, 0, 1050),
-        (60, 20, 970),
-        (9999, 9999, 500),
-        (0, 9999, 850),
-    ):
-        assert found.stage_ends(confirming=confirming, follow_up=follow_up) == ends
-    assert Budget(None, 0).stage_ends(confirming=9, follow_up=9) == float("inf")
+    assert [found.duets_end(seconds) for seconds in (0, 60, 9999)] == [1050, 990, 950]
+    assert Budget(None, 0).duets_end(9) == float("inf")
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:
-    """650 of 1000 s at 50 s a case: 13 of 24, one of each kind before any second of a kind."""
+    """750 of 1000 s at 50 s a case: 15 of 24, one of each kind before any second of a kind."""
     cases = tuple(busy(f"{kind}/e{number}/py3.14/c1") for kind in "abc" for number in range(8))
 
     def chosen(seconds: float | None) -> tuple[Case, ...]:
-        return durations.affordable(cases, lambda _case: 10.0, 5, seconds)
+        return durations.affordable(cases, lambda *names: 10.0 * len(names), 5, seconds)
 
     kinds = [case.experiment for case in chosen(1000)]
-    assert sorted(map(kinds.count, "abc")) == [4, 4, 5]
+    assert sorted(map(kinds.count, "abc")) == [5, 5, 5]
     assert (chosen(None), len(chosen(1))) == (cases, 1)
-
-
-def test_first_come_first_finished() -> None:
-    needs = {"a": 50.0, "b": 40.0, "c": 5.0}
-    assert durations.prefix(("a", "b", "c"), needs, 95) == ("a", "b", "c")
-    assert durations.prefix(("a", "b", "c"), needs, 89) == ("a",)
-    assert durations.prefix(("a", "b"), needs, 1) == ("a",)
 
 
 def test_the_pace_is_learned() -> None:
     cases = [busy("e/a"), busy("e/b")]
-    found = DuetSeconds(cases)
+    found = DuetSeconds(cases, {"e/a": 1, "e/b": 2})
     expected = found.of("e/a")
     assert expected == found.of("e/b")
     for _ in range(4):
-        found.observe("e/a", expected + 2)
+        found.observe("e/a", expected + 2, 1)
     assert found.of("e/a") == pytest.approx(expected + 2)
     assert found.of("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
+    assert found.of("e/a", "e/b") == pytest.approx(2 * expected + 3)
     looks = Looks((5, 8), (0.5, 0.5), least=3)
     assert [durations.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
-    screening = Screening(CaseDuets.of(cases))
-    assert durations.seemingly_moved(screening) == ()
-    # No duet yet: the time to confirm it is kept all the same.
-    screening.hint("e/a", "server_cpu_per_request", 1)
-    assert durations.seemingly_moved(screening) == ("e/a",)
+    test = SequentialTest(CaseDuets.of(cases))
+    for _ in range(4):
+        test.add("e/a", duet("e/a"))
+    left = 2 * found.of("e/a", "e/b") + 4 * found.of("e/b")
+    assert found.until_looks(test, ["e/a", "e/b"]) == pytest.approx(left)
+
+
+def test_duets_on_one_launch_share_its_start() -> None:
+    cases = [busy("e/a"), busy("e/b")]
+    found = DuetSeconds(cases, {"e/a": 1, "e/b": 1})
+    launch, own = durations.expected(cases[0].model_copy(update={"load": duet_load(cases[0])}))
+    assert found.of("e/a") == pytest.approx(launch + own)
+    assert found.of("e/a", "e/b") == pytest.approx(launch + 2 * own)
+    found.observe("e/a", own + launch / 2, 2)  # as expected: its half of the launch
+    assert found.of("e/a", "e/b") == pytest.approx(launch + 2 * own)
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +263,6 @@ def test_lines_of_a_log(compare: Compare) -> None:
     compare(FakeInstruments(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
     lines = text.getvalue().splitlines()
     assert lines[0].startswith("2 cases; a first answer takes about ")
-    assert lines[1] == "screening: 2 cases"
+    assert lines[1] == "duets: 2 cases"
     assert sum("head: not_concurrent: one after another" in line for line in lines) == 2
-    assert any(f"screening {good}  CPU/request " in line for line in lines)
+    assert any(f"] {good}  CPU/request " in line for line in lines)

@@ -253,7 +253,7 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     assert record.evidence == comparison.id
     assert record.culprit is not None
     assert (record.culprit.package, record.culprit.version) == ("granian", "2")
-    assert f"confirmed by {judged.confirmed} duets" in record.method
+    assert f"confirmed by {judged.duets} duets" in record.method
 
 
 def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(

@@ -397,7 +397,7 @@ def test_a_confirmed_benchmark_is_accepted(tmp_path: Path) -> None:
         update={"when": datetime(2026, 11, 19, tzinfo=UTC)}
     )
     judgement = Judgement(
-        metric="", verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
+        metric="", verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, duets=12
     )
     micro = MicroComparison(
         benchmark="x", stack="current", python="3.14", series=CASE, unit="s", judgement=judgement,

@@ -29,7 +29,6 @@ from servebench.record.reproduce import rebuilt
 from servebench.report.comparison import make_view
 from servebench.report.rows import INPROCESS_THRESHOLD
 
-UNCONFIRMED = comparing.UNCONFIRMED
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
 TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})
 A, B = "x/a/py3.14", "x/b/py3.14"
@@ -95,12 +94,12 @@ def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
 
 
 def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
-    """Memory gets larger; the duets that confirmed CPU are none of those that settled memory."""
-    memory = SAME.model_copy(update={"metric": "pss_steady", "confirmed": 10})
+    """Memory gets larger, not slower."""
+    memory = SAME.model_copy(update={"metric": "pss_steady"})
     groups = make_view(made(one(A, SLOWER, memory), one(B, LARGER))).groups
     assert {(row.verdict, row.change, row.samples) for row in groups.all} == {
-        ("▼ slower", "+2.13 %", "8+8"), ("= no change", "+0.04 %", "8"),
-        ("▼ larger", "+10.0 %", "8+8"),
+        ("▼ slower", "+2.13 %", "16"), ("= no change", "+0.04 %", "8"),
+        ("▼ larger", "+10.0 %", "16"),
     }  # fmt: skip
 
 
@@ -116,9 +115,7 @@ def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
 
 
 WAITING = one(A, OPEN, seconds_to_decide=240.0)
-SPENT = one(B, OPEN.model_copy(update={"screened": 22}), seconds_to_decide=480.0)
-CANDIDATE = UNCONFIRMED.model_copy(update={"screened": 22})
-REFUTED = CANDIDATE.model_copy(update={"confirmed": 28, "reason": "did not confirm it"})
+SPENT = one(B, OPEN.model_copy(update={"duets": 60}), seconds_to_decide=480.0)
 LACK = "Not decided, for lack of time:"
 HELPLESS = (
     "Not decided with all the samples that a comparison takes: 1 case. What is there, if anything, "
@@ -145,13 +142,15 @@ ABOUT = "About 4 min more would probably decide"
         ((WAITING,), {"budget_seconds": None}, HELPLESS),
         # Time that cannot be named is not promised.
         (
-            (WAITING, one(B, UNCONFIRMED)), {},
+            (WAITING, one(B, OPEN)), {},
             f"{LACK} 2 cases. {ABOUT} 1 of them: a larger --budget.",
         ),
-        ((one(B, UNCONFIRMED),), {}, f"{LACK} 1 case."),
-        # Screening duets are not what a candidate waits for.
-        ((one(A, CANDIDATE),), {}, f"{LACK} 1 case."),
-        ((one(A, REFUTED),), {}, HELPLESS),
+        ((one(B, OPEN),), {}, f"{LACK} 1 case."),
+        # Of November 2026 and before: a screening had 22 duets at most.
+        (
+            (one(B, OPEN.model_copy(update={"duets": 22})),),
+            {"method": {"screening_looks": "12 duets: 30%, 22 duets: 50%"}}, HELPLESS,
+        ),
         ((one(A, LATE),), {}, NO_TIME),
         ((one(A, comparing.DISTURBED),), {}, LOUD),
     ],
@@ -159,23 +158,21 @@ ABOUT = "About 4 min more would probably decide"
 def test_time_is_asked_for_only_where_it_helps(
     cases: tuple[CaseComparison, ...], more: dict[str, Any], step: str
 ) -> None:
-    """Sixteen of twenty-two duets are short of time; what had all of them is not."""
+    """Sixteen of sixty duets are short of time; what had all of them is not."""
     assert steps(*cases, **more) == (step,)
 
 
-def test_a_candidate_whose_fresh_duets_were_disturbed_is_not_short_of_time() -> None:
-    noisy = UNCONFIRMED.model_copy(
-        update={"confirmed": 3, "excluded": 39, "reason": "3 of 42 fresh duets usable: host_noise"}
-    )
-    fresh = [duet("x/a/py3.14", stage="confirmation") for _ in range(42)]
+def test_a_case_whose_duets_were_disturbed_is_not_short_of_time() -> None:
+    noisy = OPEN.model_copy(update={"excluded": 74})
+    tried = [duet("x/a/py3.14") for _ in range(90)]
 
-    def said(tried: int) -> tuple[str, ...]:
-        case = one("x/a/py3.14", noisy, duets=tuple(fresh[:tried]))
+    def said(number: int) -> tuple[str, ...]:
+        case = one("x/a/py3.14", noisy, duets=tuple(tried[:number]))
         return steps(case, method={**LOOKS, "patience": 1.5})
 
-    (loud,) = said(42)
+    (loud,) = said(90)
     assert loud.startswith("Not decided, because too few duets were usable: 1 case. A quieter mach")
-    assert said(41) == (f"{LACK} 1 case.",)
+    assert said(89) == (f"{LACK} 1 case.",)
 
 
 @pytest.mark.parametrize(

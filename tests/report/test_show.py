@@ -426,8 +426,8 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     record = change.save(checkout, synthetic.change_record())
     refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
     text = path.read_text("utf-8")
-    path.write_text(text.replace('"format": 1', '"format": 2', 1), "utf-8")
-    refused(RecordError, r"a comparison of format 1: format: .*, found 2\.", "show", path)
+    path.write_text(text.replace('"format": 2', '"format": 3', 1), "utf-8")
+    refused(RecordError, r"a comparison of format 2: format: .*, found 3\.", "show", path)
     path.write_text(text[: len(text) // 2], "utf-8")
     refused(RecordError, "truncated or damaged", "show", path)
 

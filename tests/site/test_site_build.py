@@ -263,13 +263,13 @@ def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) ->
     for day, (kind, verdict, more) in enumerate(trials, 1):
         said = Said(
             case=CASE, metric="server_cpu_per_request", verdict=verdict, ratio=1.05, low=None,
-            high=None, detectable=0.01, screened=8, confirmed=8,
+            high=None, detectable=0.01, duets=16,
         )  # fmt: skip
         trial = Trial(
             id=f"202611{day:02d}T120000Z-compare-abc", kind=kind, machine=runs.MACHINE.id,
-            commit=None, started=f"2026-11-{day:02d}T12:00:00Z", screening_seconds=60.0,
-            confirmation_seconds=30.0, wall_seconds=120.0, planned=1, said=(said,), figures=(),
-            method=METHOD_VERSION, installation=Installation(path=0, padding=0, interpreter=True),
+            commit=None, started=f"2026-11-{day:02d}T12:00:00Z", duet_seconds=90.0,
+            wall_seconds=120.0, planned=1, said=(said,), figures=(), method=METHOD_VERSION,
+            installation=Installation(path=0, padding=0, interpreter=True),
             **more,
         )  # fmt: skip
         save_trial(results, trial)

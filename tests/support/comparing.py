@@ -14,7 +14,6 @@ from servebench.record.comparison import (
     Judgement,
     MicroComparison,
     SideRecord,
-    Stage,
     Verdict,
 )
 from servebench.report.comparison import ComparisonView
@@ -23,7 +22,7 @@ from synthetic import MACHINE, make_case
 CPU: Final = "server_cpu_per_request"
 SLOWER: Final = Judgement(
     metric=CPU, verdict=Verdict.SLOWER, ratio=1.0213, low=1.0161, high=1.0265,
-    detectable=0.0062, p=0.0004, screened=8, confirmed=8,
+    detectable=0.0062, p=0.0004, duets=16,
 )  # fmt: skip
 FASTER: Final = SLOWER.model_copy(
     update={"verdict": Verdict.FASTER, "ratio": 0.97, "low": 0.96, "high": 0.98}
@@ -33,19 +32,12 @@ LARGER: Final = SLOWER.model_copy(
 )
 SAME: Final = Judgement(
     metric=CPU, verdict=Verdict.NO_CHANGE, ratio=1.0004, low=0.9961, high=1.0047,
-    detectable=0.0081, screened=8,
+    detectable=0.0081, duets=8,
 )  # fmt: skip
 OPEN: Final = Judgement(
     metric=CPU, verdict=Verdict.INCONCLUSIVE, ratio=1.006, low=0.991, high=1.021,
-    detectable=0.021, screened=16,
+    detectable=0.021, duets=16,
 )  # fmt: skip
-UNCONFIRMED: Final = SLOWER.model_copy(
-    update={
-        "verdict": Verdict.INCONCLUSIVE,
-        "confirmed": 0,
-        "reason": "it moved in the screening; no time was left for fresh duets",
-    }
-)
 LATE: Final = Judgement(metric=CPU, verdict=Verdict.INCONCLUSIVE, reason="no time for a duet")
 DISTURBED: Final = Judgement(
     metric=CPU, verdict=Verdict.INCONCLUSIVE, excluded=33,
@@ -55,8 +47,7 @@ BROKEN: Final = Judgement(
     metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: wrong_body: found <script>"
 )
 LOOKS: Final = {
-    "screening_looks": "5 duets: 5%, 8 duets: 15%, 12 duets: 30%, 22 duets: 50%",
-    "confirmation_looks": "10 duets: 15%, 18 duets: 25%, 28 duets: 60%",
+    "looks": "6 duets: 4%, 10 duets: 8%, 16 duets: 13%, 25 duets: 20%, 40 duets: 25%, 60 duets: 30%"
 }
 """When looks are taken, as a comparison's file has it."""
 
@@ -117,7 +108,7 @@ def duet(
     case: str,
     ratios: Mapping[str, float] | None = None,
     *,
-    stage: Stage = "screening",
+    drift: float | None = None,
     base_flags: Sequence[Flag] = (),
     head_flags: Sequence[Flag] = (),
     seconds: float = 8.0,
@@ -129,17 +120,15 @@ def duet(
     void = any(flag.severity == "fail" for flag in (*base_flags, *head_flags))
     figures = {"base": {}, "head": {}} if void else _figures(ratios or {})
     return Duet(
-        case=case, stage=stage, order=0, head_first=False, started="2026-11-20T12:00:00Z",
-        seconds=seconds, load_seconds=4.0, flags_base=tuple(base_flags),
+        case=case, order=0, head_first=False, started="2026-11-20T12:00:00Z",
+        seconds=seconds, load_seconds=4.0, drift=drift, flags_base=tuple(base_flags),
         flags_head=tuple(head_flags), **figures,
     )  # fmt: skip
 
 
-def duets(
-    case: str, metric: str, logs: Sequence[float], *, stage: Stage = "screening"
-) -> list[Duet]:
+def duets(case: str, metric: str, logs: Sequence[float]) -> list[Duet]:
     """Duets in which one metric has these log ratios, and all else is equal."""
-    return [duet(case, {metric: float(np.exp(value))}, stage=stage) for value in logs]
+    return [duet(case, {metric: float(np.exp(value))}) for value in logs]
 
 
 def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:

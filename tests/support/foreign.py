@@ -146,7 +146,7 @@ def trial(**changes: Any) -> Trial:
     said = [
         Said(
             case=case, metric=metric, verdict=Verdict.NO_CHANGE, ratio=1.0, low=0.99, high=1.01,
-            detectable=0.01, screened=12, confirmed=0,
+            detectable=0.01, duets=12,
         )
         for case, metric in (
             ("asgi-wsgi/e1a/py3.14/w1/c128", "server_cpu_per_request"),
@@ -155,8 +155,8 @@ def trial(**changes: Any) -> Trial:
     ]  # fmt: skip
     fields: dict[str, Any] = {
         "id": "20261120T093000Z-compare-3f2a9c17", "kind": "aa", "machine": MACHINES[0].id,
-        "commit": COMMIT, "started": "2026-11-20T09:30:00Z", "screening_seconds": 60.0,
-        "confirmation_seconds": 0.0, "wall_seconds": 120.0, "planned": 1, "said": said,
+        "commit": COMMIT, "started": "2026-11-20T09:30:00Z", "duet_seconds": 60.0,
+        "wall_seconds": 120.0, "planned": 1, "said": said,
         "figures": (), "installation": Installation(path=0, padding=0, interpreter=True),
     }  # fmt: skip
     return Trial(**{**fields, **changes})
@@ -230,7 +230,7 @@ def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
     """A candidate, the comparison of its two stacks, and what follows from it."""
     series = change().series
     judgement = Judgement(
-        metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, confirmed=12
+        metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, duets=12
     )
     base, head = (StackState(stack="current", digest=str(number) * 64) for number in (1, 2))
     step = Step(

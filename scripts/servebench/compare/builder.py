@@ -17,7 +17,7 @@ import numpy as np
 from servebench import __version__
 from servebench.compare import statistics
 from servebench.compare.affected import Affected
-from servebench.compare.decide import Confirmation, Screening
+from servebench.compare.decide import SequentialTest
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.pairs import Pair
 from servebench.compare.sides import Side
@@ -84,8 +84,7 @@ class Findings:
     of head.
     """
 
-    screening: Screening[str]
-    confirmation: Confirmation[str] | None = None
+    test: SequentialTest[str]
     judgements: dict[str, tuple[Judgement, ...]] = field(default_factory=dict)
     means: Mapping[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
     instructions: Callable[[str], Instructions | None] = lambda _: None
@@ -134,7 +133,7 @@ def build(
 
 def unmeasured(question: Question) -> Comparison:
     """The record of a comparison in which there is nothing to judge, and why."""
-    found = Findings(Screening({}), notes=[question.affected.nothing])
+    found = Findings(SequentialTest({}), notes=[question.affected.nothing])
     return build(question, found, "complete", 0.0)
 
 
@@ -144,21 +143,20 @@ def spread(logs: Sequence[float]) -> float | None:
 
 
 def _case(question: Question, found: Findings, pair: Pair) -> CaseComparison:
-    case, screening, confirmation = pair.head.id, found.screening, found.confirmation
-    stages = [stage for stage in (screening, confirmation) if stage and case in stage.samples]
+    case, samples = pair.head.id, found.test.samples.get(pair.head.id)
     judgements = found.judgements.get(case, ())
-    undecided = stages and any(one.verdict is Verdict.INCONCLUSIVE for one in judgements)
+    undecided = samples and any(one.verdict is Verdict.INCONCLUSIVE for one in judgements)
     base, head = found.means.get(case, ({}, {}))
     return CaseComparison(
         case=pair.head,
         because=pair.reason,
         commands=question.head.rig.commands(pair.head),
         judgements=judgements,
-        duets=tuple(duet for stage in stages for duet in stage.samples[case].all),
+        duets=tuple(samples.all) if samples else (),
         instructions=found.instructions(case),
         absolute_base=base,
         absolute_head=head,
-        seconds_to_decide=seconds_to_decide(case, screening, confirmation) if undecided else None,
+        seconds_to_decide=seconds_to_decide(case, found.test) if undecided else None,
     )
 
 

@@ -1,37 +1,37 @@
-"""Which things need another sample: the screening of all, and the confirmation of what it found.
+"""Which things need another sample, and what all samples together say: one sequential test.
 
-    screening = Screening(samples)     # of cases: duets; of in-process benchmarks: processes
-    screening.hint(key, metric, direction)   # where instructions moved
-    while time and screening.open():   # in rounds: one sample of each that is open
-        screening.add(key, sample)
-    confirmation = Confirmation(screening)   # the same; strongest first
-    judge(screening, confirmation)
+    test = SequentialTest(samples)     # of cases: duets; of in-process benchmarks: processes
+    test.hint(key, metric)             # where instructions moved, before the first sample
+    while time and test.open():        # in rounds: one sample of each that is open
+        test.add(key, sample)
+    test.close()
+    judge(test)
 
-A stage only collects: every answer is computed from the samples so far, and each can be asked at
-any time. docs/comparing.md says why.
+It only collects: every answer is computed from the samples so far, and each can be asked at any
+time. docs/comparing.md says why.
 """
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from servebench.compare import statistics
 from servebench.compare.samples import Samples
-from servebench.compare.statistics import CONFIDENCE_RATE, Direction, Looks, Method, Sample
+from servebench.compare.statistics import CONFIDENCE_RATE, Method, Sample
 from servebench.core.metrics import METRICS
-from servebench.record.comparison import COUNTED, SEARCHED, Judgement, Verdict
+from servebench.record.comparison import Judgement, Verdict
 
 K = TypeVar("K", bound=Hashable)
 """What is compared: a case's id, or an in-process benchmark."""
 
 
 class State(StrEnum):
-    """Where one metric of one thing stands in a stage."""
+    """Where one metric of one thing stands."""
 
     OPEN = "open"
-    MOVED = "moved"  # a candidate; in the confirmation: confirmed
+    MOVED = "moved"
     SAME = "same"
 
 
@@ -48,109 +48,111 @@ class Evidence:
     same: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class MetricCandidate(Generic[K]):
-    """A metric that the screening says moved; `p` is adjusted for all that is judged."""
-
-    key: K
-    metric: str
-    direction: Direction
-    p: float
-
-
-class Stage(Generic[K]):
+class SequentialTest(Generic[K]):
     """Samples of several things, until each is decided or out of time."""
 
-    sides = 1  # 2: `rate` is that of one side only
-    then: tuple[int, float] | None = None  # the look that a verdict takes besides
-
-    def __init__(
-        self, method: Method, looks: Looks, rate: float, samples: Mapping[K, Samples[Any]]
-    ) -> None:
-        self.method, self.looks, self.rate, self.samples = method, looks, rate, samples
-        self._hints: dict[tuple[K, str], Direction] = {}
-        self._directions: dict[tuple[K, str], Direction] = {}  # others: either
+    def __init__(self, samples: Mapping[K, Samples[Any]], method: Method | None = None) -> None:
+        self.samples, self.method = samples, method or Method()
+        self._hinted: set[tuple[K, str]] = set()
         self._final: frozenset[K] = frozenset()
         self._closed = False
         self._seen: dict[tuple[K, str, int, float], Evidence] = {}
-        self._ps: dict[str, dict[tuple[K, str], float]] = {}  # of all tests; until a sample more
+        self._ps: dict[str, dict[tuple[K, str], float]] = {}  # of all pairs; until a sample more
 
-    def tests(self) -> Collection[tuple[K, str]]:
-        """All that is judged together."""
-        raise NotImplementedError
+    def hint(self, key: K, metric: str) -> None:
+        """Say before the first sample that what a metric follows from has moved.
+
+        More of the error rate is spent on it, on both sides: time sometimes moves against what it
+        follows from.
+        """
+        self._hinted.add((key, metric))
 
     def add(self, key: K, sample: object) -> None:
         """Take another sample."""
         if key not in self.samples:
-            raise ValueError(f"{key} is not one of what this stage samples")
+            raise ValueError(f"{key} is not one of what this test samples")
         self.samples[key].add(sample)
         self._ps.clear()
 
     def open(self) -> tuple[K, ...]:
-        """What needs another sample, strongest evidence first; none once the stage is closed.
-
-        Where the time for a confirmation is short, finish the first: half a confirmation of each
-        confirms none.
-        """
+        """What needs another sample; nothing once the test is closed."""
         return () if self._closed else tuple(filter(self._wants, self.samples))
 
     def close(self) -> None:
-        """End the stage; what was still open gets its last look with what it has."""
+        """End the test; what was still open gets its last look with what it has."""
         if not self._closed:
             self._final = frozenset(self.open())
             self._closed = True
             self._ps.clear()
 
+    def weights(self) -> dict[tuple[K, str], float]:
+        """Share of the error rate of each pair that is judged, 1 on average.
+
+        What is hinted at has `Method.hinted` of all together, or more where it is more.
+        """
+        pairs = [
+            (key, metric)
+            for key, samples in self.samples.items()
+            if not samples.void()
+            for metric in samples.metrics
+        ]
+        hinted, share = self._hinted.intersection(pairs), self.method.hinted
+        if not 0 < len(hinted) < share * len(pairs):
+            return dict.fromkeys(pairs, 1.0)
+        theirs = share * len(pairs) / len(hinted)
+        others = (1 - share) * len(pairs) / (len(pairs) - len(hinted))
+        return {pair: theirs if pair in hinted else others for pair in pairs}
+
     def evidence(self, key: K, metric: str) -> Evidence:
         """The latest look at one metric; what a look sees never changes afterwards."""
         samples = self.samples[key]
-        due = self.looks.latest(len(samples.usable), final=key in self._final)
+        due = self.method.looks.latest(len(samples.usable), final=key in self._final)
         if due is None or metric not in samples.metrics:
             return Evidence()
         count, share = due
         if (key, metric, *due) not in self._seen:
             found = statistics.sample(samples.logs(metric)[:count])
             scale = samples.scales[metric]
-            direction = self._directions.get((key, metric), 0)
             self._seen[key, metric, count, share] = Evidence(
                 found,
                 share,
-                moved=min(1.0, statistics.moved_p(found, scale.floor, direction) / share),
+                moved=min(1.0, statistics.moved_p(found, scale.floor) / share),
                 same=min(1.0, statistics.same_p(found, scale.tolerance) / share),
             )
         return self._seen[key, metric, count, share]
 
     def adjusted(self) -> Mapping[tuple[K, str], float]:
-        """P value of each test, adjusted for all of them."""
+        """P value of each pair that is judged, adjusted for all of them."""
         if "moved" not in self._ps:
-            ps = {test: self.evidence(*test).moved for test in self.tests()}
-            self._ps["moved"] = _adjusted(ps)
+            weights = self.weights()
+            ps = [self.evidence(*pair).moved for pair in weights]
+            found = statistics.adjusted(ps, list(weights.values()))
+            self._ps["moved"] = dict(zip(weights, found, strict=True))
         return self._ps["moved"]
 
     def settling(self) -> Mapping[tuple[K, str], float]:
-        """P value of "no change" of each test, adjusted for all; 1 for what has moved."""
+        """P value of "no change" of each pair, adjusted for all; 1 for what has moved."""
         if "same" not in self._ps:
-            ps = {
-                test: 1.0 if self._has_moved(test, p) else self.evidence(*test).same
-                for test, p in self.adjusted().items()
-            }
-            self._ps["same"] = _adjusted(ps)
+            moved = self.adjusted()
+            ps = [
+                1.0 if p <= self.method.rate else self.evidence(*pair).same
+                for pair, p in moved.items()
+            ]
+            found = statistics.adjusted(ps, [1.0] * len(ps))
+            self._ps["same"] = dict(zip(moved, found, strict=True))
         return self._ps["same"]
 
     def state(self, key: K, metric: str) -> State:
         """Where one metric stands; open if it cannot be judged."""
-        if self._has_moved((key, metric), self.adjusted().get((key, metric), 1.0)):
+        if self.adjusted().get((key, metric), 1.0) <= self.method.rate:
             return State.MOVED
         same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
         return State.SAME if same else State.OPEN
 
-    @property
-    def alone(self) -> float:
-        """Error rate of one test, both sides together, if it were the only one that moved.
-
-        Benjamini-Hochberg gives the smallest of n p values the rate / n (see docs/comparing.md).
-        """
-        return self.sides * self.rate / max(1, len(self.adjusted()))
+    def level(self, key: K, metric: str, called: int = 1) -> float:
+        """Two-sided error rate of one of a look's tests, if so many pairs are called with it."""
+        weights = self.weights()
+        return self.method.rate * min(1.0, weights[key, metric] * called / len(weights))
 
     def figures(self, key: K, metric: str) -> dict[str, float]:
         """Ratio, interval and detectable change as a judgement has them; empty without a look."""
@@ -158,193 +160,90 @@ class Stage(Generic[K]):
         if evidence.sample is None:
             return {}
         seen, share = evidence.sample, evidence.share
+        floor, state = self.samples[key].scales[metric].floor, self.state(key, metric)
         low, high = statistics.interval(seen, CONFIDENCE_RATE * share)
-        found = {"ratio": math.exp(seen.mean), "low": math.exp(low), "high": math.exp(high)}
-        if self.state(key, metric) is State.SAME:
-            # Had it moved, the looks would have gone on to the last of them.
-            seen, share = replace(seen, n=max(seen.n, self.looks.last)), self.looks.shares[-1]
-        found["detectable"] = statistics.detectable(
-            seen,
-            self.samples[key].scales[metric].floor,
-            alpha=self.alone * share,
-            power=self.method.power,
-            then=self.then,
+        mean = seen.mean
+        if state is State.MOVED:
+            called = sum(p <= self.method.rate for p in self.adjusted().values())
+            last, left = self._longer(seen)
+            edge = statistics.reach(last, self.level(key, metric, called) * left)
+            mean = statistics.likeliest(seen, last, math.log1p(floor) + edge)
+        if state is State.SAME:
+            seen, share = self._longer(seen)
+        detectable = statistics.detectable(
+            seen, floor, alpha=self.level(key, metric) * share, power=self.method.power
         )
-        return found
+        low, mean, high = (math.exp(log) for log in (low, min(max(mean, low), high), high))
+        return {"ratio": mean, "low": low, "high": high, "detectable": detectable}
 
-    def _deciding(self, key: K) -> list[str]:
-        """Metrics for which a thing is sampled."""
-        samples = self.samples[key]
-        return [metric for metric in samples.leading if metric not in samples.lost]
+    def _longer(self, seen: Sample) -> tuple[Sample, float]:
+        """The look that would have been the last, with this scatter, had nothing been decided."""
+        looks = self.method.looks
+        # Where time ran out, it would have for this one as well.
+        most = max((len(self.samples[key].usable) for key in self._final), default=looks.last)
+        count, share = looks.latest(max(seen.n, most), final=True) or (seen.n, 1.0)
+        return replace(seen, n=count), share
 
     def _wants(self, key: K) -> bool:
-        samples, most = self.samples[key], math.ceil(self.looks.last * self.method.patience)
-        if samples.void() or len(samples.usable) >= self.looks.last or len(samples.all) >= most:
+        samples, last = self.samples[key], self.method.looks.last
+        most = math.ceil(last * self.method.patience)
+        if samples.void() or len(samples.usable) >= last or len(samples.all) >= most:
             return False
-        return any(self.state(key, metric) is State.OPEN for metric in self._deciding(key))
-
-    def _has_moved(self, test: tuple[K, str], p: float) -> bool:
-        return p <= self.rate or (test in self._hints and test in self.adjusted())
+        deciding = (metric for metric in samples.leading if metric not in samples.lost)
+        return any(self.state(key, metric) is State.OPEN for metric in deciding)
 
 
-class Screening(Stage[K]):
-    """Samples of everything, until each is a candidate, settled, or out of time."""
+def judge(test: SequentialTest[K]) -> dict[K, tuple[Judgement, ...]]:
+    """Judge all that was sampled.
 
-    def __init__(self, samples: Mapping[K, Samples[Any]], method: Method | None = None) -> None:
-        method = method or Method()
-        super().__init__(method, method.screening, method.screening_rate, samples)
-        self.then = method.confirming
-
-    def hint(self, key: K, metric: str, direction: Direction) -> None:
-        """Say beforehand that what a metric follows from has moved: it is to be confirmed.
-
-        Whether it really moved is for the confirmation, whose samples know nothing of the hint.
-        """
-        self._hints[key, metric] = direction
-        self._ps.clear()
-
-    def why(self, key: K, metric: str) -> str:
-        """What made it a candidate: a hint alone, or its samples."""
-        hinted = (key, metric) in self._hints and self.adjusted()[key, metric] > self.rate
-        return COUNTED if hinted else SEARCHED
-
-    def tests(self) -> Collection[tuple[K, str]]:
-        return [
-            (key, metric)
-            for key, samples in self.samples.items()
-            if not samples.void()
-            for metric in samples.metrics
-        ]
-
-    def candidates(self) -> tuple[MetricCandidate[K], ...]:
-        """What would be confirmed if the screening were closed now, strongest evidence first."""
-        found = []
-        for test, p in self.adjusted().items():
-            seen = self.evidence(*test).sample
-            if p <= self.rate and seen is not None:
-                found.append(MetricCandidate(*test, 1 if seen.mean > 0 else -1, p))
-            elif test in self._hints:
-                found.append(MetricCandidate(*test, self._hints[test], p))
-        return tuple(sorted(found, key=lambda candidate: candidate.p))
-
-
-class Confirmation(Stage[K]):
-    """Fresh samples of the candidates, until each is confirmed, refuted, or out of time."""
-
-    sides = 2  # it looks at one
-
-    def __init__(self, screening: Screening[K]) -> None:
-        screening.close()
-        self.candidates = screening.candidates()
-        fresh = {one.key: screening.samples[one.key].fresh() for one in self.candidates}
-        method = screening.method
-        super().__init__(method, method.confirmation, method.confirmation_rate, fresh)
-        self._directions = {(one.key, one.metric): one.direction for one in self.candidates}
-
-    def tests(self) -> Collection[tuple[K, str]]:
-        return self._directions.keys()
-
-    def _deciding(self, key: K) -> list[str]:
-        return [one.metric for one in self.candidates if one.key == key]
-
-
-def _adjusted(ps: Mapping[tuple[K, str], float]) -> dict[tuple[K, str], float]:
-    return dict(zip(ps, statistics.adjusted(list(ps.values())), strict=True))
-
-
-def judge(
-    screening: Screening[K], confirmation: Confirmation[K] | None = None
-) -> dict[K, tuple[Judgement, ...]]:
-    """Judge all of a screening.
-
-    Close both stages first, so that what ran out of time gets its last look; judged before, it
-    stands as at its last scheduled look.
+    Close the test first, so that what ran out of time gets its last look; judged before, it stands
+    as at its last scheduled look.
 
     What has failed twice on a side has one judgement, not comparable, and no ratio. A tail has a
-    judgement where there is an answer, or the start of one: nobody measured until it was decided,
-    so that it stayed open is no news.
+    judgement where there is an answer: nobody measured until it was decided, so that it stayed open
+    is no news.
 
     Returns:
-        Judgements in the order of the screening, leading metrics first.
+        Judgements in the order of the samples, leading metrics first.
     """
-    return {key: tuple(_judged(key, screening, confirmation)) for key in screening.samples}
+    return {key: tuple(_judged(key, test)) for key in test.samples}
 
 
-def _judged(
-    key: K, screening: Screening[K], confirmation: Confirmation[K] | None
-) -> Iterator[Judgement]:
-    first = screening.samples[key]
-    fresh = first.fresh()
-    candidates: dict[str, MetricCandidate[K]] = {}
-    if confirmation is not None:
-        fresh = confirmation.samples.get(key, fresh)
-        candidates = {one.metric: one for one in confirmation.candidates if one.key == key}
-    counts: dict[str, Any] = {
-        "screened": len(first.usable),
-        "confirmed": len(fresh.usable),
-        "excluded": first.excluded + fresh.excluded,
-    }
+def _judged(key: K, test: SequentialTest[K]) -> Iterator[Judgement]:
+    samples = test.samples[key]
+    counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
     void = {"verdict": Verdict.NOT_COMPARABLE, **counts}
-    if reason := fresh.void():
-        yield Judgement(metric=first.leading[0], reason=reason, **void)
+    if reason := samples.void():
+        yield Judgement(metric=samples.leading[0], reason=reason, **void)
         return
-    for metric in first.lost:
+    for metric in samples.lost:
         reason = f"{METRICS[metric].title}: not every duet has it"
         yield Judgement(metric=metric, reason=reason, **void)
-    for metric in first.metrics:
-        stage: Stage[K] = screening
-        state, candidate = screening.state(key, metric), candidates.get(metric)
-        if candidate and confirmation and confirmation.evidence(key, metric).sample:
-            stage, state = confirmation, confirmation.state(key, metric)
-            verdict, reason = _confirmed(candidate, state, screening, fresh)
-        elif candidate or metric in first.leading or state is not State.OPEN:
-            verdict, reason = _screened(key, metric, screening, fresh)
-        else:
-            continue
-        looked = stage.evidence(key, metric).sample is not None
-        yield Judgement(
-            metric=metric,
-            verdict=verdict,
-            reason=reason,
-            p=stage.adjusted()[key, metric] if looked else None,
-            **stage.figures(key, metric),
-            **counts,
-        )
+    for metric in samples.metrics:
+        if metric in samples.leading or test.state(key, metric) is not State.OPEN:
+            verdict, reason = _verdict(key, metric, test)
+            looked = test.evidence(key, metric).sample is not None
+            yield Judgement(
+                metric=metric,
+                verdict=verdict,
+                reason=reason,
+                p=test.adjusted()[key, metric] if looked else None,
+                **test.figures(key, metric),
+                **counts,
+            )
 
 
-def _confirmed(
-    candidate: MetricCandidate[K], state: State, screening: Screening[K], fresh: Samples[Any]
-) -> tuple[Verdict, str]:
-    """What fresh samples say of a candidate."""
-    if state is State.MOVED:
-        better = fresh.scales[candidate.metric].better
-        worse = (candidate.direction > 0) == (better == "lower")
-        return Verdict.SLOWER if worse else Verdict.FASTER, ""
-    why = screening.why(candidate.key, candidate.metric)
-    it = "that it did" if why == COUNTED else "it"
-    verdict = Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE
-    return verdict, f"{why}; fresh {fresh.noun} did not confirm {it}"
-
-
-def _screened(
-    key: K, metric: str, screening: Screening[K], fresh: Samples[Any]
-) -> tuple[Verdict, str]:
-    """What the screening alone can say: no change, or nothing yet, and what fresh samples lack."""
-    first, state = screening.samples[key], screening.state(key, metric)
-    if not first.usable:
-        tried = len(first.all)
-        none = f"none of {tried} {first.noun} was usable: {first.disturbances()}"
-        return Verdict.INCONCLUSIVE, none if tried else first.nothing
+def _verdict(key: K, metric: str, test: SequentialTest[K]) -> tuple[Verdict, str]:
+    """What is said of one metric, and why where that does not explain itself."""
+    samples, state = test.samples[key], test.state(key, metric)
+    if not samples.usable:
+        tried = len(samples.all)
+        none = f"none of {tried} {samples.noun} was usable: {samples.disturbances()}"
+        return Verdict.INCONCLUSIVE, none if tried else samples.nothing
+    seen = test.evidence(key, metric).sample
+    if state is State.OPEN or seen is None or (reason := samples.drifted(metric)):
+        return Verdict.INCONCLUSIVE, "" if state is State.OPEN else reason
     if state is State.SAME:
         return Verdict.NO_CHANGE, ""
-    if state is State.OPEN or screening.evidence(key, metric).sample is None:
-        return Verdict.INCONCLUSIVE, ""
-    why = screening.why(key, metric)
-    tried, used = len(fresh.all), len(fresh.usable)
-    lacks = f"no time was left for {'more ' if tried else ''}fresh {fresh.noun}"
-    if metric not in fresh.metrics:
-        lacks = "not every fresh duet has the figure"
-    elif used < tried:
-        few = f"{used} of {tried} fresh {fresh.noun} usable, too few to look at"
-        lacks = f"{few}: {fresh.disturbances()}"
-    return Verdict.INCONCLUSIVE, f"{why}; {lacks}"
+    worse = (seen.mean > 0) == (samples.scales[metric].better == "lower")
+    return Verdict.SLOWER if worse else Verdict.FASTER, ""

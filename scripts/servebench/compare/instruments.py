@@ -22,7 +22,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
-from servebench.compare.statistics import Direction
 from servebench.core.errors import CountError
 from servebench.core.metrics import BRIEF, METRICS
 from servebench.core.model import Case, Status
@@ -202,12 +201,10 @@ class Counts:
         return case.python, case.stack, variables, case.experiment, case.endpoint.name
 
 
-def direction(counted: Instructions | None) -> Direction:
-    """Whether head executes more (1) or fewer (-1) instructions, beyond what matters of CPU."""
-    change = 0.0 if counted is None else math.log(counted.head / counted.base)
-    if abs(change) <= math.log1p(METRICS["server_cpu_per_request"].floor):
-        return 0
-    return 1 if change > 0 else -1
+def differ(counted: Instructions | None) -> bool:
+    """Whether the sides' instructions differ by more than what matters of CPU."""
+    floor = math.log1p(METRICS["server_cpu_per_request"].floor)
+    return counted is not None and abs(math.log(counted.head / counted.base)) > floor
 
 
 class FollowUp:
@@ -271,7 +268,7 @@ class Reporter(progress.Progress):
 
     def played(self, duet: Duet) -> None:
         """A duet ended."""
-        self.say(f"[{duet.order + 1}] {duet.stage} {duet.case}  {outcome(duet)}")
+        self.say(f"[{duet.order + 1}] {duet.case}  {outcome(duet)}")
 
 
 def outcome(duet: Duet) -> str:

@@ -15,8 +15,7 @@ Times are therefore CPU times here, also of benchmarks that asv times by the wal
 
 The method is that of the duets (`statistics`), with a process of each side in a duet's place. All
 benchmarks of a comparison are judged together, apart from its duets, so that a comparison in which
-nothing changed has twice the chances for a false verdict that its duets alone have: 2 * 0.5 % at
-most, by the arithmetic in docs/comparing.md.
+nothing changed has twice the chances for a false verdict that its duets alone have.
 """
 
 import json
@@ -26,13 +25,13 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from servebench.compare.decide import Confirmation, Screening, Stage, judge
-from servebench.compare.durations import CONFIRMATION, INPROCESS, spread
+from servebench.compare.decide import SequentialTest, judge
+from servebench.compare.durations import INPROCESS, spread
 from servebench.compare.inprocess import THRESHOLD, TOLERANCE, Target
 from servebench.compare.instruments import Reporter
 from servebench.compare.samples import SIDES, ProcessPair, ProcessPairs, ProcessReading
@@ -67,7 +66,7 @@ class InprocessComparison:
     """Compares benchmarks while there is time.
 
     In rounds of one process per side and benchmark, in random order, base started first and head
-    started first in turn; then by fresh processes for what seems to have moved.
+    started first in turn.
     """
 
     def __init__(
@@ -85,13 +84,12 @@ class InprocessComparison:
         self._clock = clock
         self._taken: list[float] = []
         self._head_first: dict[Target, bool] = defaultdict(lambda: self._random.random() < 0.5)
-        self._screening = self._screened(())
-        self._confirmation: Confirmation[Target] | None = None
+        self._test = self._tested(())
 
     def seconds(self, targets: int | None = None) -> float:
         """Seconds until so many benchmarks, by default all, have had their first look."""
         count = len(self.targets) if targets is None else targets
-        return count * self._method.screening.counts[0] * self._pair_seconds()
+        return count * self._method.looks.counts[0] * self._pair_seconds()
 
     def record(self) -> dict[str, float | int | str]:
         """What the comparison's file says of the method, if there is anything to compare."""
@@ -99,7 +97,7 @@ class InprocessComparison:
         return {f"inprocess_{name}": value for name, value in method.items() if self.targets}
 
     def look(self, ends: float, reporter: Reporter) -> None:
-        """Screen and confirm until a moment on the clock; what an interruption cuts off is kept."""
+        """Run processes until a moment on the clock; what an interruption cuts off is kept."""
         # Those that can all have their first look, spread over kinds; half a look is none.
         left = ends - self._clock()
         fitting = int(left // self.seconds(1)) if left < self.seconds() else len(self.targets)
@@ -114,66 +112,53 @@ class InprocessComparison:
             reporter.note(note)
         if not chosen:
             return
-        reporter.stage("in-process screening", len(chosen))
-        screening = self._screening = self._screened(chosen)
-        limit = ends - self._clock()
-
-        def kept() -> float:
-            first = self._method.confirmation.counts[0] * self._pair_seconds()
-            return min(first * len(screening.candidates()), CONFIRMATION * limit)
-
-        while screening.open() and self._round(screening, ends - kept()):
-            pass
-        confirmation = self._confirmation = Confirmation(screening)
-        if confirmation.candidates:
-            reporter.stage("in-process confirmation", len(confirmation.candidates))
-        while confirmation.open() and self._round(confirmation, ends):
+        reporter.stage("in-process benchmarks", len(chosen))
+        self._test = self._tested(chosen)
+        while self._test.open() and self._round(ends):
             pass
 
     def judged(self) -> tuple[tuple[MicroComparison, ...], tuple[Missing, ...]]:
         """The verdicts, and what only one side has; nothing is measured any more."""
-        screening, confirmation = self._screening, self._confirmation
-        left_out = [target for target in self.targets if target not in screening.samples]
-        stages = [stage for stage in (screening, confirmation) if stage is not None]
-        for stage in stages:
-            stage.close()
+        self._test.close()
+        left_out = self._tested(t for t in self.targets if t not in self._test.samples)
         compared, absent = [], []
-        found = judge(screening, confirmation) | judge(self._screened(left_out))
-        for target, (judgement,) in found.items():
-            played = [stage.samples[target] for stage in stages if target in stage.samples]
-            if played and (reason := played[-1].missing()):
-                name = f"{target.name} [{target.head.stack}, {target.python}]"
-                absent.append(Missing(case=name, reason=reason))
-                continue
-            usable = [one for samples in played for one in samples.usable]
-            base, head = (tuple(getattr(one, side).value for one in usable) for side in SIDES)
-            compared.append(
-                MicroComparison(
-                    benchmark=target.name,
-                    python=target.python,
-                    stack=target.head.stack,
-                    series=target.series,
-                    unit="s",
-                    judgement=judgement,
-                    base=base,
-                    head=head,
+        for test in (self._test, left_out):
+            for target, (judgement,) in judge(test).items():
+                samples = test.samples[target]
+                if reason := samples.missing():
+                    name = f"{target.name} [{target.head.stack}, {target.python}]"
+                    absent.append(Missing(case=name, reason=reason))
+                    continue
+                base, head = (
+                    tuple(getattr(one, side).value for one in samples.usable) for side in SIDES
                 )
-            )
+                compared.append(
+                    MicroComparison(
+                        benchmark=target.name,
+                        python=target.python,
+                        stack=target.head.stack,
+                        series=target.series,
+                        unit="s",
+                        judgement=judgement,
+                        base=base,
+                        head=head,
+                    )
+                )
         return tuple(compared), tuple(absent)
 
-    def _screened(self, targets: Sequence[Target]) -> Screening[Target]:
-        return Screening({target: ProcessPairs() for target in targets}, self._method)
+    def _tested(self, targets: Iterable[Target]) -> SequentialTest[Target]:
+        return SequentialTest({target: ProcessPairs() for target in targets}, self._method)
 
-    def _round(self, stage: Stage[Target], ends: float) -> bool:
+    def _round(self, ends: float) -> bool:
         """Run each open benchmark once, as far as there is time; tell whether there was for any."""
         found = False
-        targets = stage.open()
+        targets = self._test.open()
         for target in self._random.sample(targets, len(targets)):
             if self._clock() + self._pair_seconds() <= ends:
                 pair = self._processes.run(target, head_first=self._head_first[target])
                 self._head_first[target] ^= True
                 self._taken.append(pair.seconds)
-                stage.add(target, pair)
+                self._test.add(target, pair)
                 found = True
         return found
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import ClassVar, Final, Generic, Literal, NamedTuple, TypeVar
 
+import numpy as np
+
+from servebench.compare import statistics
 from servebench.compare.inprocess import THRESHOLD, TOLERANCE
-from servebench.compare.statistics import Direction, Logs, log_ratios
+from servebench.compare.statistics import Logs
 from servebench.core import metrics
 from servebench.core.flags import DISTURBING, FlagName
 from servebench.core.metrics import METRICS, Metric, Situation
 from servebench.core.model import Case, LoadModel
-from servebench.record.comparison import Duet, SideName, Stage
+from servebench.record.comparison import Duet, SideName
 
 FAILURES: Final = 2
 """Failed samples of one side that end a comparison: one may be an accident, two are an answer."""
+
+COMPUTED: Final = ("server_cpu_per_request", "throughput")
+"""Metrics of computing: they move with the instructions (throughput where nothing else limits it),
+and are not known while a side still gets quicker."""
+
+DRIFT_RATE: Final = 0.01
+"""Error rate at which duets are said to drift alike."""
 
 SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 
@@ -66,13 +75,12 @@ class CallTime(NamedTuple):
 
 
 class Samples(ABC, Generic[_Sample]):
-    """The samples of one thing and stage as they come in.
+    """The samples of one thing as they come in.
 
     Attributes:
         leading: Metrics that it is sampled for, until they are decided.
         tails: Judged from the same samples where all have the figure, and never a reason for more:
             tails scatter so much that all time would go to them.
-        earlier: Samples of the stage before; their failures count.
         usable: Those that decisions may use.
     """
 
@@ -82,17 +90,8 @@ class Samples(ABC, Generic[_Sample]):
 
     def __init__(self, leading: tuple[str, ...], tails: tuple[str, ...] = ()) -> None:
         self.leading, self.tails = leading, tails
-        self.stage: Stage = "screening"
-        self.earlier: Sequence[_Sample] = ()
         self.all: list[_Sample] = []
         self.usable: list[_Sample] = []
-
-    def fresh(self) -> Self:
-        """The same thing without samples, for a confirmation."""
-        found = copy.copy(self)
-        found.stage, found.earlier = "confirmation", tuple(self.all)
-        found.all, found.usable = [], []
-        return found
 
     def add(self, sample: _Sample) -> None:
         """Take another sample."""
@@ -124,7 +123,7 @@ class Samples(ABC, Generic[_Sample]):
         base, head = (
             [self.figures(one, side).get(metric, math.nan) for one in self.usable] for side in SIDES
         )
-        return log_ratios(base, head)
+        return statistics.log_ratios(base, head)
 
     def _present(self, names: Iterable[str]) -> tuple[str, ...]:
         def has(sample: _Sample, name: str) -> bool:
@@ -140,12 +139,15 @@ class Samples(ABC, Generic[_Sample]):
         """Why a side does not have it at all; empty if both do."""
         return ""
 
+    def drifted(self, _metric: str) -> str:
+        """Why its samples do not tell a metric's lasting figure; empty if they do."""
+        return ""
+
     def void(self) -> str:
         """Why it cannot be compared at all, as by a side's first failure; empty if it can."""
-        reasons, samples = [], list[_Sample](self.earlier)
-        samples += self.all
+        reasons = []
         for side in reversed(SIDES):
-            failures = [self.failure(one, side) for one in samples]
+            failures = [self.failure(one, side) for one in self.all]
             found = [failure for failure in failures if failure is not None]
             if len(found) >= FAILURES:
                 reasons.append(f"{side}: {found[0]}")
@@ -177,23 +179,28 @@ class CaseDuets(Samples[Duet]):
         return {case.id: cls(case) for case in cases}
 
     def add(self, sample: Duet) -> None:
-        """Take another duet; `ValueError`: it is another case's, or another stage's."""
+        """Take another duet; `ValueError`: it is another case's."""
         if sample.case != self.case.id:
             raise ValueError(f"expected a duet of {self.case.id}, found one of {sample.case}")
-        if sample.stage != self.stage:
-            raise ValueError(
-                f"{self.stage}: found a duet of the {sample.stage}; stages share no data"
-            )
         super().add(sample)
 
-    def follows(self, direction: Direction) -> dict[str, Direction]:
-        """What moves with the instructions, and where to.
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Leading metrics that move with the instructions."""
+        return tuple(metric for metric in COMPUTED if metric in self.leading)
 
-        CPU per request does, and, where nothing but computing limits it, the throughput.
-        """
-        turned: Direction = -1 if direction > 0 else 1
-        both = {"server_cpu_per_request": direction, "throughput": turned}
-        return {metric: sign for metric, sign in both.items() if metric in self.leading}
+    def drifted(self, metric: str) -> str:
+        drifts = [duet.drift for duet in self.usable if duet.drift is not None]
+        if metric not in COMPUTED or len(drifts) < 2:
+            return ""
+        found, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
+        least = max(math.log1p(METRICS[metric].tolerance), effect)
+        if abs(found.mean) <= least or statistics.moved_p(found, 0) > DRIFT_RATE:
+            return ""
+        return (
+            f"not steady: head's throughput over base's moved by {math.expm1(found.mean):+.1%} "
+            f"from the first half of the load to the second, on average over {found.n} duets"
+        )
 
     def figures(self, sample: Duet, side: SideName) -> Mapping[str, float]:
         return sample.base if side == "base" else sample.head
@@ -221,7 +228,7 @@ class ProcessPairs(Samples[ProcessPair]):
         super().__init__(leading=("",))
 
     def missing(self) -> str:
-        for one in (*self.earlier, *self.all):
+        for one in self.all:
             for side, reading in (("base", one.base), ("head", one.head)):
                 if reading.absent:
                     return f"nothing to measure on {side}: {reading.reason}"

@@ -1,24 +1,25 @@
 """One comparison from its first duet to its verdicts, in bounded time.
 
-Instruction counts of all cases, rounds of screening over those that are open, a confirmation of
-what seems to have moved, sequential launches of what did, and in-process benchmarks: `decide` says
-which cases need another duet, `durations` whether there is time for it. Every duet is saved as soon
-as it is over.
+Instruction counts of all cases, rounds of duets over those that are open, sequential launches of
+what moved, and in-process benchmarks: `decide` says which cases need another duet, `durations`
+whether there is time for it. Cases that one server can serve share a launch of each side. All duets
+of a launch are saved as soon as it is over.
 """
 
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from servebench.compare import builder, durations
 from servebench.compare.builder import MOVED, Findings, Question
-from servebench.compare.decide import Confirmation, Screening, Stage, judge
+from servebench.compare.decide import SequentialTest, State, judge
 from servebench.compare.durations import Budget, DuetSeconds
-from servebench.compare.instruments import Counts, FollowUp, Instruments, Real, Reporter, direction
+from servebench.compare.instruments import Counts, FollowUp, Instruments, Real, Reporter, differ
 from servebench.compare.processes import InprocessComparison, Processes, RealProcesses
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Method
@@ -27,10 +28,10 @@ from servebench.core.flags import DISTURBING
 from servebench.core.model import LoadModel
 from servebench.host import paths
 from servebench.host.signals import InterruptedRun
-from servebench.measure.duet import SideCase
+from servebench.measure.duet import SideCase, server_of
 from servebench.measure.runner import utc_now
 from servebench.record import comparison_store
-from servebench.record.comparison import Comparison, Duet, Judgement
+from servebench.record.comparison import Comparison, Duet
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
@@ -101,29 +102,33 @@ class _Session:
             for pair in pairs
         }
         cases = [pair.head for pair in pairs]
-        self.durations = DuetSeconds(cases)
-        self.first = self.method.screening.counts[0]
+        self.servers = {
+            case: tuple(server_of(side.case) for side in both) for case, both in self.sides.items()
+        }
+        self.durations = DuetSeconds(cases, self.servers)
+        self.first = self.method.looks.counts[0]
         chosen = durations.affordable(cases, self.durations.of, self.first, total)
         self.duets = CaseDuets.of(chosen)
-        self.screening = Screening(self.duets, self.method)
+        self.test = SequentialTest(self.duets, self.method)
         left_out = [case for case in cases if case.id not in self.duets]
-        self.left_out = Screening(CaseDuets.of(left_out), self.method)
-        # Who starts first in a case's first duet is drawn, and swapped from then on.
-        self.head_first = {case.id: self.random.random() < 0.5 for case in cases}
+        self.left_out = SequentialTest(CaseDuets.of(left_out), self.method)
+        # Who starts first in a server's first duet is drawn, and swapped from then on.
+        self.head_first: dict[Hashable, bool] = defaultdict(lambda: self.random.random() < 0.5)
         self.counts = Counts(self.instruments, self.sides)
         self.follow_up = FollowUp(self.instruments, self.sides, self._time_left)
         self.noise_tried = self.order = 0
+        self.noise_seconds = 0.0
         self.found = Findings(
-            self.screening,
+            self.test,
             means=self.follow_up.means,
             instructions=self.counts.of,
             method={**self.method.record(), **self.inprocess.record(), "seed": question.seed},
         )
 
     def run(self) -> Comparison:
-        """Screen, confirm, follow up; save what there is, whatever happens."""
+        """Count, hold duets, follow up; save what there is, whatever happens."""
         count, total = len(self.duets), len(self.sides)
-        seconds = sum(self.first * self.durations.of(case) for case in self.duets)
+        seconds = self.first * self.durations.of(*self.duets)
         seconds += self.inprocess.seconds()
         self.reporter.begin(count + len(self.inprocess.targets), seconds, self.question.seconds)
         if count < total:
@@ -131,8 +136,7 @@ class _Session:
             self._note(f"the budget is too small for {few}")
         try:
             self._count()
-            self._screen()
-            self._confirm()
+            self._hold_duets()
             self._follow_up()
             # In the time that was kept for them, or is left.
             self.inprocess.look(self.whole.ends, self.reporter)
@@ -156,110 +160,103 @@ class _Session:
         ends = self.clock() + durations.COUNTING * total
         self.counts.count(self.duets, lambda: ends - self.clock(), self.reporter)
         for case, duets in self.duets.items():
-            if toward := direction(self.counts.of(case)):
-                for metric, sign in duets.follows(toward).items():
-                    self.screening.hint(case, metric, sign)
+            if differ(self.counts.of(case)):
+                for metric in duets.computed:
+                    self.test.hint(case, metric)
 
-    def _screen(self) -> None:
+    def _hold_duets(self) -> None:
         if self.duets:
-            self.reporter.stage("screening", len(self.duets))
-        fresh = self.method.confirmation.counts[0]
-        while waiting := self.screening.open():
-            moved = durations.seemingly_moved(self.screening)
-            ends = self.budget.stage_ends(
-                confirming=sum(fresh * self.durations.of(case) for case in moved),
-                follow_up=self.follow_up.seconds(*moved),
-            )
-            if not self._round(self.screening, waiting, ends):
+            self.reporter.stage("duets", len(self.duets))
+        while waiting := self.test.open():
+            moved = [
+                case
+                for case, duets in self.duets.items()
+                if self.question.follow_up
+                and any(self.test.state(case, metric) is State.MOVED for metric in duets.metrics)
+            ]
+            ends = self.budget.duets_end(self.follow_up.seconds(*moved))
+            if not self._round(waiting, ends):
                 return
             self._duet_of_base(ends)
 
-    def _confirm(self) -> None:
-        stage = self.found.confirmation = Confirmation(self.screening)
-        if stage.samples:
-            self.reporter.stage("confirmation", len(stage.samples))
-        while waiting := stage.open():
-            ends = self.budget.stage_ends(follow_up=self.follow_up.seconds(*stage.samples))
-            # Half a confirmation of each would confirm none: first come, first finished.
-            needs = self.durations.until_looks(stage, waiting)
-            now = durations.prefix(waiting, needs, ends - self.clock())
-            if not self._round(stage, now, ends):
-                return
-
     def _follow_up(self) -> None:
-        found = self._judge()
+        self.test.close()
+        found = judge(self.test)
         moved = [case for case in found if any(one.verdict in MOVED for one in found[case])]
         if moved and self.question.follow_up:
             self.reporter.stage("closer look", len(moved))
             self.follow_up.launch(moved, self.reporter)
 
-    def _round(self, stage: Stage[str], cases: Sequence[str], ends: float) -> bool:
+    def _round(self, cases: Sequence[str], ends: float) -> bool:
         """Do one duet of each case for which there is time; tell whether there was for any."""
         before = self.order
+        groups: dict[Hashable, list[str]] = defaultdict(list)
         for case in self.random.sample(cases, len(cases)):
-            if self.clock() + self.durations.of(case) <= ends:
-                self._duet(stage, case, cases)
+            groups[self.servers[case]].append(case)
+        for group in groups.values():
+            while group and self.clock() + self.durations.of(*group) > ends:
+                group.pop()
+            if group:
+                self._launch(group, cases)
         return self.order > before
 
-    def _duet(self, stage: Stage[str], case: str, waiting: Sequence[str]) -> None:
-        (base, head), head_first = self.sides[case], self.head_first[case]
-        self.head_first[case] = not head_first
-        remaining = sum(self.durations.until_looks(stage, waiting).values())
-        self.reporter.playing(head.case, self.order, min(remaining, self._time_left()))
+    def _launch(self, group: Sequence[str], waiting: Sequence[str]) -> None:
+        """Do a duet of each of these cases on one launch of each side."""
+        server = self.servers[group[0]]
+        head_first = self.head_first[server]
+        self.head_first[server] = not head_first
+        pairs = [self.sides[case] for case in group]
+        remaining = min(self.durations.until_looks(self.test, waiting), self._time_left())
+        self.reporter.playing(pairs[0][1].case, self.order, remaining)
         started = utc_now()
-        (outcome,) = self.instruments.duets([(base, head)], head_first=head_first)
-        duet = Duet(
-            case=case,
-            stage=stage.samples[case].stage,
-            order=self.order,
-            head_first=head_first,
-            started=started,
-            seconds=outcome.seconds,
-            load_seconds=outcome.load_seconds,
-            flags_base=outcome.flags["base"],
-            flags_head=outcome.flags["head"],
-            base=outcome.metrics["base"],
-            head=outcome.metrics["head"],
-        )
-        self.order += 1
-        self.durations.observe(case, duet.seconds)
-        stage.add(case, duet)
-        self.reporter.played(duet)
+        outcomes = self.instruments.duets(pairs, head_first=head_first)
+        for case, outcome in zip(group, outcomes, strict=False):  # a failure ended the others
+            duet = Duet(
+                case=case,
+                order=self.order,
+                head_first=head_first,
+                started=started,
+                seconds=outcome.seconds,
+                load_seconds=outcome.load_seconds,
+                flags_base=outcome.flags["base"],
+                flags_head=outcome.flags["head"],
+                base=outcome.metrics["base"],
+                head=outcome.metrics["head"],
+            )
+            self.order += 1
+            self.durations.observe(case, duet.seconds, len(group))
+            self.test.add(case, duet)
+            self.reporter.played(duet)
         self._save(self._comparison("partial"))
 
     def _duet_of_base(self, ends: float) -> None:
-        """Hold base against itself, one duet a round, where that costs little."""
+        """Hold base against itself, a duet a round, while that takes a small share of the time."""
         # A case that computes all the time: its noise is what is reported.
-        computing = (
-            base
-            for base, head in self.sides.values()
-            if head.case.load.model is LoadModel.CLOSED and head.case.endpoint.floor == 0
-        )
-        base = next(computing, next(iter(self.sides.values()))[0])
-        seconds = self.durations.of(base.case.id)
-        total = self.budget.total
-        dear = total is not None and NOISE_DUETS * seconds > durations.NOISE * total
-        enough = self.noise_tried == NOISE_DUETS or not self.screening.open()
-        if dear or enough or self.clock() + seconds > ends:
+        computing = [
+            case
+            for case in self.duets
+            if self.duets[case].case.load.model is LoadModel.CLOSED
+            and self.duets[case].case.endpoint.floor == 0
+        ]
+        case = min(computing or self.duets, key=self.durations.of)
+        base, seconds = self.sides[case][0], self.durations.of(case)
+        share = math.inf if self.budget.total is None else durations.NOISE * self.budget.total
+        dear = self.noise_seconds + seconds > share or self.clock() + seconds > ends
+        if dear or self.noise_tried == NOISE_DUETS or not self.test.open():
             return
         self.noise_tried += 1
-        head_first = self.noise_tried % 2 == 0
+        began, head_first = self.clock(), self.noise_tried % 2 == 0
         (outcome,) = self.instruments.duets([(base, base)], head_first=head_first)
+        self.noise_seconds += self.clock() - began
         if not any(flag.name in DISTURBING for flags in outcome.flags.values() for flag in flags):
             figures = [outcome.metrics[side].get(NOISE_METRIC, 0.0) for side in ("base", "head")]
             if min(figures) > 0:
                 self.found.noise.append(math.log(figures[1] / figures[0]))
 
-    def _judge(self) -> dict[str, tuple[Judgement, ...]]:
-        """Close what is open, and judge it."""
-        confirmation = self.found.confirmation or Confirmation(self.screening)
-        self.found.confirmation = confirmation
-        confirmation.close()
-        return judge(self.screening, confirmation)
-
     def _judged(self, status: Literal["complete", "partial"]) -> Comparison:
         """The comparison with its verdicts; nothing is measured any more."""
-        self.found.judgements = judge(self.left_out) | self._judge()
+        self.test.close()
+        self.found.judgements = judge(self.left_out) | judge(self.test)
         self.found.micro, self.found.absent = self.inprocess.judged()
         self.found.notes += self.inprocess.notes
         return self._comparison(status)

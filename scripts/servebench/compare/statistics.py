@@ -9,15 +9,12 @@ duets of unknown scatter.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Logs = NDArray[np.float64]
-Direction = Literal[-1, 0, 1]
-"""Head's figure is smaller (-1) or larger (1); 0: either."""
-
 RESOLUTION: Final = 4e-4
 """Least standard deviation of a log ratio that is believed.
 
@@ -113,18 +110,38 @@ def sample(logs: Logs) -> Sample:
 
 def interval(found: Sample, alpha: float) -> tuple[float, float]:
     """The two-sided t interval of the mean with coverage 1 - alpha, on the log scale."""
-    half = float(_quantile(1 - alpha / 2, found.n - 1)) * found.error
+    half = reach(found, alpha)
     return found.mean - half, found.mean + half
 
 
-def moved_p(found: Sample, floor: float, direction: Direction = 0) -> float:
-    """P value of the minimal-effect test, doubled for direction 0; `floor` is relative."""
-    edge = math.log1p(floor)
-    up = _tail((found.mean - edge) / found.error, found.n - 1)
-    down = _tail((-found.mean - edge) / found.error, found.n - 1)
-    if direction:
-        return up if direction > 0 else down
-    return min(1.0, 2 * min(up, down))
+def reach(found: Sample, alpha: float) -> float:
+    """How far a mean is from the truth at most, but for alpha (both sides), on the log scale."""
+    return float(_quantile(1 - alpha / 2, found.n - 1)) * found.error
+
+
+def moved_p(found: Sample, floor: float) -> float:
+    """Two-sided P value of the minimal-effect test; `floor` is relative."""
+    beyond = abs(found.mean) - math.log1p(floor)
+    return min(1.0, 2 * _tail(beyond / found.error, found.n - 1))
+
+
+def likeliest(found: Sample, last: Sample, edge: float) -> float:
+    """Mean that makes a sample likeliest, given that it was called at all, on the log scale.
+
+    What is called for looking large looks too large (the winner's curse). Called at all is, nearly,
+    what would be at the `last` look, with a mean beyond `edge`. By the normal approximation, as in
+    Ghosh, Zou & Wright, American Journal of Human Genetics 82 (2008) 1064; between 0 and the
+    sample's own mean.
+    """
+    from scipy import optimize, special  # noqa: PLC0415 - only those who compare wait for it
+
+    def slope(true: float) -> float:
+        ends = np.array([true - edge, -true - edge]) / last.error
+        called = np.logaddexp(*special.log_ndtr(ends))
+        up, down = np.exp(-(ends**2) / 2 - math.log(math.tau) / 2 - called)
+        return float((abs(found.mean) - true) / found.error**2 - (up - down) / last.error)
+
+    return math.copysign(optimize.brentq(slope, 0, abs(found.mean)), found.mean)
 
 
 def same_p(found: Sample, tolerance: float) -> float:
@@ -135,38 +152,13 @@ def same_p(found: Sample, tolerance: float) -> float:
     )
 
 
-def detectable(
-    found: Sample,
-    floor: float,
-    *,
-    alpha: float,
-    power: float,
-    then: tuple[int, float] | None = None,
-) -> float:
+def detectable(found: Sample, floor: float, *, alpha: float, power: float) -> float:
     """Smallest relative change that so many duets with such scatter would have called.
 
-    Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale. `then` is a test
-    of fresh duets that has to call it as well: how many, and its error rate on one side; the power
-    is that of both.
+    Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    tests = [(found.n, alpha / 2), *([then] if then else [])]
-    sd = found.error * math.sqrt(found.n)
-
-    def reach(n: int, rate: float, power: float) -> float:
-        return float(_quantile(1 - rate, n - 1) + _quantile(power, n - 1)) * sd / math.sqrt(n)
-
-    def lacking(distance: float) -> float:
-        called = (_tail(_quantile(1 - a, n - 1) - distance * math.sqrt(n) / sd, n - 1)
-                  for n, a in tests)  # fmt: skip
-        return math.prod(called) - power
-
-    distance = max(reach(n, a, power) for n, a in tests)
-    if then and lacking(distance) < 0:
-        from scipy import optimize  # noqa: PLC0415 - only those who compare wait for its import
-
-        most = max(reach(n, a, math.sqrt(power)) for n, a in tests)
-        distance = float(optimize.brentq(lacking, distance, 1.01 * most))
-    return math.expm1(math.log1p(floor) + distance)
+    missed = float(_quantile(power, found.n - 1)) * found.error
+    return math.expm1(math.log1p(floor) + reach(found, alpha) + missed)
 
 
 def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> int | None:
@@ -175,21 +167,29 @@ def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> i
     `alpha` is the error rate on that one side.
     """
     n = np.arange(2, _MOST_DUETS)
-    reach = _quantile(1 - alpha, n - 1) + _quantile(power, n - 1)
-    enough = np.flatnonzero(reach * max(sd, RESOLUTION) / np.sqrt(n) <= distance)
+    errors = _quantile(1 - alpha, n - 1) + _quantile(power, n - 1)
+    enough = np.flatnonzero(errors * max(sd, RESOLUTION) / np.sqrt(n) <= distance)
     return int(n[enough[0]]) if len(enough) else None
 
 
-def adjusted(ps: Sequence[float]) -> list[float]:
+def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
     """P values adjusted for their number: the false discovery rate at which each would be called.
 
-    Benjamini & Hochberg, J. R. Statist. Soc. B 57 (1995) 289. Metrics of one case go together
-    (what costs CPU costs throughput), which the method bears (Benjamini & Yekutieli, Annals of
-    Statistics 29 (2001) 1165).
+    Benjamini & Hochberg, J. R. Statist. Soc. B 57 (1995) 289, of p over weight (Genovese, Roeder &
+    Wasserman, Biometrika 93 (2006) 509): weights are known beforehand, and 1 on average. None is
+    made smaller than it was, so that an interval at the rate agrees with it. Metrics of one case go
+    together (what costs CPU costs throughput), which the method bears (Benjamini & Yekutieli,
+    Annals of Statistics 29 (2001) 1165).
     """
-    from scipy import stats  # noqa: PLC0415 - takes a second to import
-
-    return stats.false_discovery_control(np.asarray(ps), method="bh").tolist() if ps else []
+    if not ps:
+        return []
+    ranks = np.arange(len(ps))
+    # By row, as if one more were called in each: at which rate would a p value be among so many?
+    share = np.minimum(1, np.outer((ranks + 1) / len(ps), weights))
+    rates = np.asarray(ps) / share
+    enough = np.sort(rates)[ranks, ranks]
+    found: list[float] = np.minimum(1, np.maximum(rates, enough[:, None]).min(axis=0)).tolist()
+    return found
 
 
 def _tail(t: float, freedom: int) -> float:
@@ -217,30 +217,21 @@ MEMORY: Final = "as without the other side's server"
 class Method:
     """Parameters of a comparison: looks, error rates, and for how long.
 
-    `settling_rate` is that of changes as large as the tolerance among what a stage calls "no
-    change". `patience` bounds the duets that a case may take in a stage, in multiples of the last
+    `rate` is that of false verdicts among the verdicts, `settling_rate` that of changes as large as
+    the tolerance among what is called "no change". `hinted` is the least share of `rate` that is
+    spent where instructions moved. `patience` bounds the duets of a case, in multiples of the last
     look: on a disturbed machine the usable ones may never be enough.
     """
 
-    screening: Looks = Looks((5, 8, 12, 22), (0.05, 0.15, 0.3, 0.5), least=3)
-    confirmation: Looks = Looks((10, 18, 28), (0.15, 0.25, 0.6), least=5)
-    screening_rate: float = 0.20  # of false candidates among the candidates
-    confirmation_rate: float = 0.025  # of false verdicts; one side, half of `CONFIDENCE_RATE`
+    looks: Looks = Looks((6, 10, 16, 25, 40, 60), (0.04, 0.08, 0.13, 0.20, 0.25, 0.30), least=4)
+    rate: float = CONFIDENCE_RATE  # both sides: what is called has its interval beyond the floor
     settling_rate: float = 0.05
+    hinted: float = 0.5
     power: float = 0.8  # for which detectable changes and missing times are given
     patience: float = 1.5
 
-    @property
-    def confirming(self) -> tuple[int, float]:
-        """The confirmation's last look: its duets, and the error rate on one side of one test."""
-        return self.confirmation.last, self.confirmation_rate * self.confirmation.shares[-1]
-
     def record(self) -> dict[str, float | int | str]:
         """The parameters as a comparison's file keeps them."""
-        rates = ("screening_rate", "confirmation_rate", "settling_rate", "power", "patience")
-        return {
-            "screening_looks": str(self.screening),
-            "confirmation_looks": str(self.confirmation),
-            **{name: getattr(self, name) for name in rates},
-            "memory": MEMORY,
-        }
+        rates = ("rate", "settling_rate", "hinted", "power", "patience")
+        told = {name: getattr(self, name) for name in rates}
+        return {"looks": str(self.looks), **told, "memory": MEMORY}

@@ -103,7 +103,7 @@ def _method(main: Step, judged: Judgement) -> str:
     nights, played = ("commits", "pairs of processes") if within else ("nights", "duets")
     return (
         f"A step between {main.nights[0]} and {main.nights[1]} {nights} (asv's step detection), "
-        f"confirmed by {judged.confirmed} {played} between the two stacks on the same machine."
+        f"confirmed by {judged.duets} {played} between the two stacks on the same machine."
     )
 
 

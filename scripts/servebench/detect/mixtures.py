@@ -148,9 +148,7 @@ class Mixtures:
         self.row = tuple(sorted(self._pinned))
         self.row = self._loaded()
         self.seconds = (
-            processes.PAIR_SECONDS
-            if self._inside
-            else durations.DuetSeconds([self.case]).of(self.case.id)
+            processes.PAIR_SECONDS if self._inside else sum(durations.expected(self.case))
         )
 
     def moved(self, wanted: Names) -> Names:
@@ -272,7 +270,7 @@ class Mixtures:
             started = utc_now()
             (outcome,) = self._instruments.duets([sides], head_first=head_first)
             return Duet(
-                case=case.id, stage="screening", order=number, head_first=head_first,
+                case=case.id, order=number, head_first=head_first,
                 started=started, seconds=outcome.seconds, load_seconds=outcome.load_seconds,
                 flags_base=outcome.flags["base"], flags_head=outcome.flags["head"],
                 base=outcome.metrics["base"], head=outcome.metrics["head"],

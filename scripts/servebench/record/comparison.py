@@ -4,8 +4,9 @@ Ratios are head over base throughout: 1.02 means that head's figure is 2 % large
 better says the metric registry.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,19 +22,14 @@ from servebench.core.model import (
     StackRecord,
 )
 
-FORMAT_VERSION: Final = 1
-"""Version of the comparison file. 1: first published format (2026-11)."""
-
-SEARCHED: Final = "it moved in the screening"
-COUNTED: Final = "its instructions moved"
-"""How the reason of an inconclusive judgement begins where there was a candidate."""
+FORMAT_VERSION: Final = 2
+"""Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
 METHOD_VERSION: Final = 2
 """Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
 sequential test (2026-11)."""
 
 SideName = Literal["base", "head"]
-Stage = Literal["screening", "confirmation"]
 
 
 class Verdict(StrEnum):
@@ -70,12 +66,16 @@ class Duet(Frozen):
     """Two launches of one case, alive together under the same kind of load: the sample."""
 
     case: str
-    stage: Stage
     order: int = Field(ge=0, description="Which duet of the comparison, from 0.")
     head_first: bool = Field(description="Whether head was started, and loaded, first.")
     started: str
     seconds: float = Field(description="Wall time of the whole duet.")
     load_seconds: float
+    drift: float | None = Field(
+        default=None,
+        description="Log of how the ratio of the throughputs moved from the first to the second "
+        "half of the load.",
+    )
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
@@ -112,7 +112,10 @@ class Judgement(Frozen):
 
     metric: str
     verdict: Verdict
-    ratio: float | None = Field(default=None, description="Head over base.")
+    ratio: float | None = Field(
+        default=None,
+        description="Head over base; of what moved the likeliest, given that it was called.",
+    )
     low: float | None = Field(
         default=None,
         description="Lower end of the ratio's own 95 % interval: two-sided, valid at every look.",
@@ -120,13 +123,11 @@ class Judgement(Frozen):
     high: float | None = Field(default=None, description="Upper end of the same.")
     detectable: float | None = Field(
         default=None,
-        description="Smallest relative change that would have been called with 80 % power (of a "
-        "candidate: that the confirmation would have called), "
-        "had it been the only one among all that was judged.",
+        description="Smallest relative change that would have been called with 80 % power, had it "
+        "been the only one among all that was judged.",
     )
     p: float | None = Field(default=None, description="Adjusted for all that was judged.")
-    screened: int = Field(default=0, description="Usable duets of the screening.")
-    confirmed: int = Field(default=0, description="Usable duets of the confirmation.")
+    duets: int = Field(default=0, description="Usable ones (in process: pairs of processes).")
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
     reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
 
@@ -197,12 +198,28 @@ class Missing(Frozen):
     reason: str
 
 
+def _from_format_1(document: dict[str, Any]) -> dict[str, Any]:
+    for case in document["cases"]:
+        for duet in case["duets"]:
+            del duet["stage"]
+    judged = [one for case in document["cases"] for one in case["judgements"]]
+    add_up([*judged, *(one["judgement"] for one in document["micro"])])
+    return {**document, "format": 2}
+
+
+def add_up(judgements: Iterable[dict[str, Any]]) -> None:
+    """Count the duets of both stages as one."""
+    for one in judgements:
+        one["duets"] = one.pop("screened") + one.pop("confirmed")
+
+
 class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
 
     what: ClassVar[str] = "a comparison"
+    upgrades: ClassVar = {1: _from_format_1}
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[2] = FORMAT_VERSION
     id: str
     status: Literal["complete", "partial"]
     started: str

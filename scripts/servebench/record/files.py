@@ -62,9 +62,9 @@ def parse(
     """
     known = kind.model_fields["format"].default
     expected = f"{name}: expected {kind.what} of format {known}"
-    document = _document(data, f"{name}: expected {kind.what}")
+    document, upgrades = _document(data, f"{name}: expected {kind.what}"), upgrades or kind.upgrades
     found = document.get("format")
-    while type(found) is int and upgrades and found in upgrades:
+    while type(found) is int and found in upgrades:
         try:
             document = upgrades[found](document)
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as problem:

@@ -6,17 +6,23 @@ be held against the very same launches.
 
 from collections import Counter
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from servebench.core.metrics import LEADING
 from servebench.core.model import Artefact, Frozen
 from servebench.record import files
-from servebench.record.comparison import CaseComparison, Comparison, MicroComparison, Verdict
+from servebench.record.comparison import (
+    CaseComparison,
+    Comparison,
+    MicroComparison,
+    Verdict,
+    add_up,
+)
 
-FORMAT_VERSION: Final = 1
-"""Version of the trial file. 1: first published format (2026-11)."""
+FORMAT_VERSION: Final = 2
+"""Version of the trial file. 1: duets of two stages, as in comparisons (2026-11). 2: of one."""
 
 FOLDER: Final = "selftest"
 """Below `results/`: one file per trial, by machine, never rewritten."""
@@ -45,7 +51,7 @@ class Offset(Artefact):
     what: ClassVar[str] = "an offset between installations"
     indent: ClassVar[int | None] = None
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[1] = 1
     session: str = Field(description="When the first of those began that have one original.")
     installation: Installation
     machine: str
@@ -66,8 +72,7 @@ class Said(Frozen):
     low: float | None
     high: float | None
     detectable: float | None
-    screened: int
-    confirmed: int
+    duets: int
     reason: str = ""
 
 
@@ -80,13 +85,20 @@ class Figures(Frozen):
     head: tuple[float, ...]
 
 
+def _from_format_1(document: dict[str, Any]) -> dict[str, Any]:
+    add_up(document["said"])
+    seconds = document.pop("screening_seconds") + document.pop("confirmation_seconds")
+    return {**document, "format": 2, "duet_seconds": seconds}
+
+
 class Trial(Artefact):
     """One comparison whose right answer is known."""
 
     what: ClassVar[str] = "a trial"
     indent: ClassVar[int | None] = None
+    upgrades: ClassVar = {1: _from_format_1}
 
-    format: Literal[1] = FORMAT_VERSION
+    format: Literal[2] = FORMAT_VERSION
     id: str
     kind: Kind
     size: float = Field(
@@ -114,8 +126,7 @@ class Trial(Artefact):
     machine: str
     commit: str | None
     started: str
-    screening_seconds: float = Field(description="Wall time of all duets of the screening.")
-    confirmation_seconds: float = Field(description="Wall time of all duets of the confirmation.")
+    duet_seconds: float = Field(description="Wall time of all duets.")
     wall_seconds: float
     planned: int = Field(description="Cases that were to be judged.")
     said: tuple[Said, ...]
@@ -171,8 +182,7 @@ def of_comparison(
         machine=comparison.machine.id,
         commit=comparison.head.commit,
         started=comparison.started,
-        screening_seconds=sum(duet.seconds for duet in duets if duet.stage == "screening"),
-        confirmation_seconds=sum(duet.seconds for duet in duets if duet.stage == "confirmation"),
+        duet_seconds=sum(duet.seconds for duet in duets),
         wall_seconds=comparison.wall_seconds,
         planned=comparison.planned,
         said=tuple(

@@ -13,7 +13,8 @@ from servebench.report.rows import ComparisonRow, Grid, Groups
 
 _INTERVAL: Final = (
     "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
-    "lie beyond the relevance floor, and 2.5 % false discoveries at most over all that was tested"
+    "lie beyond the relevance floor, and at most 5 % false discoveries over all that was tested, "
+    "2.5 % on either side"
 )
 _INTERVAL_THEN: Final = (
     "each row's own and two-sided, good whenever measuring stopped. By the rule of that time a "
@@ -29,12 +30,9 @@ _SHARED: Final = (
 )
 _FLOOR: Final = "changes up to here are none, however surely they are seen"
 _COULD_SEE: Final = (
-    "the smallest change that would have been called four times in five, if nothing else had moved"
+    "a change as large as this would have been seen in 4 of 5 comparisons, had nothing else moved"
 )
-_SAMPLES: Final = (
-    "usable duets (in process: pairs of processes) of the screening, + those of the confirmation, "
-    "which then give verdict and figures"
-)
+_SAMPLES: Final = "usable duets (in process: pairs of processes)"
 _FIGURES: Final = "base's mean over launches with nothing beside them, and that times the ratio"
 
 UNDECIDED: Final = 3
@@ -180,7 +178,7 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     # All judgements of a case tell the same numbers.
     told = [case.judgements[0] for case in comparison.cases if case.judgements]
     if unused := sum(one.excluded for one in told):
-        used = sum(one.screened + one.confirmed for one in told)
+        used = sum(one.duets for one in told)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if comparison.noise is not None:
         label = formats.title(rows.CPU)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from servebench.core import units
 from servebench.core.metrics import METRICS
-from servebench.record.comparison import COUNTED, SEARCHED, Judgement, Verdict
+from servebench.record.comparison import Verdict
 
 if TYPE_CHECKING:  # figures are computed with numpy; words about them need none
     from servebench.series.summary import Estimate
@@ -28,8 +28,6 @@ MARKS: Final = {
 
 _SYMMETRIC: Final = 0.25  # up to here both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
-_UNCONFIRMED: Final = ", not confirmed"
-_CANDIDATES: Final = {SEARCHED: "seen in the screening", COUNTED: "instructions moved"}
 
 
 def figure(metric: str, value: float | None) -> str:
@@ -90,29 +88,11 @@ def duration(seconds: float) -> str:
 
 
 def verdict(metric: str, found: Verdict) -> str:
-    """The verdict's word; memory gets larger and smaller, not slower and faster."""
+    """The verdict's word with its mark; memory gets larger and smaller, not slower and faster."""
     word = found.value
-    if METRICS[metric].unit == "B":
+    if metric and METRICS[metric].unit == "B":
         word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(found, word)
     return f"{MARKS[found]} {word}"
-
-
-def judgement(metric: str, judged: Judgement) -> str:
-    """The verdict with its mark; of what had no time to be confirmed, that it was seen."""
-    why, _, rest = reason(judged).partition(f"{_UNCONFIRMED}: ")
-    if rest:
-        return f"{MARKS[judged.verdict]} {why}{_UNCONFIRMED}: {' '.join(rest.split()[:2])}"
-    if not metric:
-        return f"{MARKS[judged.verdict]} {judged.verdict.value}"
-    return verdict(metric, judged.verdict)
-
-
-def reason(judged: Judgement) -> str:
-    """Why there is no verdict: of a candidate that had no time, that it was seen, but not twice."""
-    why, _, rest = judged.reason.partition("; ")
-    if why in _CANDIDATES and rest.startswith("no time ") and judged.ratio is not None:
-        return f"{_CANDIDATES[why]}{_UNCONFIRMED}: {rest}"
-    return judged.reason
 
 
 def percent(ratio: float | None) -> str:

@@ -54,7 +54,7 @@ class ComparisonRow:
 
     @property
     def verdict(self) -> str:
-        return formats.judgement(self.metric, self.judged)
+        return formats.verdict(self.metric, self.judged.verdict)
 
     @property
     def change(self) -> str:
@@ -71,18 +71,15 @@ class ComparisonRow:
 
     @property
     def samples(self) -> str:
-        """Usable duets (or pairs of processes): of the screening, plus of the confirmation."""
-        # A confirmation counts for what it was about; its duets have the other metrics as well.
-        if self.judged.confirmed and (self.judged.verdict in _MOVED or self.judged.reason):
-            return f"{self.judged.screened}+{self.judged.confirmed}"
-        return str(self.judged.screened)
+        """Usable duets (or pairs of processes)."""
+        return str(self.judged.duets)
 
     @property
     def why(self) -> str:
         if self.judged.reason:
-            return formats.reason(self.judged)
+            return self.judged.reason
         if self.judged.ratio is None:
-            count = self.judged.screened
+            count = self.judged.duets
             s = "s" * (count != 1)
             noun = f"duet{s}" if self.metric else f"pair{s} of processes"
             return f"only {count} {noun} usable: too few to look at"
@@ -343,16 +340,15 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
 
 
 def _lacks(comparison: Comparison, row: ComparisonRow) -> Literal["time", "quiet", "nothing"]:
-    """What the stage lacks that was to decide a row: of a candidate, that is the confirmation."""
-    stage = "confirmation" if row.judged.reason else "screening"
-    # Its last look, after which it takes no more samples; without record: no end.
-    looks = str(comparison.method.get(f"{stage}_looks", ""))
+    """What a row lacks for an answer."""
+    # The last look, after which no more samples are taken; without record: no end.
+    method = comparison.method
+    looks = str(method.get("looks", method.get("screening_looks", "")))
     last = looks.rpartition(", ")[2].partition(" ")[0]
     most = int(last) if last.isdecimal() else math.inf
     unlimited = comparison.budget_seconds is None and comparison.status == "complete"
-    if unlimited or (row.judged.confirmed if row.judged.reason else row.judged.screened) >= most:
+    if unlimited or row.judged.duets >= most:
         return "nothing"
-    # It gave the case up if most of so many duets could not be used.
+    # A case is given up if most of so many duets could not be used.
     duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
-    patience = float(comparison.method.get("patience", math.inf))
-    return "quiet" if sum(duet.stage == stage for duet in duets) >= most * patience else "time"
+    return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"

@@ -30,7 +30,7 @@ BEFORE: Final = (
 
 _PLANT: Final = ("planted", "size", "case")
 _FOUND_HEAD: Final = (
-    *_PLANT, "found", "95 % interval", "called the opposite", "screening", "confirmation",
+    *_PLANT, "found", "95 % interval", "called the opposite", "duets take",
 )  # fmt: skip
 _SIZE_HEAD: Final = (
     *_PLANT, "all tries together", "reported, mean", "spread", "minus the other tries, mean",
@@ -105,16 +105,14 @@ def sentence(trials: Sequence[Trial]) -> str:
     whole, cases = rates
     # How much those comparisons could have got wrong: what they never asked is no evidence.
     said = [one for trial in trials if trial.kind == "aa" for one in trial.said]
-    tried = sum(one.confirmed > 0 for one in said)
-    cpu = [one for one in said if one.metric == CPU_METRIC and (one.screened or one.confirmed)]
+    cpu = [one for one in said if one.metric == CPU_METRIC and one.duets]
     waiting = sum(one.verdict is Verdict.INCONCLUSIVE for one in cpu)
     return (
         f"{whole.hits} of {whole.of} comparisons of a stack with itself gave a false verdict "
         f"(95 % interval {_ends(whole)}), in {cases.hits} of {cases.of} measured cases "
         f"({_ends(cases)}, as if the cases of one comparison were independent). "
-        f"{tried or 'None'} of their judgements reached a confirmation, which a verdict takes, "
-        f"and {waiting} of {len(cpu)} of CPU per request stayed inconclusive: a bias that only "
-        "many duets show would not have been seen."
+        f"{waiting} of {len(cpu)} judgements of CPU per request stayed inconclusive: a bias that "
+        "only many duets show would not have been seen."
     )
 
 
@@ -234,12 +232,12 @@ def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:
     tables = (
         PlantTable(
             "Was it found?",
-            "Each try is a whole comparison; screening and confirmation are mean times of one.",
+            "Each try is a whole comparison; its duets take so long on average.",
             _FOUND_HEAD,
             tuple(
                 (
                     *_plant(one), _of(one.rate), _ends(one.rate), str(one.wrong),
-                    formats.duration(one.screening), formats.duration(one.confirmation),
+                    formats.duration(one.seconds),
                 )
                 for one in found
             ),

@@ -84,8 +84,7 @@ class PlantScore:
     apart_worst: float | None
     spread: float | None  # standard deviation of the reported sizes; None for fewer than two
     reported: float | None  # mean
-    screening: float  # mean seconds per try
-    confirmation: float
+    seconds: float  # of duets per try, mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +234,7 @@ def false_verdicts(
     """
     both = []
     for trial in trials:
-        measured = {one.case for one in trial.said if one.screened or one.confirmed}
+        measured = {one.case for one in trial.said if one.duets}
         if trial.kind == "aa" and measured:
             both.append((len(alarmed(trial)), len(measured)))
     if not both:
@@ -352,8 +351,7 @@ def _plant(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> PlantSc
         apart_worst=max(apart, key=abs) if apart else None,
         spread=stdev(sizes) if len(sizes) > 1 else None,
         reported=fmean(sizes) if sizes else None,
-        screening=fmean(trial.screening_seconds for trial in many),
-        confirmation=fmean(trial.confirmation_seconds for trial in many),
+        seconds=fmean(trial.duet_seconds for trial in many),
     )
 
 
@@ -394,7 +392,7 @@ def _seconds(trial: Trial, launches: int | None) -> float:
     taken = max((len(figures.base) for figures in trial.figures), default=0)
     if launches is None or not taken:
         return trial.wall_seconds
-    return (trial.screening_seconds + trial.confirmation_seconds) * launches / taken
+    return trial.duet_seconds * launches / taken
 
 
 def _caught(trial: Trial) -> bool:
