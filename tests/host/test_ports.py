@@ -115,13 +115,11 @@ def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> 
 
 def test_the_kernels_table_is_parsed() -> None:
     """Lines of a little-endian machine: a listener, one elsewhere, and a connection that ended."""
-    header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid\n"
     v4 = "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1\n"
     ended = (
         "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
     )
-    table = header + v4 + v4.replace("0100007F", "0200007F") + ended
-    assert list(ports.parse_table(table)) == [
+    assert list(ports.parse_table([v4, v4.replace("0100007F", "0200007F"), ended])) == [
         (8000, 0, None),
         (8000, 0xA1B2, pytest.approx(60 - 0x1388 * proc.TICK)),
     ]

@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench import lives
+from bench import eventually, lives
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
 from servebench.host import proc
 from servebench.host import session as process
 from servebench.host.session import Session
-from serverlings import launch, said
+from serverlings import PATIENCE, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
@@ -94,6 +94,26 @@ def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
         assert said(session, "grandchild") == [f"[{core}]"]
         assert said(session, "ready") == [f"[{core}]"]
     assert os.sched_getaffinity(0) == before
+
+
+def test_all_threads_of_all_members_move(tmp_path: Path) -> None:
+    """Those that burn as well, and the child; what is started later inherits it."""
+    core, other = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
+    with launch(tmp_path, "burn", 2, PATIENCE, cores=[core]) as session:
+        said(session, "ready")
+        os.kill(session.pid, signal.SIGUSR1)
+        eventually("both burn", lambda: len(proc.threads(session.pid)) == 3)
+        session.move([other])
+        assert {*map(tuple, map(os.sched_getaffinity, proc.threads(session.pid)))} == {(other,)}
+        session.stop(0)
+    assert proc.threads(session.pid) == []
+    (tmp_path / "forked").mkdir()
+    with launch(tmp_path / "forked", "share", 1, cores=[core]) as session:
+        said(session, "ready")
+        session.move([other])
+        assert len(pids(session)) == 2
+        assert all(os.sched_getaffinity(pid) == {other} for pid in pids(session))
+        session.stop(0)
 
 
 def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
-Play = Callable[..., DuetOutcome]
+Play = Callable[..., tuple[DuetOutcome, ...]]
 TAILS = {"response_p99", "response_p999"}
 
 
@@ -44,14 +44,13 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setattr(ports, "free_port", free_port)
 
     def do(
-        base: Case, head: Case, *, head_first: bool = False, seconds: float = 1.5
-    ) -> DuetOutcome:
+        *pairs: tuple[Case, Case], head_first: bool = False, seconds: float = 1.5
+    ) -> tuple[DuetOutcome, ...]:
         used.clear()
-        rig = assemble([base, head], tmp_path / "logs")
+        rig = assemble([case for pair in pairs for case in pair], tmp_path / "logs")
         try:
             return duet.perform(
-                SideCase(base, rig),
-                SideCase(head, rig),
+                [(SideCase(base, rig), SideCase(head, rig)) for base, head in pairs],
                 lambda side: tmp_path / "logs" / f"{side}.log",
                 head_first=head_first,
                 seconds=seconds,
@@ -124,7 +123,7 @@ def test_a_case_against_itself(
     ratios = []
     for _ in range(3):
         seen.clear()
-        outcome = play(case, case, head_first=head_first)
+        (outcome,) = play((case, case), head_first=head_first)
         base, head = unfailed(outcome, case)
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
@@ -167,7 +166,9 @@ def test_both_sides_gain_what_they_shared() -> None:
 @pytest.mark.real
 def test_a_case_that_waits(bench: Bench, play: Play) -> None:
     case = declared("badapps/right", root=bench.root)
-    for found in unfailed(play(case, case), case):
+    (outcome,) = play((case, case))
+    assert outcome.drift is None, "waves"
+    for found in unfailed(outcome, case):
         assert found["throughput"] <= 40 * 1.01
         assert found["response_min"] >= 0.099
 
@@ -175,7 +176,9 @@ def test_a_case_that_waits(bench: Bench, play: Play) -> None:
 @pytest.mark.real
 def test_a_case_with_a_rate(play: Play) -> None:
     case = shortened(declared("pydantic-v1-v2/current/py3.14/u200"), connections=200)
-    unfailed(play(case, case), case)
+    (outcome,) = play((case, case))
+    unfailed(outcome, case)
+    assert outcome.drift is None
 
 
 @pytest.mark.real
@@ -192,8 +195,9 @@ def test_a_side_that_fails(
     bench: Bench, play: Play, base: str, head: str, failed: dict[SideName, str]
 ) -> None:
     """Each side is questioned, though the other has failed."""
-    sides = (declared(f"badapps/{name}", root=bench.root) for name in (base, head))
-    void(play(*sides, head_first=base == "wrong", seconds=1), failed)
+    sides = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
+    (outcome,) = play(sides, head_first=base == "wrong", seconds=1)
+    void(outcome, failed)
     assert not bench.alive()
 
 
@@ -203,7 +207,7 @@ def test_a_side_that_fails(
     [
         ("truthful", "mask", (None, "wrong_body")),
         ("closing", "keep", ("connections_reopened", "memory_grows")),
-        ("uneven", "quicken", ("wrong_size", "not_steady")),
+        ("uneven", "truthful", ("wrong_size", None)),
     ],
 )
 def test_sides_that_lie(
@@ -212,23 +216,21 @@ def test_sides_that_lie(
     monkeypatch: pytest.MonkeyPatch,
     base: str,
     head: str,
-    lies: tuple[str | None, str],
+    lies: tuple[str | None, str | None],
 ) -> None:
     """Each is told of its own lie; a wrong answer voids the duet, everything else disturbs it."""
     if head == "mask":
         ask_often(monkeypatch)
-    liars = (declared(f"badapps/{name}", root=bench.root) for name in (base, head))
-    outcome = play(*liars, seconds=1.6)
+    liars = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
+    (outcome,) = play(liars, seconds=1.6)
     voiding = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
     found = [
         {flag.name for flag in outcome.flags[side]} & (DISTURBING | voiding)
         for side in ("base", "head")
     ]
-    assert lies[1] in found[1], outcome.flags
-    assert lies[0] is None or lies[0] in found[0], outcome.flags
-    # What moves is the ratio, on which both sides have their share.
-    assert not {lies[1]} & found[0] - {FlagName.NOT_STEADY}
-    assert lies[0] not in found[1]
+    for mine, (own, others) in zip(lies, (found, found[::-1]), strict=True):
+        assert mine is None or mine in own, outcome.flags
+        assert mine not in others
     assert (outcome.metrics["head"] == {}) == bool(voiding & {*lies})
 
 
@@ -238,14 +240,22 @@ def test_a_generator_that_is_killed(
 ) -> None:
     kill_in_the_middle(monkeypatch, 1)
     case = declared("badapps/right", root=bench.root)
-    void(play(case, case, seconds=20), {"head": "client_failed"})
+    (outcome,) = play((case, case), seconds=20)
+    void(outcome, {"head": "client_failed"})
     assert not bench.alive()
 
 
 @pytest.mark.real
-def test_a_server_that_is_killed(bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_server_that_is_killed_in_the_second_duet(
+    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    """The first stands, with its memory as the one that is left has it alone; there is no third."""
     servers: list[Session] = []
-    real_start, real_over = Session.start, oha.Generation.over
+    alone: list[resource_usage.MemorySample] = []
+    loads: list[oha.Generation] = []
+    places: set[frozenset[int]] = set()
+    real_start, real_over, real_unshared = Session.start, oha.Generation.over, duet.unshared
 
     def start(*arguments: Any, **named: Any) -> Session:
         session = real_start(*arguments, **named)
@@ -254,15 +264,73 @@ def test_a_server_that_is_killed(bench: Bench, play: Play, monkeypatch: pytest.M
         return session
 
     def over(self: oha.Generation) -> bool:
-        if self.session.started + 0.3 < time.monotonic() and servers[0].poll() is None:
-            os.kill(servers[0].pid, signal.SIGKILL)
+        if self not in loads:
+            loads.append(self)
+        places.update(frozenset(os.sched_getaffinity(one.pid)) for one in servers)
+        if len(loads) > 2 and servers[killed].poll() is None:
+            os.kill(servers[killed].pid, signal.SIGKILL)
         return real_over(self)
+
+    def unshared(*found: Any) -> dict[str, float]:
+        alone.append(found[2])
+        return real_unshared(*found)
 
     monkeypatch.setattr(Session, "start", start)
     monkeypatch.setattr(oha.Generation, "over", over)
+    monkeypatch.setattr(duet, "unshared", unshared)
     case = declared("badapps/right", root=bench.root)
-    void(play(case, case, seconds=20), {"base": "server_died"})
+    first, second = play(*[(case, case)] * 3, seconds=0.5)
+    unfailed(first, case)
+    void(second, {("base", "head")[killed]: "server_died"})
+    assert len(places) == 1, "one was started on other cores"
+    assert alone
+    assert all(sample.pids == (servers[1 - killed].pid,) for sample in alone)
     assert not bench.alive()
+
+
+@pytest.mark.real
+def test_endpoints_of_one_server_in_turn(bench: Bench, play: Play) -> None:
+    """Flags, figures and drift are each one's own; after a wrong answer there is no other duet."""
+    truthful, quicken, uneven = (
+        declared(f"badapps/{name}", root=bench.root) for name in ("truthful", "quicken", "uneven")
+    )
+    began = time.monotonic()
+    pairs = [(truthful, truthful), (truthful, quicken), (uneven, truthful), (truthful, truthful)]
+    alike, moved, wrong = play(*pairs, seconds=1.6)
+    assert alike.seconds + moved.seconds + wrong.seconds <= time.monotonic() - began
+    assert all(one.load_seconds >= 1.6 for one in (alike, moved, wrong))
+    base, head = unfailed(alike, truthful)
+    # 54 times 30 ms are more than 1.6 s.
+    most = 54 * truthful.load.connections
+    assert max(base["requests"], head["requests"]) <= most
+    assert alike.drift is not None
+    assert abs(alike.drift) < 0.2
+    # After 0.7 s, which is nearly all of the first half, it waits no more.
+    base, head = unfailed(moved, quicken)
+    assert base["requests"] <= most < head["requests"]
+    assert moved.drift is not None
+    assert moved.drift > 0.5
+    void(wrong, {"base": "wrong_size"})
+    assert wrong.drift is None
+    assert not bench.alive()
+
+
+@pytest.mark.real
+def test_two_endpoints_of_granian(play: Play) -> None:
+    json, io = (declared(f"asgi-wsgi/asgi-{name}/py3.14/w1/c128") for name in ("json", "io"))
+    computed, waited = play((json, json), (io, io), seconds=0.6)
+    for found in unfailed(computed, json):
+        assert "ceiling" not in found
+    for found in unfailed(waited, io):
+        assert found["throughput"] <= found["ceiling"] * 1.01
+        assert found["response_min"] >= io.endpoint.floor
+
+
+def test_cases_of_two_servers_are_not_played_on_one() -> None:
+    rig = cast(Any, None)
+    cases = [SideCase(make_case("e/x"), rig), SideCase(make_case("e/y", workers=2), rig)]
+    with pytest.raises(ValueError, match="e/x, e/y: not of one server"):
+        duet.SideRun("base", cases, [case.case.load for case in cases], Path("log"))
 
 
 @pytest.mark.real
@@ -277,7 +345,7 @@ def test_an_interruption_leaves_nothing(
     monkeypatch.setattr(oha.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     with pytest.raises(InterruptedRun):
-        play(case, case, seconds=30)
+        play((case, case), seconds=30)
     assert not bench.alive()
 
 
@@ -349,12 +417,14 @@ def answers(*ends: float) -> oha_results.Rows:
     return oha_results.Rows(end, end, end, np.full(len(end), 200), np.ones(len(end), dtype="i8"))
 
 
-def test_what_has_to_be_steady_is_the_ratio() -> None:
-    """100 and 110 answers in the halves of both sides: quicker, alike; 100 and 121: not."""
+def test_drift_is_how_much_the_ratio_moved() -> None:
+    """100 and 110 answers of both sides: quicker, alike. 100 and 121 of head alone: 1.1 of it."""
     half = [*np.linspace(0.01, 0.99, 100)]
     quicker, much = np.linspace(1.01, 1.99, 110), np.linspace(1.01, 1.99, 121)
     both = answers(*half, *quicker)
-    assert duet.settled(both, both, 2)
-    assert duet.settled(answers(*half, *quicker, 2.5), both, 2), "after the deadline"
-    assert not duet.settled(both, answers(*half, *much), 2)
-    assert not duet.settled(both, answers(*half), 2)
+    assert duet.drift(both, both, 2) == 0
+    late = answers(*half, *quicker, 2.5)
+    assert duet.drift(late, both, 2) == 0, "after the deadline"
+    assert duet.drift(both, answers(*half, *much), 2) == pytest.approx(np.log(1.1))
+    assert duet.drift(answers(*half, *much), both, 2) == pytest.approx(-np.log(1.1))
+    assert duet.drift(both, answers(*half), 2) is None

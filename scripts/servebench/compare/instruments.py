@@ -96,12 +96,8 @@ class Real:
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
     ) -> tuple[DuetOutcome, ...]:
-        return tuple(
-            duet.perform(
-                base, head, self._logs(head.case.id), head_first=head_first, seconds=self._seconds
-            )
-            for base, head in pairs
-        )
+        log = self._logs(pairs[0][1].case.id)
+        return duet.perform(pairs, log, head_first=head_first, seconds=self._seconds)
 
     def launch(self, side: SideCase) -> LaunchOutcome:
         options = launch.Options(window=WINDOW_SECONDS["quick"])

@@ -44,5 +44,5 @@ DUET_WARM_UP: Final = 0.5
 """Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.
 
 In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
-the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.settled`.
+the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.drift`.
 """

@@ -11,9 +11,10 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -27,6 +28,7 @@ from servebench.host.session import Session, describe
 
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
+_LISTEN: Final = "0A"
 _FORGETTING: Final = "03"  # the timer of a connection that has ended
 _TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
 _POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
@@ -71,6 +73,8 @@ def free_port() -> int:
 
 def listeners(port: int) -> list[Listener]:
     """List every socket that listens on `port`, at any local address, IPv4 or IPv6."""
+    if not _listening(port):  # the usual case: asking every process for its sockets takes 0.1 s
+        return []
     return [
         Listener(f"[{host}]:{port}" if ":" in (host := one.laddr.ip) else f"{host}:{port}", one.pid)
         for one in psutil.net_connections("tcp")
@@ -103,9 +107,24 @@ def require_free(port: int) -> None:
 
 def foreign_listeners(port: int, session: Session) -> list[str]:
     """Say, one sentence each, who listens on `port` without belonging to the session."""
-    found = listeners(port)
     members = {process.pid for process in session.members()}
+    if _listening(port) <= {socket for pid in members for socket in proc.sockets(pid)}:
+        return []
+    found = listeners(port)
     return [f"{item}, and is no part of the server" for item in found if item.pid not in members]
+
+
+def _listening(port: int) -> set[int]:
+    """Inodes of all sockets that listen on `port`, whoever holds them."""
+    found = set()
+    for table in ("net/tcp", "net/tcp6"):
+        with suppress(FileNotFoundError), (proc.PROC / table).open(encoding="ascii") as lines:
+            # The listeners come first, before thousands that fade away (proc_net_tcp.rst).
+            for line in takewhile(lambda line: f" {_LISTEN} " in line, islice(lines, 1, None)):
+                _, local, *_, inode = line.split()[:10]
+                if int(local.rpartition(":")[2], 16) == port:
+                    found.add(int(inode))
+    return found
 
 
 def wait_free(port: int, timeout: float) -> None:
@@ -139,21 +158,23 @@ def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
     There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
     unless another one takes the same client's port.
     """
+    with (proc.PROC / "net/tcp").open(encoding="ascii") as table:
+        lines = [line for line in table if f":{port:04X} " in line]
     return frozenset(
         remote
-        for here, there, ended in parse_table((proc.PROC / "net/tcp").read_text("ascii"))
+        for here, there, ended in parse_table(lines)
         if ended is None or ended <= seconds
         for local, remote in ((here, there), (there, here))
         if local == port and remote
     )
 
 
-def parse_table(text: str) -> Iterator[tuple[int, int, float | None]]:
-    """Parse the sockets of 127.0.0.1 in /proc/net/tcp (proc_net_tcp.rst).
+def parse_table(lines: Iterable[str]) -> Iterator[tuple[int, int, float | None]]:
+    """Parse lines of /proc/net/tcp (proc_net_tcp.rst): the sockets of 127.0.0.1.
 
     Yields local port, remote port (0 of a listener), and seconds since the end, None while in use.
     """
-    for line in text.splitlines()[1:]:
+    for line in lines:
         _, local, remote, _, _, when = line.split()[:6]
         host, here = local.split(":")
         timer, left = when.split(":")

@@ -131,17 +131,36 @@ def resident(pid: int) -> int | None:
         return None
 
 
+def threads(pid: int) -> list[int]:
+    """List the ids of a process's threads; none if there is no process of that pid."""
+    try:
+        return [int(tid) for tid in os.listdir(PROC / str(pid) / "task")]  # noqa: PTH208 - names
+    except _GONE:
+        return []
+
+
 def switches(pid: int) -> dict[int, tuple[int, int]]:
     """Read voluntary and involuntary context switches per live thread id."""
     counts: dict[int, tuple[int, int]] = {}
-    with suppress(*_GONE):
-        for tid in os.listdir(PROC / str(pid) / "task"):  # noqa: PTH208 - names, not paths
-            with suppress(*_GONE):
-                text = (PROC / str(pid) / "task" / tid / "status").read_bytes()
-                _, _, tail = text.rpartition(b"\nvoluntary_ctxt_switches:")
-                voluntary, _, involuntary = tail.partition(b"nonvoluntary_ctxt_switches:")
-                counts[int(tid)] = (int(voluntary), int(involuntary))
+    for tid in threads(pid):
+        with suppress(*_GONE):
+            text = (PROC / str(pid) / "task" / str(tid) / "status").read_bytes()
+            _, _, tail = text.rpartition(b"\nvoluntary_ctxt_switches:")
+            voluntary, _, involuntary = tail.partition(b"nonvoluntary_ctxt_switches:")
+            counts[tid] = (int(voluntary), int(involuntary))
     return counts
+
+
+def sockets(pid: int) -> set[int]:
+    """List the inodes of the sockets that a process holds; none of one that cannot be read."""
+    found = set()
+    with suppress(*_GONE, PermissionError):
+        for entry in os.scandir(PROC / str(pid) / "fd"):
+            with suppress(*_GONE):
+                kind, _, inode = os.readlink(entry.path).partition(":")  # noqa: PTH115 - no path
+                if kind == "socket":
+                    found.add(int(inode.strip("[]")))
+    return found
 
 
 def kill(pid: int, start: int) -> bool:

@@ -1,8 +1,9 @@
 """A server or load generator in a session of its own: started pinned, and provably ended.
 
 Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
-children inherit it. Setting it afterwards would race with the first workers, and since signal
-handlers run in the main thread only, no Ctrl-C can fall between the fork and the note of its pid.
+children inherit it. Setting it afterwards would race with the first workers (`move` looks until all
+have moved), and since signal handlers run in the main thread only, no Ctrl-C can fall between the
+fork and the note of its pid.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to anybody else.
@@ -154,6 +155,17 @@ class Session:
             with suppress(psutil.NoSuchProcess):
                 found.append(psutil.Process(item.pid))
         return found
+
+    def move(self, cores: Sequence[int]) -> None:
+        """Pin all threads of all members to other cores; what they start later inherits them."""
+        elsewhere, wanted = True, set(cores)
+        while elsewhere:  # again until there is none: one may have been started from another core
+            elsewhere = False
+            for tid in (tid for item in self._members() for tid in proc.threads(item.pid)):
+                with suppress(ProcessLookupError):
+                    if os.sched_getaffinity(tid) != wanted:
+                        elsewhere = True
+                        os.sched_setaffinity(tid, wanted)
 
     def stop(self, grace: float) -> StopReport:
         """End the session and prove it; a second call returns the first one's report.

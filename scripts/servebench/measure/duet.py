@@ -2,21 +2,25 @@
 
 What disturbs the machine meanwhile disturbs both sides alike and leaves their ratio (Bulej et al.,
 Duet Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both
-generators the client cores; who starts first changes from duet to duet. Core time is read for both
-trees before the first request and after the last answer of either.
+generators the client cores; who starts first changes from launch to launch. Core time is read for
+both trees before the first request and after the last answer of either.
+
+A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
+are played in turn on one launch of each side, as its start takes as long as a duet. The servers are
+killed when their last figure has been taken: that they stop when asked to is for launches to test.
 
 Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
 or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that
-ends last is read once more when it is alone; what it gained then is added to both sides.
+ends last is read once more when it is alone; what it gained then is added to both sides' figures.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,52 +42,53 @@ _SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "us
 
 @dataclass(frozen=True, slots=True)
 class DuetOutcome:
-    """What one duet gave: flags of each side, and figures of both sides or of none; times in s."""
+    """What one duet gave: flags of each side, and figures of both sides or of none; times in s.
+
+    `seconds` are its own and an equal share of what the duets of a launch have in common. `drift`
+    is None of waves, which are too few, and of rates, which are too low, to tell the halves apart.
+    """
 
     flags: dict[SideName, tuple[Flag, ...]]
     metrics: dict[SideName, dict[str, float]]
     seconds: float
     load_seconds: float
+    drift: float | None = None
 
 
 def perform(
-    base: SideCase,
-    head: SideCase,
+    pairs: Sequence[tuple[SideCase, SideCase]],
     log: Callable[[SideName], Path],
     *,
     head_first: bool,
     seconds: float = DUET_SECONDS,
-) -> DuetOutcome:
-    """Play one duet with closed loads of at least `seconds` s.
+) -> tuple[DuetOutcome, ...]:
+    """Play a duet of each pair of base and head, with closed loads of at least `seconds` s.
 
-    Output of a side's server goes to the file `log(side)`. InterruptedRun from the signal handler
-    leaves nothing running.
+    All on one launch of each side. The first duet that fails is the last. Output of a side's
+    server goes to the file `log(side)`. InterruptedRun from the signal handler leaves nothing
+    running. ValueError if a side's cases cannot share a server.
     """
     began = time.monotonic()
-    shared = duet_load(head.case, seconds)
-    sides = (SideRun("base", base, log("base"), shared), SideRun("head", head, log("head"), shared))
-    _Duet(sides[::-1] if head_first else sides).run()
-    void = any(side.failed for side in sides)
-    return DuetOutcome(
-        flags={side.name: tuple(side.serving.flags) for side in sides},
-        metrics={side.name: {} if void else side.metrics for side in sides},
-        seconds=time.monotonic() - began,
-        load_seconds=max(side.load_seconds for side in sides),
-    )
+    base, head = zip(*pairs, strict=True)
+    loads = [duet_load(one.case, seconds) for one in head]
+    sides = (SideRun("base", base, loads, log("base")), SideRun("head", head, loads, log("head")))
+    played = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
+    common = time.monotonic() - began - sum(one.seconds for one in played)
+    return tuple(one.outcome(common / len(played)) for one in played)
 
 
-def settled(one: Rows, other: Rows, duration: float) -> bool:
-    """Tell whether the ratio of the throughputs moved by at most 5 % between a load's halves.
+def drift(base: Rows, head: Rows, duration: float) -> float | None:
+    """Log of how much the ratio of throughputs, head to base, grew between a load's halves.
 
     Both sides may still get quicker: as long as they do so together, their ratio is what it is.
+    None if a side has no answer in a half.
     """
-    sides = (one, other)
+    sides = (base, head)
     first = [int((rows.end <= duration / 2).sum()) for rows in sides]
     second = [int((rows.end <= duration).sum()) - n for rows, n in zip(sides, first, strict=True)]
     if not min(*first, *second):
-        return False
-    moved = (second[1] / second[0]) / (first[1] / first[0])
-    return abs(math.log(moved)) <= math.log1p(warmup.STEADY_SPREAD)
+        return None
+    return math.log((second[1] / second[0]) / (first[1] / first[0]))
 
 
 def unshared(
@@ -134,13 +139,29 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
 class SideRun:
     """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
 
-    def __init__(self, name: SideName, launched: SideCase, log: Path, shared: Load) -> None:
+    def __init__(
+        self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
+    ) -> None:
+        if len({server_of(one.case) for one in launched}) > 1:
+            raise ValueError(f"{', '.join(one.case.id for one in launched)}: not of one server")
         self.name = name
-        self.case = launched.case.model_copy(update={"load": shared})
-        self.serving = Serving(self.case, launched.rig, log)
+        self._cases = [
+            one.case.model_copy(update={"load": load})
+            for one, load in zip(launched, loads, strict=True)
+        ]
+        self.serving = Serving(self._cases[0], launched[0].rig, log)
+        self.take(0)
+
+    def take(self, number: int) -> None:
+        """Turn to one of the cases; nothing that was found of another is said of it."""
+        self.serving.take(self._cases[number])
         self.load_seconds = 0.0
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
+
+    @property
+    def case(self) -> Case:
+        return self.serving.case
 
     @property
     def failed(self) -> bool:
@@ -158,33 +179,82 @@ class SideRun:
             # One duet must not end the comparison, not even by a mistake of ours.
             self.serving.fail_by_mistake(error)
 
+    def start(self, *, aside: bool) -> None:
+        """Start the server, `aside` on the client cores, which have nothing to do before the load.
+
+        That takes half the time on two cores. Only if they are as many: servers may count theirs.
+        """
+        rig = self.serving.rig
+        here, there = rig.server_cores(self.case), rig.client_cores(self.case)
+        self.serving.start(there if aside and len(there) == len(here) else here)
+
     def meet(self) -> None:
+        """Wait for the server to be ready, and see to it that it is where it belongs."""
         self.serving.await_ready()
+        if self.serving.rig.machine.pinned:
+            self.serving.session.move(self.serving.rig.server_cores(self.case))
         self.serving.meet()
 
 
-class _Duet:
-    """One duet under way; `run` is the protocol, the other methods are its steps."""
+@dataclass(slots=True)
+class _Played:
+    """What one duet has given so far; the servers' end can still add to its flags and figures."""
+
+    flags: dict[SideName, list[Flag]]
+    metrics: dict[SideName, dict[str, float]]
+    seconds: float
+    load_seconds: float
+    drift: float | None
+
+    def outcome(self, common: float) -> DuetOutcome:
+        void = any(flag.severity == "fail" for flags in self.flags.values() for flag in flags)
+        return DuetOutcome(
+            {side: tuple(flags) for side, flags in self.flags.items()},
+            {side: {} if void else metrics for side, metrics in self.metrics.items()},
+            self.seconds + common,
+            self.load_seconds,
+            None if void else self.drift,
+        )
+
+
+class _Duets:
+    """Duets of one launch under way; `run` is the protocol, the other methods are its steps."""
 
     def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
-        self.beside: resource_usage.MemorySample | None = None
+        self.beside: dict[SideName, resource_usage.MemorySample] = {}
 
-    def run(self) -> None:
-        """Start, verify, warm up, measure, verify, stop: each step on both sides."""
-        first, second = self.order
+    def run(self, number: int) -> list[_Played]:
+        """Start both servers, play so many duets or until one fails, and end both."""
+        played: list[_Played] = []
         with ExitStack() as stack:
-            stack.callback(self._end, first)
-            stack.callback(self._unshare, first)  # when the other has ended
-            stack.callback(self._end, second)
-            self._each(lambda side: side.serving.start())
+            for side in self.order:
+                stack.callback(self._end, side)
+            self._each(lambda side: side.start(aside=side is self.order[1]))
             self._each(SideRun.meet)
-            # Each side is questioned even if the other has failed: is it only the other?
-            self._each(lambda side: side.serving.verify(UNIT_REQUESTS))
-            seen = self._measure() if self._warm_up() else None
-            if seen is not None:
-                self._each(lambda side: self._finish(side, seen))
-                self.beside = resource_usage.memory_of(first.serving.session)
+            while len(played) < number and (not played or not self._void):
+                played.append(self._play(len(played)))
+            self._unshare(played)
+        return played
+
+    def _play(self, number: int) -> _Played:
+        """Verify, warm up, measure, verify: each step on both sides."""
+        began = time.monotonic()
+        if number:
+            for side in self.order:
+                side.take(number)
+        # Each side is questioned even if the other has failed: is it only the other?
+        self._each(lambda side: side.serving.verify(UNIT_REQUESTS))
+        seen = self._measure() if self._warm_up() else None
+        if seen is not None:
+            self._each(lambda side: self._finish(side, seen))
+        return _Played(
+            flags={side.name: side.serving.flags for side in self.order},
+            metrics={side.name: side.metrics for side in self.order},
+            seconds=time.monotonic() - began,
+            load_seconds=max(side.load_seconds for side in self.order),
+            drift=None if seen is None else self._drift(seen),
+        )
 
     def _each(self, step: Callable[[SideRun], None]) -> None:
         for side in self.order:
@@ -197,22 +267,20 @@ class _Duet:
         return any(side.failed for side in self.order)
 
     def _end(self, side: SideRun) -> None:
-        """Stop the server; a bad stop is a failure, unless the duet is void anyway."""
-        if self._void:
-            side.serving.abandon()
-            return
         try:
-            side.serving.stop()
+            side.serving.kill()
         except LaunchError as error:
             side.serving.fail(error.flag, error.detail)
 
-    def _unshare(self, last: SideRun) -> None:
-        if self.beside is None or self._void:
-            return
-        with last.blamed():
-            alone = resource_usage.memory_of(last.serving.session)
-            for side in self.order:
-                side.metrics |= unshared(side.metrics, self.beside, alone)
+    def _unshare(self, played: Sequence[_Played]) -> None:
+        """End one server, one that has died if there is one, and see what the other gains."""
+        last, other = sorted(self.order, key=lambda side: side.serving.ended)
+        self._end(other)
+        if last.name in self.beside:
+            with last.blamed():
+                alone = resource_usage.memory_of(last.serving.session)
+                for metrics in (metrics for one in played for metrics in one.metrics.values()):
+                    metrics.update(unshared(metrics, self.beside[last.name], alone))
 
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
@@ -265,14 +333,14 @@ class _Duet:
             self._each(observe)
         if self._void:
             return None
-        # Waves are too few, and rates too low, to tell one half from the other.
-        load = self.order[0].case.load
-        if not self._slow() and load.rate is None:
-            rows, others = (one.result.rows for one in watches.values())
-            steady = settled(rows, others, load.duration)
-            for one in watches.values():
-                one.warm_up = replace(one.warm_up, steady=steady)
         return watches
+
+    def _drift(self, seen: Mapping[SideRun, figures.Watch]) -> float | None:
+        rows = {side.name: watch.result.rows for side, watch in seen.items()}
+        load = self.order[0].case.load
+        if self._slow() or load.rate is not None:
+            return None
+        return drift(rows["base"], rows["head"], load.duration)
 
     def _await_loads(self, watches: Mapping[SideRun, figures.Watch]) -> bool:
         """Wait until both loads are over; returns False as soon as either side has failed."""
@@ -291,3 +359,4 @@ class _Duet:
         (other,) = (watch for one, watch in seen.items() if one is not side)
         beside = figures.Beside(server=other.usage.cores, client=other.result.client_cores or 0.0)
         side.metrics = figures.finish(seen[side], beside)
+        self.beside[side.name] = resource_usage.memory_of(side.serving.session)

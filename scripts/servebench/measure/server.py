@@ -4,7 +4,7 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -41,25 +41,30 @@ class Serving:
     """The server of one case, and what was found wrong with it so far."""
 
     def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
-        self.case, self.rig, self.log = case, rig, log
+        self.rig, self.log = rig, log
         self.server = SERVERS[case.server]
-        self.flags: list[Flag] = []
-        self.sizes: set[int] = set()
-        """Bytes of the right bodies that verification has seen so far."""
         self.workers: tuple[identity.Identity, ...] = ()
-        self.unit = math.inf
-        """Fastest single request to the idle server so far, s."""
         self.ready_time = 0.0
         """From the start until every worker had answered, s."""
         self.port = ports.free_port()
         counting = count and self.server.counter is not None
         self.metrics_port = ports.free_port() if counting else None
         self.base = f"http://127.0.0.1:{self.port}"
+        self._session: Session | None = None
+        self.take(case)
+
+    def take(self, case: Case) -> None:
+        """Turn to a case that is served with the same command; nothing is known of it yet."""
+        self.case, rig = case, self.rig
+        self.flags: list[Flag] = []
+        self.sizes: set[int] = set()
+        """Bytes of the right bodies that verification has seen so far."""
+        self.unit = math.inf
+        """Fastest single request to the idle server so far, s."""
         self.client = Client(
             rig.oha, case.load, self.base + case.endpoint.path,
             rig.client_cores(case) if rig.machine.pinned else None, case.endpoint.expect.status,
         )  # fmt: skip
-        self._session: Session | None = None
 
     @property
     def session(self) -> Session:
@@ -83,15 +88,16 @@ class Serving:
             f"{self.log.name}",
         )
 
-    def start(self) -> None:
-        """Prove the ports free and start the server on its cores."""
+    def start(self, cores: Sequence[int] | None = None) -> None:
+        """Prove the ports free and start the server, on its own cores unless others are named."""
+        cores = cores or self.rig.server_cores(self.case)
         for port in (self.port, self.metrics_port):
             if port is not None:
                 ports.require_free(port)
         self._session = Session.start(
             self.rig.server_argv(self.case, self.port, self.metrics_port),
             role="server",
-            cores=self.rig.server_cores(self.case) if self.rig.machine.pinned else None,
+            cores=cores if self.rig.machine.pinned else None,
             env=self.rig.environment(self.case),
             cwd=self.rig.folder(self.case),
             log=self.log,
@@ -217,6 +223,17 @@ class Serving:
         if self._session is not None:
             with suppress(LaunchError):
                 self._session.stop(self.server.grace)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its master does not run, or not any more."""
+        return self._session is None or self._session.poll() is not None
+
+    def kill(self) -> None:
+        """End the server at once, if it was started; LaunchError not_stopped, foreign_listener."""
+        if self._session is not None:
+            self._session.stop(0)
+            ports.wait_free(self.port, FREE_SECONDS)
 
     def stop(self) -> None:
         """Stop the server, if it was started, and prove that nothing of it is left.
