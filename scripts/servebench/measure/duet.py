@@ -17,6 +17,7 @@ ends last is read once more when it is alone; what it gained then is added to bo
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,7 +28,13 @@ from typing import Final
 from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag
 from servebench.core.model import Case, Load
-from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, DUET_WAVES, UNIT_REQUESTS
+from servebench.core.protocol import (
+    DUET_SECONDS,
+    DUET_WARM_UP,
+    DUET_WAVES,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+)
 from servebench.host import resource_usage
 from servebench.measure import figures, warmup
 from servebench.measure.oha_results import Rows
@@ -244,10 +251,10 @@ class _Duets:
             for side in self.order:
                 side.take(number)
         # Each side is questioned even if the other has failed: is it only the other?
-        self._each(lambda side: side.serving.verify(UNIT_REQUESTS))
+        self._ask(lambda side: side.serving.verify(UNIT_REQUESTS))
         seen = self._measure() if self._warm_up() else None
         if seen is not None:
-            self._each(lambda side: self._finish(side, seen))
+            self._ask(lambda side: self._finish(side, seen))
         return _Played(
             flags={side.name: side.serving.flags for side in self.order},
             metrics={side.name: side.metrics for side in self.order},
@@ -256,11 +263,26 @@ class _Duets:
             drift=None if seen is None else self._drift(seen),
         )
 
-    def _each(self, step: Callable[[SideRun], None]) -> None:
-        for side in self.order:
+    def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
+        for side in only or self.order:
             if not side.failed:
                 with side.blamed():
                     step(side)
+
+    def _ask(self, step: Callable[[SideRun], None]) -> None:
+        """Question both sides, at once if handlers only wait: others would disturb each other."""
+        if self.order[0].case.endpoint.floor < SLOW_SECONDS:
+            self._each(step)
+            return
+        # Daemons: an interrupt waits for none of them, and what they ask is killed.
+        asking = [
+            threading.Thread(target=self._each, args=(step, side), daemon=True)
+            for side in self.order
+        ]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
 
     @property
     def _void(self) -> bool:
