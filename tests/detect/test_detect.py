@@ -60,11 +60,12 @@ from servebench.record.change import (
     ChangeRecord,
     Dismissal,
     Effect,
+    Release,
     SeriesName,
     dismissals,
 )
 from servebench.record.comparison import Comparison, PackageChange, Verdict
-from servebench.report.change import released
+from servebench.report.change import causes, released, told
 from servebench.series import reading
 from servebench.series import table as history
 from servebench.toolchain import tools
@@ -428,6 +429,15 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     done = command("bisect", "change-20-a")
     assert (done.code, f"was seen on {MACHINE}" in done.err) == (2, True)
     assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
+    for wrong, sentence in (
+        (("x", "--lock", "a", "b"), "--lock and names were given: choose one"),
+        (("x", "--select", "y"), "a change says itself which case is played"),
+        (("--from", "2026-01-01", "--select", "y"), "expected both --from and --to"),
+        (("--lock", "a", "b"), "expected --select with the case that is to be played"),
+        (("--lock", "a", "b", "--select", "y"), "--lock a: expected a lock file of a stack"),
+    ):
+        done = command("bisect", *wrong)
+        assert (done.code, sentence in done.err) == (2, True), done
 
 
 def test_nothing_there_is_nothing_found(command: Bench) -> None:
@@ -580,6 +590,26 @@ def test_packages_that_move_together_are_named_as_one() -> None:
     found_ = Found(frozenset({"pydantic-core", "pydantic"}), frozenset({"a"}), EFFECT)
     (share,) = cause(Outcome(found=[found_]), moves("a", "pydantic", "pydantic-core")).shares
     assert released(share) == "pydantic 1 → 2 with pydantic-core 1 → 2, a 1 → 2"
+
+
+def test_what_a_search_found_is_told_with_its_shares() -> None:
+    """Each alone, all together, what the others do, and why there may be more."""
+    twice = EFFECT.model_copy(update={"ratio": 0.9, "low": 0.88, "high": 0.92})
+    found = [
+        Found(frozenset({name}), frozenset(), one) for name, one in (("a", EFFECT), ("b", twice))
+    ]
+    outcome = Outcome(EFFECT, found, twice, frozenset("cd"), NOT_DECIDED)
+    assert causes(cause(outcome, moves("a", "b", "c", "d"))) == (
+        "b 1 → 2: −10.00 % (−12.0…−8.00 %, 8 duets) alone",
+        "a 1 → 2: +5.00 % (+4.00…+6.00 %, 8 duets) alone",
+        "all that moved together: +5.00 % (+4.00…+6.00 %, 8 duets)",
+        "all without what is named: −10.00 % (−12.0…−8.00 %, 8 duets)",
+        "what else did it is among c, d: the duets did not decide",
+    )
+    record = blamed(recorded("open", 1.05, 20), cause(outcome, moves("a", "b", "c", "d")))
+    assert record.culprit == Release(package="b", version="2", previous="1")
+    assert told(record).cause == "b 1 → 2: −10.00 %, a 1 → 2: +5.00 %"
+    assert record.note == "The rest of the cause is among c, d: the duets did not decide."
 
 
 EFFECT: Final = Effect(ratio=1.05, low=1.04, high=1.06, duets=8)

@@ -27,6 +27,7 @@ from servebench.compare.instruments import Reporter
 from servebench.compare.samples import ProcessPair
 from servebench.compare.sides import Side
 from servebench.core.errors import HistoryError, SetupError, UsageError
+from servebench.core.model import Case
 from servebench.detect import searches
 from servebench.detect.bisect import TimeIsUpError
 from servebench.detect.conclude import conclude
@@ -37,7 +38,14 @@ from servebench.host.progress import Narrator
 from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import DuetOutcome, SideCase
 from servebench.record.change import Candidate, Dismissal, SeriesName, StackState
-from servebench.record.comparison import Comparison, PackageChange, SideName
+from servebench.record.comparison import (
+    CaseComparison,
+    Comparison,
+    Judgement,
+    PackageChange,
+    SideName,
+    Verdict,
+)
 from servebench.toolchain import locks, stacks
 from servebench.toolchain.locks import Move
 from tiny_index import serving, serving_beta
@@ -443,6 +451,45 @@ def test_what_pins_another_moves_with_it(
     )
     with pytest.raises(TimeIsUpError):
         late.duet("half", frozenset(), frozenset({"beta", "gamma"}))
+
+
+def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: Seen) -> None:
+    """Of a comparison what moved most surely, between its own locks."""
+    made = RealDuets(bumps.root, 7, SilentReporter(), QUIET)(bumps.candidate(), 90.0)
+    ((question, _),) = seen
+    cases = question.head.cases
+
+    def moved(case: Case, verdict: Verdict, ratio: float) -> CaseComparison:
+        said = Judgement(
+            metric=CPU, verdict=verdict, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01
+        )
+        return CaseComparison(case=case, because="beta", judgements=(said,))
+
+    judged = (
+        moved(cases[0], Verdict.SLOWER, 1.03),
+        moved(cases[1], Verdict.FASTER, 0.95),
+        moved(cases[1], Verdict.NO_CHANGE, 1.2),
+    )
+    comparison = made.model_copy(update={"cases": judged})
+    sought = searches.of_comparison(bumps.root, comparison, None, QUIET)
+    assert (sought.series.case, sought.series.metric) == (cases[1].id, CPU)
+    assert sought.size == pytest.approx(-0.0513, abs=1e-4)
+    locks_ = [hashlib.sha256(text.encode()).hexdigest() for text in (sought.base, sought.head)]
+    assert tuple(locks_) == bumps.digests
+    chosen = searches.of_comparison(bumps.root, comparison, cases[0].id, QUIET)
+    assert chosen.size == pytest.approx(0.0296, abs=1e-4)
+    with pytest.raises(UsageError, match="expected a case that moved where packages did"):
+        searches.of_comparison(bumps.root, made, None, QUIET)
+    machine = comparison.machine.model_copy(update={"id": "elsewhere-2c-000001"})
+    other = comparison.model_copy(update={"machine": machine})
+    with pytest.raises(UsageError, match="was made on elsewhere-2c-000001, and this is"):
+        searches.of_comparison(bumps.root, other, None, QUIET)
+
+    days = date(2026, 1, 31), date(2026, 2, 20)
+    dated = searches.of_dates(bumps.root, "*/dependent/*", days, QUIET)
+    assert (dated.base, dated.head, dated.size) == (sought.base, sought.head, None)
+    with pytest.raises(UsageError, match="expected one case, found 2: tiny/alone"):
+        searches.of_dates(bumps.root, "tiny/*", days, QUIET)
 
 
 def test_a_benchmark_inside_the_process_is_played_without_a_server(

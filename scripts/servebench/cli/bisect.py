@@ -179,7 +179,6 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
         for record in records
         if record.series.machine == here
         and record.status == "open"
-        and record.culprit is None
         # What was tried and could not be told apart says so.
-        and not record.note
+        and ((record.culprit is None and not record.note) or conclude.TIME_IS_UP in record.note)
     ]

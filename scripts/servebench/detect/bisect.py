@@ -29,7 +29,7 @@ ERROR: Final = 0.01
 LEAST: Final = 4
 """Duets before anything is decided: each side was started first in two of them."""
 
-MOST: Final = 60
+MOST: Final = 100
 """Duets after which a question stays open."""
 
 SHARE: Final = 8
@@ -259,8 +259,9 @@ class Search:
 
     def _say(self, what: str) -> None:
         """Tell what the latest question's duets gave."""
-        mean, error = (100 * value for value in self._latest())
-        self.told(f"{what}: {mean:+.1f} ± {error:.1f} % in {len(self._samples[-1])} duets")
+        found = self._effect()
+        mean, low, high = (f"{one - 1:+.1%}" for one in (found.ratio, found.low, found.high))
+        self.told(f"{what}: {mean} ({low} to {high}, {found.duets} duets)")
 
     def _latest(self) -> tuple[float, float]:
         """Mean of the latest question's duets, and its standard error."""
