@@ -117,7 +117,7 @@ def test_the_page_says_what_its_tries_do_not_show() -> None:
             trial("memory", ended(1.005, "pss_steady"), **plant),
         ]
     )
-    assert "In 1 of 2 tries with a CPU plant the instructions had moved" in text
+    assert "In 1 of 2 tries with a CPU plant that was counted the instructions had moved" in text
     assert "how well one that costs none is found only the others show." in text
     assert "In 1 of the 3 that were called the 95 % interval reaches into" in text
     assert "sizes are about a tenth too large" in text

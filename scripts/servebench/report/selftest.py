@@ -63,7 +63,7 @@ def way_head(sizes: Sequence[float]) -> tuple[str, ...]:
 
 def page(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> str:
     """The whole page."""
-    return "\n\n".join((*_parts(trials), *_installations(offsets))) + "\n"
+    return "\n\n".join(_parts(trials, offsets)) + "\n"
 
 
 def as_json(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> dict[str, Any]:
@@ -117,16 +117,17 @@ def sentence(trials: Sequence[Trial]) -> str:
 
 
 def _read(trials: Sequence[Trial]) -> Iterator[str]:
-    planted = [trial for trial in trials if trial.kind in {"busy", "dependency"}]
+    planted = [
+        trial for trial in trials
+        if trial.kind in {"busy", "cache", "dependency"} and trial.instructions is not None
+    ]  # fmt: skip
     floor = METRICS[CPU_METRIC].floor
-    counted = sum(
-        trial.instructions is not None and abs(trial.instructions - 1) > floor for trial in planted
-    )
+    counted = sum(abs((trial.instructions or 1) - 1) > floor for trial in planted)
     if planted:
         rest = "was not tried" if counted == len(planted) else "only the others show"
         yield (
-            f"In {counted} of {len(planted)} tries with a CPU plant the instructions had moved, so "
-            f"that nothing had to be searched for: how well one that costs none is found {rest}."
+            f"In {counted} of {len(planted)} tries with a CPU plant that was counted the "
+            f"instructions had moved: how well one that costs none is found {rest}."
         )
     called = [
         (one, 1 + METRICS[one.metric].floor)
@@ -150,13 +151,14 @@ def _read(trials: Sequence[Trial]) -> Iterator[str]:
         )
 
 
-def _parts(trials: Sequence[Trial]) -> Iterator[str]:
+def _parts(trials: Sequence[Trial], offsets: Sequence[Offset]) -> Iterator[str]:
     yield "# How well the instrument sees"
     now, before = scores.by_method(trials)
     if now:
         yield from _about(now)
     else:
         yield "No trial of this method has been made yet: `servebench selftest aa` makes the first."
+    yield from _installations(offsets)
     if before:
         yield "# The method before"
         yield BEFORE
@@ -167,7 +169,8 @@ def _about(trials: Sequence[Trial]) -> Iterator[str]:
     machines = ", ".join(sorted({trial.machine for trial in trials}))
     days = sorted({trial.started[:10] for trial in trials})
     yield (
-        f"{len(trials)} comparisons whose right answer was known, on {escape(machines)}, "
+        f"{len(trials)} comparison{'s' * (len(trials) > 1)} whose right answer was known, on "
+        f"{escape(machines)}, "
         f"{days[0]}{f' to {days[-1]}' if days[-1] != days[0] else ''}. None was left out."
     )
     if text := sentence(trials):
