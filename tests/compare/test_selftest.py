@@ -249,7 +249,7 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
     assert "0 of 1 comparisons of a stack with itself gave a false verdict" in text
     plant = "| handler computes longer | 1 % | a |"
     assert text.index("### Was it found?") < text.index("### Which size was reported?")
-    assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 90 s |" in text
+    assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 8 | 90 s |" in text
     size = "+1.00 % | +1.10 % | — | — | — | -0.10 points | -0.10 points | +0.70 points |"
     assert f"{plant} {size}" in text
     assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
@@ -262,7 +262,7 @@ def test_a_plant_that_was_never_found_has_no_size() -> None:
     hit = slower("busy", 1.06, size=0.05)
     tables = report.planted(scores.plants([missed, hit]))
     assert [[row[2] for row in table.rows] for table in tables] == [["a", "b"], ["a"]]
-    assert [len(table.head) for table in tables] == [7, 11]
+    assert [len(table.head) for table in tables] == [8, 11]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
     (only,) = report.planted(scores.plants([missed]))
     assert only.rows[0][3:6] == ("0 of 1", "0.0…97.5 %", "0")

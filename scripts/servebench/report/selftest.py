@@ -30,7 +30,7 @@ BEFORE: Final = (
 
 _PLANT: Final = ("planted", "size", "case")
 _FOUND_HEAD: Final = (
-    *_PLANT, "found", "95 % interval", "called the opposite", "duets take",
+    *_PLANT, "found", "95 % interval", "called the opposite", "duets", "take",
 )  # fmt: skip
 _SIZE_HEAD: Final = (
     *_PLANT, "all tries together", "reported, mean", "spread", "minus the other tries, mean",
@@ -235,12 +235,12 @@ def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:
     tables = (
         PlantTable(
             "Was it found?",
-            "Each try is a whole comparison; its duets take so long on average.",
+            "Each try is a whole comparison; so many duets, which take so long, are its mean.",
             _FOUND_HEAD,
             tuple(
                 (
                     *_plant(one), _of(one.rate), _ends(one.rate), str(one.wrong),
-                    formats.duration(one.seconds),
+                    f"{one.duets:.0f}", formats.duration(one.seconds),
                 )
                 for one in found
             ),

@@ -84,6 +84,7 @@ class PlantScore:
     apart_worst: float | None
     spread: float | None  # standard deviation of the reported sizes; None for fewer than two
     reported: float | None  # mean
+    duets: float  # usable ones per try, mean
     seconds: float  # of duets per try, mean
 
 
@@ -351,6 +352,9 @@ def _plant(kind: Kind, size: float, case: str, many: Sequence[Trial]) -> PlantSc
         apart_worst=max(apart, key=abs) if apart else None,
         spread=stdev(sizes) if len(sizes) > 1 else None,
         reported=fmean(sizes) if sizes else None,
+        duets=fmean(
+            max((one.duets for one in t.said if one.case == case), default=0) for t in many
+        ),
         seconds=fmean(trial.duet_seconds for trial in many),
     )
 
