@@ -218,6 +218,7 @@ class _Session:
                 started=started,
                 seconds=outcome.seconds,
                 load_seconds=outcome.load_seconds,
+                drift=outcome.drift,
                 flags_base=outcome.flags["base"],
                 flags_head=outcome.flags["head"],
                 base=outcome.metrics["base"],
