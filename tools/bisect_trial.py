@@ -51,7 +51,7 @@ PLACES: Final = {
 }
 """What a request passes once: file, class, method."""
 
-CALIBRATION: Final = (200, 4)  # steps of a loop, and duets that say what it costs
+CALIBRATION: Final = (200, 24)  # steps of a loop, and duets that say what it costs
 
 
 class Releases:

@@ -16,7 +16,7 @@ import synthetic
 from servebench.core.errors import RecordError
 from servebench.core.metrics import METRICS
 from servebench.record import change as changes
-from servebench.record.change import ChangeRecord, SeriesName, StackState
+from servebench.record.change import ChangeRecord, Release, SeriesName, Share, StackState
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import change
 from servebench.series import table as history
@@ -112,10 +112,13 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
 
 def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
     narrowed = "The cause is among granian: the duets did not decide."
+    release = Release(package="granian", version="2.8.7", previous="2.8.6")
+    share = Share(releases=(release,), ratio=1.03, low=1.02, high=1.04, duets=8)
     wanted: dict[str, tuple[dict[str, Any], list[str]]] = {
         "found": ({}, ["yes", "no"]),
         "unknown": ({"culprit": None}, ["not tested", "not tested"]),
         "narrowed": ({"culprit": None, "note": narrowed}, ["possible", "no"]),
+        "shared": ({"shares": (share,)}, ["yes", "no"]),
     }
     for name, (changed, _) in wanted.items():
         changes.save(tmp_path / "results", a_record(id=name, **changed))
@@ -125,6 +128,7 @@ def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
         rows = dict(re.findall(r'<th scope="row">(granian|anyio)</th>.*<td>(.*)</td></tr>', html))
         found = [re.sub("<[^>]*>", "", rows[package]) for package in ("granian", "anyio")]
         assert found == blamed, name
+    assert "granian 2.8.6 → 2.8.7: +3.00 % (+2.00…+4.00 %, 8 duets) alone." in html
 
 
 def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def title(metric: str) -> str:
 
 def causes(cause: Cause) -> tuple[str, ...]:
     """What a search found, a sentence per line."""
-    lines = [f"{released(one)}: {_effect(one)} alone" for one in cause.shares]
+    lines = [alone(one) for one in cause.shares]
     if cause.whole:
         lines.append(f"all that moved together: {_effect(cause.whole)}")
     if cause.rest:
@@ -67,6 +67,11 @@ def causes(cause: Cause) -> tuple[str, ...]:
         what = "what else did it is" if cause.shares else "the cause is"
         lines.append(f"{what} among {', '.join(cause.suspects)}: {cause.reason}")
     return tuple(lines)
+
+
+def alone(share: Share) -> str:
+    """What releases that moved as one do by themselves."""
+    return f"{released(share)}: {_effect(share)} alone"
 
 
 def _effect(effect: Effect) -> str:

@@ -16,7 +16,7 @@ from servebench.detect.conclude import named
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import formats as verdicts
-from servebench.report.change import ChangeText, commands, told
+from servebench.report.change import ChangeText, alone, commands, told
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
@@ -114,6 +114,7 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
         commands=commands(record, before, after),
+        shares=tuple(map(alone, record.shares)),
     )
 
 
