@@ -133,6 +133,29 @@ def test_a_head_that_fails(compare: Compare) -> None:
     assert verdicts(found, "server_cpu_per_request")[good] is Verdict.NO_CHANGE
 
 
+def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
+    """In an order that is drawn; who has failed ends the launch for those behind it."""
+    ours, other = names(3), "another/e/py3.14"
+    fake = FakeInstruments(failing=frozenset({ours[0]}))
+    found = compare(fake, (*ours, other))
+    shared = [launch for launch in fake.together if ours[0] in launch]
+    assert {frozenset(launch) for launch in shared} == {frozenset(ours)}
+    assert all(launch == (other,) for launch in fake.together if other in launch)
+    orders = {tuple(name for name in launch if name != ours[0]) for launch in fake.together}
+    assert {ours[1:], ours[:0:-1]} <= orders
+    assert set(list(verdicts(found, "server_cpu_per_request").values())[1:]) == {Verdict.NO_CHANGE}
+    behind = sum(len(launch) - launch.index(ours[0]) - 1 for launch in shared)
+    played = {case.case.id: len(case.duets) for case in found.cases}
+    assert sum(played.values()) + fake.against_itself == sum(map(len, fake.together)) - behind
+
+
+def test_noise_is_known_after_five_minutes(compare: Compare) -> None:
+    fake = FakeInstruments()
+    found = compare(fake, names(24), 300.0)
+    assert fake.against_itself >= 3
+    assert found.noise is not None
+
+
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
     fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.05), stop=8), SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:

@@ -47,6 +47,7 @@ class FakeInstruments:
     stop: int | None = None
     now: float = 1000.0
     played: list[tuple[str, bool]] = field(default_factory=list)
+    together: list[tuple[str, ...]] = field(default_factory=list)
     against_itself: int = 0
     launches: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
@@ -55,7 +56,10 @@ class FakeInstruments:
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
     ) -> tuple[DuetOutcome, ...]:
-        return tuple(self._duet(base, head, head_first) for base, head in pairs)
+        self.together.append(tuple(head.case.id for _, head in pairs))
+        outcomes = [self._duet(base, head, head_first) for base, head in pairs]
+        failed = [bool(one.flags["head"]) and not one.metrics["head"] for one in outcomes]
+        return tuple(outcomes[: failed.index(True) + 1] if True in failed else outcomes)
 
     def _duet(self, base: SideCase, head: SideCase, head_first: bool) -> DuetOutcome:
         name = head.case.id

@@ -177,7 +177,8 @@ class _Session:
             ends = self.budget.duets_end(self.follow_up.seconds(*moved))
             if not self._round(waiting, ends):
                 return
-            self._duet_of_base(ends)
+            for _ in range(2):  # so that a budget of few rounds has them as well
+                self._duet_of_base(ends)
 
     def _follow_up(self) -> None:
         self.test.close()
@@ -231,7 +232,7 @@ class _Session:
         self._save(self._comparison("partial"))
 
     def _duet_of_base(self, ends: float) -> None:
-        """Hold base against itself, a duet a round, while that takes a small share of the time."""
+        """Hold base against itself, while that takes a small share of the time."""
         # A case that computes all the time: its noise is what is reported.
         computing = [
             case
