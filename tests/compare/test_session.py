@@ -149,6 +149,13 @@ def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
     assert sum(played.values()) + fake.against_itself == sum(map(len, fake.together)) - behind
 
 
+def test_sides_that_drift_apart_are_told(compare: Compare) -> None:
+    found = compare(FakeInstruments(slower={names(1)[0]: 0.05}, drift=0.08), names(1))
+    assert set(verdicts(found, "server_cpu_per_request").values()) == {Verdict.INCONCLUSIVE}
+    assert found.cases[0].judgements[0].reason.startswith("not steady: ")
+    assert {duet.drift for duet in found.cases[0].duets} == {0.08}
+
+
 def test_noise_is_known_after_five_minutes(compare: Compare) -> None:
     fake = FakeInstruments()
     found = compare(fake, names(24), 300.0)

@@ -45,6 +45,7 @@ class FakeInstruments:
     failing: frozenset[str] = frozenset()
     disturbed: int = 0
     stop: int | None = None
+    drift: float | None = None
     now: float = 1000.0
     played: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
@@ -84,7 +85,11 @@ class FakeInstruments:
         if len(self.played) <= self.disturbed:
             flags = (Flag(name=FlagName.HOST_NOISE, detail="somebody"),)
         return DuetOutcome(
-            {"base": flags, "head": flags}, {"base": before, "head": after}, SECONDS, 3.0
+            {"base": flags, "head": flags},
+            {"base": before, "head": after},
+            SECONDS,
+            3.0,
+            self.drift,
         )
 
     def launch(self, part: SideCase) -> LaunchOutcome:

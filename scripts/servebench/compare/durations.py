@@ -98,7 +98,9 @@ def expected(case: Case) -> tuple[float, float]:
     load = max(DUET_SECONDS, case.load.duration) + Costs.generator
     # Both sides share the cores, so each step of one also waits for the other's.
     launch = 2 * (costs(case.server).start(case.workers) + Costs.probes + Costs.stop)
-    return launch, 2 * (verify + drain(case)) + warm_up + load
+    # Waiting, both do at once.
+    left = drain(case) * (1 if case.endpoint.floor else 2)
+    return launch, 2 * verify + left + warm_up + load
 
 
 def missing(usable: int, looks: Looks) -> int:

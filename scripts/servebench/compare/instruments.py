@@ -157,6 +157,25 @@ def _together(
     return Instructions(base=base.per_unit, head=head.per_unit, spread=spread)
 
 
+def recorded(
+    outcome: DuetOutcome, case: str, order: int, started: str, *, head_first: bool
+) -> Duet:
+    """The record of a duet."""
+    return Duet(
+        case=case,
+        order=order,
+        head_first=head_first,
+        started=started,
+        seconds=outcome.seconds,
+        load_seconds=outcome.load_seconds,
+        drift=outcome.drift,
+        flags_base=outcome.flags["base"],
+        flags_head=outcome.flags["head"],
+        base=outcome.metrics["base"],
+        head=outcome.metrics["head"],
+    )
+
+
 class Counts:
     """Counts cases, each piece of code once: cases that differ in the server only share theirs."""
 

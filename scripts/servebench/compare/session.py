@@ -19,7 +19,15 @@ from servebench.compare import builder, durations
 from servebench.compare.builder import MOVED, Findings, Question
 from servebench.compare.decide import SequentialTest, State, judge
 from servebench.compare.durations import Budget, DuetSeconds
-from servebench.compare.instruments import Counts, FollowUp, Instruments, Real, Reporter, differ
+from servebench.compare.instruments import (
+    Counts,
+    FollowUp,
+    Instruments,
+    Real,
+    Reporter,
+    differ,
+    recorded,
+)
 from servebench.compare.processes import InprocessComparison, Processes, RealProcesses
 from servebench.compare.samples import CaseDuets
 from servebench.compare.statistics import Method
@@ -31,7 +39,7 @@ from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import SideCase, server_of
 from servebench.measure.runner import utc_now
 from servebench.record import comparison_store
-from servebench.record.comparison import Comparison, Duet
+from servebench.record.comparison import Comparison
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
@@ -212,21 +220,9 @@ class _Session:
         started = utc_now()
         outcomes = self.instruments.duets(pairs, head_first=head_first)
         for case, outcome in zip(group, outcomes, strict=False):  # a failure ended the others
-            duet = Duet(
-                case=case,
-                order=self.order,
-                head_first=head_first,
-                started=started,
-                seconds=outcome.seconds,
-                load_seconds=outcome.load_seconds,
-                drift=outcome.drift,
-                flags_base=outcome.flags["base"],
-                flags_head=outcome.flags["head"],
-                base=outcome.metrics["base"],
-                head=outcome.metrics["head"],
-            )
+            duet = recorded(outcome, case, self.order, started, head_first=head_first)
             self.order += 1
-            self.durations.observe(case, duet.seconds, len(group))
+            self.durations.observe(case, duet.seconds, len(outcomes))
             self.test.add(case, duet)
             self.reporter.played(duet)
         self._save(self._comparison("partial"))

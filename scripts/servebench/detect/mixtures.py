@@ -24,7 +24,7 @@ from packaging.version import Version
 from servebench.compare import affected, durations, inprocess, processes, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.dependencies import Reader
-from servebench.compare.instruments import Real, Reporter
+from servebench.compare.instruments import Real, Reporter, recorded
 from servebench.compare.samples import CaseDuets, ProcessPairs, Samples
 from servebench.compare.sides import Scope, Side
 from servebench.core.errors import SetupError
@@ -269,11 +269,6 @@ class Mixtures:
         def play(number: int, head_first: bool) -> Duet:
             started = utc_now()
             (outcome,) = self._instruments.duets([sides], head_first=head_first)
-            return Duet(
-                case=case.id, order=number, head_first=head_first,
-                started=started, seconds=outcome.seconds, load_seconds=outcome.load_seconds,
-                flags_base=outcome.flags["base"], flags_head=outcome.flags["head"],
-                base=outcome.metrics["base"], head=outcome.metrics["head"],
-            )  # fmt: skip
+            return recorded(outcome, case.id, number, started, head_first=head_first)
 
         return _Scene(CaseDuets(case), play)
