@@ -144,11 +144,11 @@ def test_sizes_allow_for_what_was_needed_to_be_called(
 ) -> None:
     """The mean of what is called is too large, most of all where little is called."""
     source, means, shrunk = np.random.default_rng(20261126), [], []
-    for _ in range(300):
+    for _ in range(160):
         found, test = compare(source, 1, normal, slower={0: size})
         ((name, (judged, *_)),) = found.items()
         sample = test.evidence(name, CPU).sample
         if judged.verdict is Verdict.SLOWER and judged.ratio and sample:
             means.append(math.expm1(sample.mean))
             shrunk.append(judged.ratio - 1)
-    assert [np.mean(means), np.mean(shrunk)] == pytest.approx([raw, shown], abs=0.0007)
+    assert [np.mean(means), np.mean(shrunk)] == pytest.approx([raw, shown], abs=0.0008)
