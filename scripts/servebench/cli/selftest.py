@@ -79,7 +79,7 @@ def aa_command(
     ] = True,
     results: ResultsOption = None,
 ) -> None:
-    """Compare the stack with a fresh copy of itself: whatever is said to have moved is wrong."""
+    """Compare two fresh copies of the stack: whatever is said to have moved is wrong."""
     cases = [case.id for case in chosen(select or ())]
     limit, many = budget_seconds(budget), min(number or len(cases), len(cases))
     # A budget takes cases from the front: drawn orders give every case its turn over a self-test.

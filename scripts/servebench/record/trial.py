@@ -117,7 +117,7 @@ class Trial(Artefact):
         description="Ratio of the CPU per request in sequential launches (ABBA), head over base.",
     )
     installation: Installation | None = Field(
-        default=None, description="Head's; null: both sides were one installation."
+        default=None, description="Head's, against base's; null: both sides were one."
     )
     method: int = Field(default=1, description="Version of the method; see comparisons.")
     again: str | None = Field(

@@ -1,6 +1,6 @@
 """Comparisons whose right answer is known: nothing changed, or a slowdown of known size.
 
-Base is this checkout. Head is a fresh copy of it, a second installation (`installations`), as it is
+Base and head are fresh copies of this checkout, two installations (`installations`); head as it is,
 or with one thing injected (`injected`). Everything else is `session.compare` as a pull request gets
 it, but that absolute figures are taken of what moved only where they are asked for.
 """
@@ -24,7 +24,6 @@ from servebench.compare.builder import Question
 from servebench.compare.instruments import Instruments, Real, Reporter
 from servebench.compare.pairs import Pair
 from servebench.compare.selftest import injected, installations
-from servebench.compare.selftest.installations import PATHS
 from servebench.compare.sides import Side
 from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
 from servebench.core.model import Case, Profile
@@ -55,6 +54,14 @@ WALK_DUETS: Final = 16
 can say."""
 
 MEMORY_METRIC: Final = "pss_steady"
+
+LONGER: Final = 8
+"""Characters that head's paths are longer in every other trial. Long ones take memory: 160 more
+take 0.2 MB a process, which no two sides of a real comparison differ by."""
+
+FRESH: Final = Installation(path=0, padding=0, interpreter=True)
+"""Base is a copy too, whose files no other process has open: what processes share of a file counts
+for each a part, so that the original would seem smaller while anybody else runs it."""
 
 CALIBRATION: Final = Installation(path=0, padding=0, interpreter=False)
 """What a plant is tried out in: its size does not depend on where the interpreter is."""
@@ -146,8 +153,8 @@ class Bench:
         cases = tuple(self.cases[name] for name in task.cases)
         planted = cases[0]
         amount = self._amount(planted, task)
-        made = Installation(path=PATHS[task.seed % len(PATHS)], padding=0, interpreter=True)
-        with self._sides(task.kind, cases, amount, made) as (base, head):
+        made = Installation(path=LONGER * (task.seed % 2), padding=0, interpreter=True)
+        with self._sides(task.kind, cases, amount, made, beside=FRESH) as (base, head):
             compared = self._compare(cases, base, head, task)
         trial = of_comparison(
             compared, task.kind, size=task.size,
@@ -194,13 +201,20 @@ class Bench:
 
     @contextmanager
     def _sides(
-        self, kind: Kind, cases: Sequence[Case], amount: int, made: Installation = CALIBRATION
+        self,
+        kind: Kind,
+        cases: Sequence[Case],
+        amount: int,
+        made: Installation = CALIBRATION,
+        beside: Installation | None = None,
     ) -> Iterator[tuple[testbed.Rig, testbed.Rig]]:
-        """Base and a second installation, with a plant in the first of the cases; removed after."""
+        """Base, or a copy of it, and a second installation, which has a plant; removed after."""
         pairs, planted = {(case.stack, case.python) for case in cases}, cases[0]
         with tempfile.TemporaryDirectory(dir=self.scratch, ignore_cleanup_errors=True) as name:
             base, folder = self.rig, Path(name)
-            head = installations.install(base, pairs, made, folder)
+            head = installations.install(base, pairs, made, folder / "head")
+            if beside is not None:
+                base = installations.install(base, pairs, beside, folder / "base")
             if kind == "dependency":
                 python = head.pythons[planted.stack, planted.python]
                 injected.into_dependency(python.parent.parent, planted, amount)
