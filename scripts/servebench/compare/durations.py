@@ -96,11 +96,10 @@ def expected(case: Case) -> tuple[float, float]:
     verify = (UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + Costs.window_gap
     load = max(DUET_SECONDS, case.load.duration) + Costs.generator
-    # Both sides share the cores, so each step of one also waits for the other's.
+    # Both sides share the cores, so each step of one also waits for the other's; waiting does not.
     launch = 2 * (costs(case.server).start(case.workers) + Costs.probes + Costs.stop)
-    # Waiting, both do at once.
-    left = drain(case) * (1 if case.endpoint.floor else 2)
-    return launch, 2 * verify + left + warm_up + load
+    apart = verify + drain(case)
+    return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
 
 
 def missing(usable: int, looks: Looks) -> int:
