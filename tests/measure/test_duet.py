@@ -350,15 +350,19 @@ def test_an_interruption_leaves_nothing(
 
 
 def test_loads_of_a_duet() -> None:
-    """At least as long as asked for and 3.3 services; rates keep what their connections rest on."""
+    """As long as asked for at least, as 3.3 services, and as 30 requests where they are paced."""
     quick = make_case("e/quick")
     assert duet.duet_load(quick, 3).duration == 3
     slow = quick.model_copy(
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
     assert duet.duet_load(slow, 3).duration == pytest.approx(3.3)
-    paced = quick.load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
-    assert duet.duet_load(quick.model_copy(update={"load": paced}), 3) == paced
+    for rate, said, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
+        load = {"model": LoadModel.PACED, "rate": rate, "duration": said}
+        paced = quick.model_copy(update={"load": quick.load.model_copy(update=load)})
+        assert duet.duet_load(paced, 2).duration == expected
+    opened = quick.load.model_copy(update={"model": LoadModel.OPEN, "rate": 10.0})
+    assert duet.duet_load(quick.model_copy(update={"load": opened}), 3) == opened
 
 
 def test_endpoints_of_one_application_share_a_server() -> None:

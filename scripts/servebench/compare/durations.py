@@ -96,8 +96,9 @@ def expected(case: Case) -> tuple[float, float]:
     verify = (UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + Costs.window_gap
     load = max(DUET_SECONDS, case.load.duration) + Costs.generator
-    # Both sides share the cores, so each step of one also waits for the other's; waiting does not.
-    launch = 2 * (costs(case.server).start(case.workers) + Costs.probes + Costs.stop)
+    # Both sides start at once, and are killed. Then they share the cores, so that each step of one
+    # also waits for the other's; waiting does not.
+    launch = costs(case.server).start(case.workers) + 2 * Costs.probes
     apart = verify + drain(case)
     return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
 

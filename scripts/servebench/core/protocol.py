@@ -28,17 +28,23 @@ Granian, idle, against the best of three loads), and is counted as one: CPU per 
 0.06 % too high. The client cores give 0.2 ms for each, or 0.9 ms where a JSON Schema is checked.
 """
 
-DUET_SECONDS: Final = 1.5
+DUET_SECONDS: Final = 2.0
 """Least load of a duet, s.
 
-With 0.6, 1, 1.5 and 2 s ratios scatter by 2.0, 1.5, 1.3 and 1.1 % (FastAPI's json, 20 duets on two
-cores of a virtual machine), and 90 s of them tell the same. What is left differs from start to
-start. Address randomisation stays on: one layout of both sides would be in every figure. Loading
-the sides in turns of 0.02 to 0.2 s instead of at once makes no difference.
+Ratios of FastAPI's json scatter by 1.6, 1.05 % in duets of 1.5 and 3 s (1.4, 1.06 % without the
+GIL; 12 to 14 each on two quiet cores of a virtual machine): what noise there is comes from within
+the load. The rest of a duet takes 1.5 s, so that 60 s of either, and of 2 s, tell almost the same
+(changes of 1.6, 1.4 and 1.4 % with a power of 95 %), while shorter ones reach more cases. On a busy
+machine more of the scatter differs from start to start, which longer loads do not lessen. Address
+randomisation stays on: one layout of both sides would be in every figure. Loading the sides in
+turns of 0.02 to 0.2 s instead of at once makes no difference, nor does one hash seed for both.
 """
 
 DUET_WAVES: Final = 3.3
 """Times the service of a slow endpoint that a duet's load lasts at least: some whole waves."""
+
+DUET_REQUESTS: Final = 30
+"""Requests of a paced load in a duet, at least: enough for a median. Launches have more."""
 
 DUET_WARM_UP: Final = 0.5
 """Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.

@@ -27,8 +27,9 @@ from typing import Final
 
 from servebench.core.errors import LaunchError
 from servebench.core.flags import Flag
-from servebench.core.model import Case, Load
+from servebench.core.model import Case, Load, LoadModel
 from servebench.core.protocol import (
+    DUET_REQUESTS,
     DUET_SECONDS,
     DUET_WARM_UP,
     DUET_WAVES,
@@ -133,14 +134,17 @@ def server_of(case: Case) -> Hashable:
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
-    """The load of a case in a duet: as declared, but for a closed loop's duration.
+    """The load of a case in a duet: as declared, but for its duration.
 
-    Rates keep their duration too: the connections of an open load follow from it.
+    An open load keeps that too: its connections follow from it.
     """
-    if case.load.rate is not None:
-        return case.load
-    slowest = max(case.endpoint.takes, case.endpoint.floor)
-    return case.load.model_copy(update={"duration": max(seconds, DUET_WAVES * slowest)})
+    load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
+    if load.model is LoadModel.OPEN:
+        return load
+    duration = max(seconds, DUET_WAVES * slowest)
+    if load.rate is not None:
+        duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
+    return load.model_copy(update={"duration": duration})
 
 
 class SideRun:
