@@ -93,8 +93,9 @@ def expected(case: Case) -> tuple[float, float]:
     """Seconds of a launch of both sides, and of a case's duet on it, before one has been seen."""
     case = case.model_copy(update={"load": duet_load(case)})
     single = max(case.endpoint.takes, case.endpoint.floor)
-    verify = (UNIT_REQUESTS + 1) * single
-    warm_up = 2 * single if single >= SLOW_SECONDS else DUET_WARM_UP + Costs.window_gap
+    slow = single >= SLOW_SECONDS
+    verify = (2 if slow else UNIT_REQUESTS + 1) * single
+    warm_up = 2 * single if slow else DUET_WARM_UP + Costs.window_gap
     load = max(DUET_SECONDS, case.load.duration) + Costs.generator
     # Both sides start at once, and are killed. Then they share the cores, so that each step of one
     # also waits for the other's; waiting does not.

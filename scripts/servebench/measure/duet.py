@@ -255,7 +255,8 @@ class _Duets:
             for side in self.order:
                 side.take(number)
         # Each side is questioned even if the other has failed: is it only the other?
-        self._ask(lambda side: side.serving.verify(UNIT_REQUESTS))
+        # (No ceiling is judged that rests on single requests: slow ones need not be repeated.)
+        self._ask(lambda side: side.serving.verify(1 if side.serving.slow else UNIT_REQUESTS))
         seen = self._measure() if self._warm_up() else None
         if seen is not None:
             self._ask(lambda side: self._finish(side, seen))
