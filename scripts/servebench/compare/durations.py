@@ -12,7 +12,7 @@ from servebench.compare import statistics
 from servebench.compare.decide import K, SequentialTest, State
 from servebench.compare.statistics import Looks
 from servebench.core.model import Case
-from servebench.core.protocol import DUET_SECONDS, DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
+from servebench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
 from servebench.declare.servers import costs
 from servebench.measure.duet import duet_load
 from servebench.plan.duration import PRIOR_LAUNCHES, Costs, drain
@@ -96,7 +96,7 @@ def expected(case: Case) -> tuple[float, float]:
     slow = single >= SLOW_SECONDS
     verify = (2 if slow else UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if slow else DUET_WARM_UP + Costs.window_gap
-    load = max(DUET_SECONDS, case.load.duration) + Costs.generator
+    load = case.load.duration + Costs.generator
     # Both sides start at once, and are killed. Then they share the cores, so that each step of one
     # also waits for the other's; waiting does not.
     launch = costs(case.server).start(case.workers) + 2 * Costs.probes
