@@ -294,8 +294,13 @@ def test_scatter_between_installations_is_an_analysis_of_variance(tmp_path: Path
     assert found.bound == pytest.approx(((0.0016 * 0.9975 / 0.005 - 0.0002) / 2) ** 0.5)
     text = report.page([], two)
     assert (
-        "| a | 2 | 4 | +3.05 % | +1.01 % | +5.13 % | 2.83 % | 1.00 % | 2.65 % | 39.94 % |" in text
+        "| a | 2 copies | 4 | +3.05 % | +1.01 % | +5.13 % | 2.83 % | 1.00 % | 2.65 % | 39.94 % |"
+        in text
     )
+    # The original against itself counts apart.
+    control = [one.model_copy(update={"installation": None}) for one in two]
+    assert [one.same for one in scores.scatters([*two, *control])] == [False, True]
+    assert "| a | 2 × itself | 4 | +3.05 %" in report.page([], control)
     # The same everywhere: nothing of an installation's own, yet two of them prove little.
     (same,) = scores.scatters([offset(1.0, 1.02), offset(1.0, 1.02)])
     assert (same.tau, same.bound) == (0, 0)

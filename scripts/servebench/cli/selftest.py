@@ -136,6 +136,9 @@ def installations_command(
     pairs: Annotated[int, Option("--pairs", min=2, help="Copies to make.")] = 12,
     duets: Annotated[int, Option("--duets", min=2, help="Of each copy and case.")] = 20,
     select: SelectOption = None,
+    same: Annotated[
+        bool, Option("--same", help="No copies: the original against itself, as a control.")
+    ] = False,
     minutes: MinutesOption = None,
     seed: Annotated[int, Option("--seed", help="Of the first copy; counts up.")] = 1,
     results: ResultsOption = None,
@@ -149,7 +152,7 @@ def installations_command(
     began = utc_now()
     with _bench(cases, minutes, results) as (bench, console, waiting):
         for number in waiting(range(seed, seed + pairs)):
-            offset = bench.offset(number, duets, began)
+            offset = bench.offset(number, duets, began, same=same)
             save_offset(results or paths.results_dir(), offset)
             for case, ratios in offset.ratios.items():
                 mean = f"{geometric_mean(ratios) - 1:+.2%}" if ratios else "no usable duet"

@@ -46,14 +46,16 @@ class Installation(Frozen):
 
 
 class Offset(Artefact):
-    """A second installation, held against the original by duets."""
+    """A second installation, or the original itself, held against the original by duets."""
 
     what: ClassVar[str] = "an offset between installations"
     indent: ClassVar[int | None] = None
 
     format: Literal[1] = 1
     session: str = Field(description="When the first of those began that have one original.")
-    installation: Installation
+    installation: Installation | None = Field(
+        default=None, description="The second one; null: the original was held against itself."
+    )
     machine: str
     commit: str | None
     started: str

@@ -40,7 +40,7 @@ _AGAIN_HEAD: Final = (
     "planted", "size", "pairs", "called by both", "by one", "by neither", "agreement",
 )  # fmt: skip
 _OFFSETS_HEAD: Final = (
-    "case", "copies", "duets", "mean", "least", "most", "scatter of their means",
+    "case", "against the original", "duets", "mean", "least", "most", "scatter of their means",
     "expected of launches alone", "of an installation", "95 % bound",
 )  # fmt: skip
 
@@ -212,7 +212,8 @@ def _about(trials: Sequence[Trial]) -> Iterator[str]:
 def _installations(offsets: Sequence[Offset]) -> Iterator[str]:
     rows = [
         [
-            one.case, str(len(one.offsets)), str(one.duets),
+            one.case, f"{len(one.offsets)} × itself" if one.same else f"{len(one.offsets)} copies",
+            str(one.duets),
             *(_percent(math.expm1(f(one.offsets))) for f in (fmean, min, max)),
             *(_percent(x, sign="") for x in (one.between, one.expected, one.tau, one.bound)),
         ]
@@ -225,9 +226,10 @@ def _installations(offsets: Sequence[Offset]) -> Iterator[str]:
             "stays the same in all launches of an installation is averaged out by no duet: its "
             "standard deviation is what the copies scatter by, less what launches alone would make "
             "of it. Copies differ in inodes and places; some in the length of their paths, the "
-            "size of the environment, and whether the interpreter was copied."
+            "size of the environment, and whether the interpreter was copied. Where the original "
+            "was held against itself, only the machine can make its groups of duets differ."
         )
-        yield grid(_OFFSETS_HEAD, ["---", *["---:"] * (len(_OFFSETS_HEAD) - 1)], rows)
+        yield grid(_OFFSETS_HEAD, ["---", "---", *["---:"] * (len(_OFFSETS_HEAD) - 2)], rows)
 
 
 def planted(found: Sequence[PlantScore]) -> tuple[PlantTable, ...]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -163,15 +163,19 @@ class Bench:
         )  # fmt: skip
         return trial.model_copy(update={"installation": made, "again": again})
 
-    def offset(self, number: int, duets: int, began: str) -> Offset:
+    def offset(self, number: int, duets: int, began: str, *, same: bool = False) -> Offset:
         """Hold the installation of a number against the original, by so many duets of each case.
+
+        `same`: the original itself.
 
         Raises:
             SetupError: There is no such installation.
         """
-        made, cases = installations.drawn(number), tuple(self.cases.values())
+        made = None if same else installations.drawn(number)
+        cases = tuple(self.cases.values())
         started = runner.utc_now()
-        with self._sides("aa", cases, 0, made) as sides:
+        itself = nullcontext((self.rig, self.rig))
+        with self._sides("aa", cases, 0, made) if made else itself as sides:
             ratios = {case.id: self._ratios(case, sides, duets) for case in cases}
         return Offset(
             session=began, installation=made, machine=self.rig.machine.id, commit=self.commit,

@@ -111,6 +111,7 @@ class Scatter:
 
     session: str
     case: str
+    same: bool  # no copies: the original was held against itself
     offsets: tuple[float, ...]  # means, one per installation
     duets: int  # of all installations together
     between: float
@@ -170,19 +171,21 @@ def _agreed(*pair: Trial) -> Counter[str]:
 
 def scatters(offsets: Iterable[Offset]) -> tuple[Scatter, ...]:
     """Scatter between installations, by session and case, of those with two installations."""
-    groups: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+    groups: dict[tuple[str, str, bool], list[list[float]]] = defaultdict(list)
     for offset in offsets:
         for case, ratios in offset.ratios.items():
             if ratios:
-                groups[offset.session, case].append(list(map(math.log, ratios)))
+                groups[offset.session, case, offset.installation is None].append(
+                    list(map(math.log, ratios))
+                )
     return tuple(
-        _scatter(session, case, many)
-        for (session, case), many in sorted(groups.items())
+        _scatter(*group, many)
+        for group, many in sorted(groups.items())
         if sum(map(len, many)) > len(many) > 1
     )
 
 
-def _scatter(session: str, case: str, many: Sequence[Sequence[float]]) -> Scatter:
+def _scatter(session: str, case: str, same: bool, many: Sequence[Sequence[float]]) -> Scatter:
     from scipy import special  # noqa: PLC0415 - as in `rate`
 
     means = tuple(map(fmean, many))
@@ -197,6 +200,7 @@ def _scatter(session: str, case: str, many: Sequence[Sequence[float]]) -> Scatte
     return Scatter(
         session=session,
         case=case,
+        same=same,
         offsets=means,
         duets=whole,
         between=stdev(means),
