@@ -9,7 +9,7 @@ Each side has a copy of the files for itself.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,7 +27,7 @@ from servebench.host.progress import Narrator
 from servebench.measure import runner
 from servebench.measure.testbed import Rig, equip
 from servebench.plan import run_plan as planning
-from servebench.record.comparison import SideRecord
+from servebench.record.comparison import Missing, SideRecord
 from servebench.record.reproduce import AS_OF, LOCKED
 from servebench.toolchain import cpython, interpreters, stacks
 from servebench.toolchain.stacks import Stack
@@ -201,6 +201,64 @@ def of_interpreters(root: Path, base: str, head: str, scope: Scope) -> Sides:
         return _here(root, name, lambda stack: stacks.read(stack, root), scope, python=name)
 
     return _prepared(part(base), part(head), scope, root, cross=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """A revision, ready to be measured, and what makes heads of it with other locks."""
+
+    base: Side
+    _part: _Part
+    _scope: Scope
+    made: list[Path] = field(default_factory=list)  # environments that were not there before
+
+    def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
+        """The same applications with another lock of each stack, which `lock` finds by its name.
+
+        Cases whose stack cannot be resolved or installed are missing, with the reason.
+        """
+        reasons: dict[tuple[str, str], str] = {}
+        locked: dict[str, Stack] = {}
+        pairs = sorted({(case.stack, case.python) for case in self.base.cases})
+        for name, python in pairs:
+            try:
+                if name not in locked:
+                    locked[name] = lock(name)
+                interpreter = self.base.rig.interpreters[python]
+                if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
+                    self.made.append(stacks.place(locked[name], interpreter))
+            except SetupError as error:
+                reasons[name, python] = str(error)
+        cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
+        record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
+        part = replace(self._part, record=record, lock=locked.__getitem__)
+        lost = tuple(
+            Missing(case=case.id, reason=reasons[case.stack, case.python])
+            for case in self.base.cases
+            if (case.stack, case.python) in reasons
+        )
+        return _side(part, tuple(cases), cases, self._scope), lost
+
+
+def of_anchor(root: Path, commit: str, scope: Scope) -> Anchored:
+    """Prepare the revision that stacks of other times are held against.
+
+    Raises:
+        UsageError: There is no such revision, or it cannot be read.
+        SetupError: An interpreter or environment cannot be made.
+    """
+    revision = revisions.resolve(root, commit)
+    place = revisions.lay_out(root, revision, scope.copies)
+    lender = Lender(revision.label, place, _experiments(place, revision.label))
+    own = Borrower(revision.label, place, lender)
+    record = SideRecord(
+        label=revision.label, kind="revision", commit=revision.commit, stacks=(), interpreters=()
+    )
+    part = _Part(
+        record, place, own.cases(scope.profile), own.lock, own.settings, revision.tree, own
+    )
+    cases, _ = _selected(part, part, scope, cross=False)
+    return Anchored(_side(part, cases, cases, scope), part, scope)
 
 
 def _here(

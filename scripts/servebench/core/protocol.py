@@ -28,6 +28,10 @@ Granian, idle, against the best of three loads), and is counted as one: CPU per 
 0.06 % too high. The client cores give 0.2 ms for each, or 0.9 ms where a JSON Schema is checked.
 """
 
+DUET_PROTOCOL: Final = 2
+"""Version of how duets are played. An anchor goes with one: under another, ratios to it may differ
+although nothing else does. 1: servers stopped in their own time. 2: both are killed (2026-11)."""
+
 DUET_SECONDS: Final = 2.0
 """Least load of a duet, s.
 

@@ -10,7 +10,6 @@ after whatever ended it, takes its answers from there and goes on.
 
 import glob
 import json
-import os
 import random
 import time
 from collections import defaultdict
@@ -34,9 +33,9 @@ from servebench.detect.duets import benchmarks, carrier
 from servebench.host import cache, paths
 from servebench.measure.duet import SideCase
 from servebench.measure.runner import utc_now
-from servebench.record import files
 from servebench.record.change import SeriesName
 from servebench.record.comparison import Duet, PackageChange
+from servebench.record.journal import Journal
 from servebench.toolchain import interpreters, locks, stacks
 
 FOLDER: Final = "searches"
@@ -72,20 +71,15 @@ def moves(root: Path, sought: Sought) -> tuple[PackageChange, ...]:
     )
 
 
-class Journal:
+class Kept:
     """The duets of a search, in the order in which they were played, by question."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._journal = Journal(path)
         self._kept: dict[str, list[float | None]] = defaultdict(list)
-        text = path.read_text("utf-8") if path.is_file() else ""
-        whole = text[: text.rfind("\n") + 1]  # a killed search may have left half a line
-        if whole != text:
-            files.replace(path, whole.encode())
-        for line in whole.splitlines():
-            question, log = json.loads(line)
+        for question, log in self._journal.lines:
             self._kept[json.dumps(question)].append(log)
-        self.begun = bool(whole)
+        self.begun, self.forget = self._journal.begun, self._journal.forget
 
     def take(self, question: Sequence[Any], place: int) -> tuple[bool, float | None]:
         """Whether a question has this duet (from 0) already, and its log ratio."""
@@ -94,15 +88,7 @@ class Journal:
 
     def add(self, question: Sequence[Any], log: float | None) -> None:
         """Append a duet; it is on the disk when this returns."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps([question, log]) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-
-    def forget(self) -> None:
-        """The search is over."""
-        self._path.unlink(missing_ok=True)
+        self._journal.add([question, log])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +119,7 @@ class Mixtures:
         self._instruments = Real(self._logs)
         self._inside = sought.series.metric == inprocess.SECONDS
         self.case, self._profile = carrier(root, sought.series.case)
-        self.journal = Journal(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
+        self.journal = Kept(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
         self._head_first = random.Random(seed).random() < 0.5  # noqa: S311 - an order that can be repeated
         self._played: dict[str, int] = defaultdict(int)
         self._texts: dict[Names, str] = {}

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Final
 
 import rich.console
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.host import command, paths
 from servebench.host.progress import Narrator, Tick
@@ -27,6 +29,7 @@ _COMPILE: Final = ("pip", "compile", "--no-config", "--universal", "--generate-h
 _OLDEST: Final = "3.11"  # the oldest Python that the harness runs on
 _PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _SUBJECT: Final = 68  # characters
+_NONE: Final = "No solution found"  # uv, where no release is old enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,26 @@ def resolve(
                 argv += ["--exclude-newer-package", f"{package}={_NEVER}"]
         text = _compile(argv, f"stack {name}", name, tick, root / "apps", keep)
     return one_line_per_package(text)
+
+
+def newest(package: str, day: date, tick: Tick = lambda _: None) -> str | None:
+    """The newest release of a package at the end of a day (UTC); None: there was none.
+
+    Raises:
+        SetupError: uv cannot reach its index.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Path(folder) / "asked.txt"
+        asked.write_text(f"{package}\n", "utf-8")
+        argv: list[str | Path] = ["--no-header", "--no-annotate", "--no-deps"]
+        argv += ["--python", sys.executable, "--exclude-newer", day.isoformat(), asked]
+        try:
+            text = _compile(argv, package, f"newest-{package}", tick, Path(folder))
+        except SetupError as error:
+            if _NONE in str(error):
+                return None
+            raise
+    return versions(text).get(canonicalize_name(package))
 
 
 def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:

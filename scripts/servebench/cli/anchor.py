@@ -1,0 +1,182 @@
+"""`servebench anchor`: the frozen stack that all trend points are held against."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument, Exit, Option, Typer
+
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    PlanSha256Option,
+    ProfileOption,
+    ResultsOption,
+    SeedOption,
+    SelectOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+    require_sha256,
+    tell,
+    workflow_option,
+)
+from servebench.compare import backfill, revisions
+from servebench.compare import sides as sides_
+from servebench.compare.anchored import Precision
+from servebench.compare.instruments import Reporter
+from servebench.compare.sides import Scope
+from servebench.core.errors import UsageError
+from servebench.core.model import Profile
+from servebench.core.protocol import DUET_PROTOCOL
+from servebench.declare import anchor as declared
+from servebench.declare import settings
+from servebench.declare.anchor import Anchor
+from servebench.host import paths
+from servebench.host.console import Console
+from servebench.host.machine_lock import measuring
+from servebench.host.signals import interruptible
+from servebench.record import files, points
+from servebench.record.night import assignment
+from servebench.record.points import Points
+from servebench.report.points import sentences
+from servebench.toolchain import stacks
+
+anchor_app = Typer(no_args_is_help=True, help="What all trend points are held against.")
+
+RENEWED: Final = Precision(se=0.001, least=20, most=60)
+"""For the ratio of a new anchor to the old one, which stands in all points to come: ± 0.2 %."""
+
+
+@anchor_app.command("show")
+def show_command(as_json: JsonOption = False) -> None:
+    """Show the anchor of this checkout: its commit, locks and interpreters."""
+    found = declared.load()
+    root = paths.project_root()
+    here = backfill.present(root, found)
+    lines = [
+        f"{found.name}: commit {found.commit[:12]}, since {found.since}"
+        + (f", continues {found.previous}" if found.previous else ""),
+        *(f"interpreter {name}: {version}" for name, version in found.interpreters.items()),
+        *(f"stack {name}: lock {digest[:12]}" for name, digest in found.stacks.items()),
+        "its commit is here" if here else "its commit is not here: it is fetched when it is needed",
+    ]
+    tell(lines, lambda: {**found.model_dump(mode="json"), "present": here}, as_json=as_json)
+
+
+@anchor_app.command("play")
+def play_command(
+    select: SelectOption = None,
+    profile: ProfileOption = "nightly",
+    se: Annotated[
+        float,
+        Option("--se", min=0.0005, help="Play a case until its ratio's standard error is this."),
+    ] = 0.005,
+    inside: Annotated[
+        bool, Option("--inside/--no-inside", help="Benchmarks inside the process as well.")
+    ] = True,
+    budget: Annotated[str | None, budget_option("Time for playing")] = None,
+    plan_file: Annotated[
+        Path | None,
+        workflow_option("--plan", help="Play a shard of this night (`servebench plan --output`)."),
+    ] = None,
+    plan_sha256: PlanSha256Option = None,
+    shard: Annotated[
+        int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
+    ] = None,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Hold this checkout against the anchor by duets: a point of every case's trend.
+
+    Exit code 0: every case has a point. 1: some have none, with the reason. 3: none has.
+    """
+    require_sha256(plan_file, plan_sha256)
+    root, folder = paths.project_root(), results or paths.results_dir()
+    assigned = assignment(plan_file, shard)
+    files.require_room(folder)
+    console = Console(stderr=as_json)
+    clean_up(console)
+    globs = tuple(select or ())
+    if assigned is not None:
+        profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
+    found, limit = declared.load(root), budget_seconds(budget)
+    made = _played(root, found, profile, globs, Precision(se), seed, limit, console, inside=inside)
+    if assigned is not None:
+        made = made.model_copy(update={"night": assigned.night, "shard": assigned.shard.number})
+    _keep(folder, made, as_json=as_json)
+
+
+@anchor_app.command("renew")
+def renew_command(
+    name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
+    budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Make the commit of this checkout the anchor, and measure it against the one before.
+
+    Its ratios to the old anchor chain the series. Where they are cut short by --budget, or a case
+    cannot be played on the old anchor any more, that case's series begins anew. Without an anchor
+    before, nothing is measured.
+    """
+    root, folder = paths.project_root(), results or paths.results_dir()
+    console = Console(stderr=as_json)
+    state = revisions.working(root)
+    if state.dirty:
+        raise UsageError("expected a checkout without changes, found some: commit them first")
+    before = declared.load(root) if declared.place(root).is_file() else None
+    if before is not None and before.name == name:
+        raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
+    made = Anchor(
+        name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
+        previous=before.name if before else None,
+        interpreters={key: one.version for key, one in settings.load(root).interpreters.items()},
+        stacks={stack: stacks.read(stack, root).digest for stack in stacks.names(root)},
+    )  # fmt: skip
+    if before is not None:
+        files.require_room(folder)
+        clean_up(console)
+        limit = budget_seconds(budget)
+        found = _played(root, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
+        update = {"origin": "renewal", "label": f"anchor {name}"}
+        _keep(folder, found.model_copy(update=update), as_json=as_json)
+    files.replace(declared.place(root), declared.text(made).encode())
+    console.say(f"{declared.place(root)}: commit it, and nights go on with {name}")
+
+
+def _played(
+    root: Path,
+    anchor: Anchor,
+    profile: Profile,
+    globs: tuple[str, ...],
+    precision: Precision,
+    seed: int,
+    limit: float | None,
+    console: Console,
+    *,
+    inside: bool,
+) -> Points:
+    """Hold the checkout against an anchor."""
+    reporter = Reporter(console)
+    backfill.fetch(root, anchor)
+    with interruptible(), revisions.copies(reporter) as copies:
+        scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
+        both = sides_.of_revisions(root, anchor.commit, None, scope)
+        backfill.verify(anchor, both.base)
+        head = backfill.of_checkout(both, inside=inside)
+        began = datetime.now(UTC)
+        with measuring():
+            done = backfill.play([head], scope, reporter, precision, seed, limit)
+        if not done:
+            head.notes.append("the time was up before all cases were known as well as they should")
+        return backfill.described(anchor, head, "night", both.head.record.label, began, began)
+
+
+def _keep(folder: Path, made: Points, *, as_json: bool) -> None:
+    path = points.save(folder, made)
+    tell(sentences(made, path), lambda: made.model_dump(mode="json"), as_json=as_json)
+    if made.missing:
+        raise Exit(1 if made.points else 3)

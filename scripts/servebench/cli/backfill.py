@@ -1,0 +1,131 @@
+"""`servebench backfill`: stacks of other times, measured today."""
+
+import os
+from datetime import UTC, date, datetime
+from typing import Annotated, Final
+
+from typer import Exit, Option
+
+from servebench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    ProfileOption,
+    ResultsOption,
+    SeedOption,
+    SelectOption,
+    clean_up,
+    day,
+    tell,
+)
+from servebench.compare import backfill, revisions
+from servebench.compare.anchored import Precision
+from servebench.compare.backfill import Task, Wanted
+from servebench.compare.instruments import Reporter
+from servebench.compare.sides import Scope
+from servebench.declare import anchor as declared
+from servebench.host import command, paths
+from servebench.host.console import Console
+from servebench.host.signals import InterruptedRun, interruptible
+from servebench.record import files
+from servebench.report.points import sentences
+
+TODAY: Final = "today"
+STACK_GB: Final = 0.15
+"""Disk that a stack takes for one interpreter, at most, in 10⁹ bytes."""
+
+
+def backfill_command(
+    from_: Annotated[str, Option("--from", metavar="DATE", help="The first date.")],
+    to: Annotated[str, Option("--to", metavar="DATE", help="The last date, or today.")] = TODAY,
+    every: Annotated[
+        str, Option("--every", help="day, week, month, or so many days such as 10d.")
+    ] = "month",
+    releases: Annotated[
+        str | None,
+        Option(
+            "--releases",
+            metavar="PACKAGES",
+            help="Instead of dates every release of these packages, e.g. fastapi,granian: the "
+            "anchor's stack with that one in it.",
+        ),
+    ] = None,
+    select: SelectOption = None,
+    profile: ProfileOption = "nightly",
+    se: Annotated[
+        float,
+        Option("--se", min=0.0005, help="Play a case until its ratio's standard error is this."),
+    ] = 0.005,
+    most: Annotated[
+        int, Option("--most", min=2, help="Duets of a case, however far it scatters.")
+    ] = 20,
+    at_once: Annotated[
+        int, Option("--at-once", min=1, help="Stacks that are on the disk at the same time.")
+    ] = backfill.AT_ONCE,
+    plan: Annotated[bool, Option("--plan", help="Only say what would be measured.")] = False,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Measure the stacks of other times against the anchor: years of trend on day one.
+
+    Each is resolved as of the end of its date, installed, and played together with a few others in
+    random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: what has
+    none for an interpreter is recorded as missing, with the reason. Every duet is kept as it is
+    played: the same command goes on where one was interrupted, and leaves out what has its points.
+
+    Exit code 0: every stack has points. 1: some have none. 3: none has.
+    """
+    root, folder = paths.project_root(), results or paths.results_dir()
+    console = Console(stderr=as_json)
+    reporter = Reporter(console)
+    anchor = declared.load(root)
+    first = day(from_, "--from")
+    last = datetime.now(UTC).date() if to == TODAY else day(to, "--to", ", or today")
+    # Whoever sets the variable knows why; a release from its source takes minutes, or a compiler.
+    os.environ.setdefault("UV_NO_BUILD", "1")
+    try:
+        with interruptible():
+            wanted = _wanted(first, last, every, releases, reporter)
+            console.say(f"{len(wanted)} stacks: {', '.join(one.label for one in wanted)}")
+            gigabytes = at_once * 2 * STACK_GB
+            console.say(
+                f"disk: {command.free_gb(paths.cache_dir()):.1f} GB free; at most {at_once} stacks "
+                f"at once, about {gigabytes:.1f} GB for each that the cases need"
+            )
+            if plan:
+                return
+            files.require_room(folder)
+            clean_up(console)
+            backfill.fetch(root, anchor)
+            made = []
+            with revisions.copies(reporter) as copies:
+                scope = Scope(
+                    profile, tuple(select or ()), paths.state_dir() / "logs", reporter, copies
+                )
+                task = Task(root, anchor, folder, scope, Precision(se, most=most), seed, at_once)
+                for points in backfill.backfill(task, wanted, reporter):
+                    made.append(points)
+                    tell(
+                        sentences(points),
+                        lambda points=points: points.model_dump(mode="json"),  # type: ignore[misc]
+                        as_json=as_json,
+                    )
+    except InterruptedRun as interruption:
+        interruption.advice = "all duets are kept; the same command goes on"
+        raise
+    free = command.free_gb(paths.cache_dir())
+    console.say(f"{len(made)} of {len(wanted)} stacks measured now; {free:.1f} GB free")
+    if made and not all(one.points for one in made):
+        raise Exit(1 if any(one.points for one in made) else 3)
+
+
+def _wanted(
+    first: date, last: date, every: str, releases: str | None, reporter: Reporter
+) -> tuple[Wanted, ...]:
+    if releases is None:
+        return tuple(Wanted(one) for one in backfill.dates(first, last, every))
+    return tuple(
+        one
+        for package in releases.replace(",", " ").split()
+        for one in backfill.releases(package, first, last, backfill.newest_of(package, reporter))
+    )
