@@ -179,4 +179,4 @@ def _keep(folder: Path, made: Points, *, as_json: bool) -> None:
     path = points.save(folder, made)
     tell(sentences(made, path), lambda: made.model_dump(mode="json"), as_json=as_json)
     if made.missing:
-        raise Exit(1 if made.points else 3)
+        raise Exit(1 if made.cases else 3)

@@ -115,8 +115,8 @@ def backfill_command(
         raise
     free = command.free_gb(paths.cache_dir())
     console.say(f"{len(made)} of {len(wanted)} stacks measured now; {free:.1f} GB free")
-    if made and not all(one.points for one in made):
-        raise Exit(1 if any(one.points for one in made) else 3)
+    if made and not all(one.cases for one in made):
+        raise Exit(1 if any(one.cases for one in made) else 3)
 
 
 def _wanted(

@@ -32,7 +32,7 @@ from servebench.measure.duet import SideCase, server_of
 from servebench.measure.runner import utc_now
 from servebench.record.comparison import Duet, Instructions, Missing
 from servebench.record.journal import Journal
-from servebench.record.points import Point
+from servebench.record.points import CasePoints, Point
 
 INSTRUCTIONS: Final = "instructions"
 """Metric of instructions per request inside the process."""
@@ -115,41 +115,63 @@ class Head:
                 counted = found if isinstance(found, str) else Instructions.model_validate(found)
                 self.counted[case_] = counted
 
-    def points(self) -> tuple[tuple[Point, ...], tuple[Missing, ...]]:
+    def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """What is known of it, and of what cases nothing is."""
         lost = list(self.lost)
-        points: list[Point] = []
-        every: list[tuple[str, Samples[Any], Callable[[str], str]]] = [
-            *((case, duets, str) for case, duets in self.duets.items()),
-            *((one.series, pairs, lambda _: SECONDS) for one, pairs in self.within.items()),
+        found = []
+        for pair in self.pairs:
+            case = pair.head
+            points = [*_points(case.id, self.duets[case.id], lost), *self._counted(case.id)]
+            if points:
+                found.append(
+                    CasePoints(
+                        case=case.id, stack=case.stack, python=case.python, points=tuple(points)
+                    )
+                )
+        for target, samples in self.within.items():
+            if points := _points(target.series, samples, lost):
+                place = target.head
+                found.append(
+                    CasePoints(
+                        case=target.series,
+                        stack=place.stack,
+                        python=place.python,
+                        points=tuple(points),
+                    )
+                )
+        return tuple(found), tuple(lost)
+
+    def _counted(self, case: str) -> list[Point]:
+        found = self.counted.get(case)
+        if not isinstance(found, Instructions):
+            return []
+        ratio = found.head / found.base
+        return [
+            Point(metric=INSTRUCTIONS, ratio=ratio, se=found.spread, anchor=found.base, duets=1)
         ]
-        for case, samples, called in every:
-            reason = samples.void() or ("" if len(samples.usable) > 1 else _few(samples))
-            if reason:
-                lost.append(Missing(case=case, reason=reason))
-                continue
-            for metric in samples.metrics:
-                if drifted := samples.drifted(metric):
-                    lost.append(Missing(case=case, reason=f"{metric}: {drifted}"))
-                    continue
-                base = [samples.figures(one, "base")[metric] for one in samples.usable]
-                points.append(
-                    Point(
-                        case=case, metric=called(metric),
-                        ratio=math.exp(float(samples.logs(metric).mean())),
-                        se=standard_error(samples, metric), anchor=figures.geometric_mean(base),
-                        duets=len(samples.usable), excluded=samples.excluded,
-                    )
-                )  # fmt: skip
-        for case, found in self.counted.items():
-            if isinstance(found, Instructions):
-                points.append(
-                    Point(
-                        case=case, metric=INSTRUCTIONS, ratio=found.head / found.base,
-                        se=found.spread, anchor=found.base, duets=1,
-                    )
-                )  # fmt: skip
-        return tuple(points), tuple(lost)
+
+
+def _points(case: str, samples: Samples[Any], lost: list[Missing]) -> list[Point]:
+    """The points of what was sampled; why there are none is added to what is `lost`."""
+    reason = samples.void() or ("" if len(samples.usable) > 1 else _few(samples))
+    if reason:
+        lost.append(Missing(case=case, reason=reason))
+        return []
+    points = []
+    for metric in samples.metrics:
+        if drifted := samples.drifted(metric):
+            lost.append(Missing(case=case, reason=f"{metric}: {drifted}"))
+            continue
+        base = [samples.figures(one, "base")[metric] for one in samples.usable]
+        points.append(
+            Point(
+                metric=metric or SECONDS, ratio=round(math.exp(samples.logs(metric).mean()), 7),
+                se=round(standard_error(samples, metric), 7),
+                anchor=float(f"{figures.geometric_mean(base):.5g}"),
+                duets=len(samples.usable), excluded=samples.excluded,
+            )
+        )  # fmt: skip
+    return points
 
 
 def _few(samples: Samples[Any]) -> str:

@@ -230,7 +230,7 @@ def _done(task: Task) -> dict[str, set[str]]:
     for path in record.found(task.results):
         one = record.read(path)
         if (one.machine.id, one.anchor, one.origin) == (here, task.anchor.name, "backfill"):
-            found.setdefault(one.label, set()).update(point.case for point in one.points)
+            found.setdefault(one.label, set()).update(case.case for case in one.cases)
     return found
 
 
@@ -322,12 +322,12 @@ def described(
     release: Release | None = None,
 ) -> Points:
     """The file of a head's points."""
-    points, lost = head.points()
+    cases, lost = head.points()
     name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, label)[:6]}"
     side = head.side.record
     return Points(
         id=name, anchor=anchor.name, origin=origin, label=label, when=when, release=release,
         started=began, seconds=head.seconds, servebench=__version__, commit=side.commit,
         machine=head.side.rig.machine, interpreters=side.interpreters, stacks=side.stacks,
-        points=points, missing=lost, notes=tuple(head.notes),
+        cases=cases, missing=lost, notes=tuple(head.notes),
     )  # fmt: skip

@@ -19,13 +19,15 @@ from servebench.record.comparison import Missing
 FOLDER: Final = "points"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,119}$"
 
+WIDTH: Final = 1.96
+"""Standard errors on either side of a ratio: its 95 % interval."""
+
 Origin = Literal["night", "backfill", "renewal"]
 
 
 class Point(Frozen):
-    """One case and metric of the stack over the anchor's."""
+    """One metric of a case over the anchor's."""
 
-    case: str
     metric: str = Field(description="Of the registry; `instructions`; `seconds` inside a process.")
     ratio: float = Field(gt=0, allow_inf_nan=False, description="Geometric mean over the duets.")
     se: float = Field(
@@ -41,6 +43,19 @@ class Point(Frozen):
     @property
     def log(self) -> float:
         return math.log(self.ratio)
+
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the ratio."""
+        return math.exp(self.log - WIDTH * self.se), math.exp(self.log + WIDTH * self.se)
+
+
+class CasePoints(Frozen):
+    """The points of a case, or of a benchmark inside the process, by its series' name."""
+
+    case: str
+    stack: str
+    python: str
+    points: tuple[Point, ...] = Field(min_length=1)
 
 
 class Points(Artefact):
@@ -70,7 +85,7 @@ class Points(Artefact):
     machine: Machine
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
-    points: tuple[Point, ...]
+    cases: tuple[CasePoints, ...]
     missing: tuple[Missing, ...] = Field(default=(), description="Cases without points, and why.")
     notes: tuple[str, ...] = ()
 

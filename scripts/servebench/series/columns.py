@@ -29,7 +29,7 @@ MOST_LAUNCHES: Final = 255
 _LARGEST: Final = float(np.finfo(np.float32).max)
 """Two launches that have nothing in common give an interval without end."""
 
-Kind = Literal["load", "inprocess"]
+Kind = Literal["anchored", "load", "inprocess"]
 Status = Literal["measured", "disturbed", "failed", "not measured"]
 Figures = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.uint8]
@@ -54,6 +54,13 @@ class Track:
 
 
 TRACKS: Final[dict[Kind, Track]] = {
+    "anchored": Track(
+        served=False,
+        interval="95 % interval of the ratio to the anchor, over duets",
+        interval_title="95 % interval",
+        confidence=True,
+        suffix="-anchored",
+    ),
     "load": Track(
         served=True,
         interval="95 % interval of the mean over launches",

@@ -14,12 +14,15 @@ from typing import TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.record import change, files, night, store
+from servebench.record import points as record_points
 from servebench.record import trial as trials_
 from servebench.record.change import ChangeRecord
 from servebench.record.night import NightRecord
+from servebench.record.points import Points
 from servebench.record.trial import Trial
 from servebench.series import asv, cache
 from servebench.series.columns import RunColumns, of_run
+from servebench.series.points import of_points, trended
 
 T = TypeVar("T")
 
@@ -34,6 +37,8 @@ class Sources:
         trials: Of the instrument itself.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
+        points: All files of anchored points, oldest measurement first; those that are of a time,
+            and of no single release, are among the nights too.
         notes: What else a reader should know, in sentences.
     """
 
@@ -43,6 +48,7 @@ class Sources:
     trials: tuple[Trial, ...] = ()
     problems: tuple[str, ...] = ()
     night_records: tuple[NightRecord, ...] = ()
+    points: tuple[Points, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -64,16 +70,19 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
     ) or ((),)
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
+    points = files.attempted(record_points.found(results), record_points.read, problems)
+    points.sort(key=lambda one: (one.started, one.id))
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
     return Sources(
-        nights=(*(one for _, (one,) in found), *of_asv),
+        nights=(*(one for _, (one,) in found), *of_asv, *map(of_points, trended(points))),
         runs={path.stem: path for path, _ in found},
         changes=tuple(records),
         trials=trials,
         # People read them on the site, where the folders of the machine that built it mean nothing.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(nights),
+        points=tuple(points),
         notes=notes,
     )
 
