@@ -27,12 +27,14 @@ CALLED: Final = {"workflow_call"}
 """What starts a workflow that only others of ours call; whoever calls it is held to the same."""
 
 LONGEST: Final = 200  # minutes of a job
-IN_THE_ROOM: Final = {"run", "inprocess", "detect", "bisect", "compare", "selftest"}
+IN_THE_ROOM: Final = {
+    "run", "anchor", "play", "inprocess", "detect", "bisect", "compare", "selftest",
+}  # fmt: skip
 """Verbs that run others' packages: on machines of ours only as `servebench ci fleet VERB`."""
 
 HANDED: Final = (
-    ("run", "--plan"), ("accept", "--plan"), ("history", "--plan"), ("accept", "--candidates"),
-    ("detect", "--from"),
+    ("run", "--plan"), ("play", "--plan"), ("accept", "--plan"), ("history", "--plan"),
+    ("accept", "--candidates"), ("detect", "--from"),
 )  # fmt: skip
 """Verbs and options that take a file of another job; each has an option for its SHA-256."""
 
@@ -101,6 +103,10 @@ def machines(name: str, text: str) -> Iterator[str]:
             yield f"{job_name}: has rights on a machine that runs others' code"
         if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
             yield f"{job_name}: has a token on a machine that runs others' code"
+        plays = "servebench ci fleet play " in str(job)
+        depths = [step.get("with", {}).get("fetch-depth") for step in job.get("steps", [])]
+        if plays and 0 not in depths:
+            yield f"{job_name}: plays against an anchor that the checkout may not have"
         for step in job.get("steps", []):
             setup = step.get("with", {}).get("target") == "setup" or called(step) == ["setup"]
             if set(called(step)[:1]) & IN_THE_ROOM or setup:
@@ -161,7 +167,7 @@ def verbs(_: str, text: str) -> Iterator[str]:
 def _unknown(words: list[str]) -> Iterator[str]:
     found: Any = _command()
     if words[:2] == ["ci", "fleet"] and words[2] in IN_THE_ROOM - {"compare"}:
-        words = [*(["ci"] if words[2] == "detect" else []), *words[2:]]
+        words = [*{"detect": ["ci"], "play": ["anchor"]}.get(words[2], []), *words[2:]]
     while hasattr(found, "commands") and words:
         name, *words = words
         found = found.commands.get(name)
@@ -251,6 +257,7 @@ BAD = [
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "[self-hosted, servebench]", "self-hosted"),
     ("machines", "servebench ci fleet run", "servebench run"),
+    ("machines", "servebench ci fleet run --profile", "servebench ci fleet play --profile"),
     ("machines", "uses: ./.github/actions/setup\n",
      "uses: ./.github/actions/setup\n        with:\n          target: setup\n"),
     ("machines", "ubuntu-24.04", "[self-hosted, servebench]"),
@@ -271,6 +278,7 @@ BAD = [
         for words in (
             "accept --plan night.json --from in --to out",
             "run --plan night.json --shard 1",
+            "ci fleet play --plan night.json --shard 1",
             'history push out --plan night.json --plan-sha256 "0000"',
             "detect --confirm --from candidates.json",
             "accept --confirmed --from in --to out",

@@ -239,6 +239,7 @@ export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" SERVEBENCH_LOCK="servebench
 case "$1 $2" in "ci fleet") shift 2 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
 case "$1" in selftest) exit 0 ;; esac
+case "$1" in play) shift; [ -z "$STANDIN_POINTS" ] || exec sh "$STANDIN_POINTS" "$@"; exit 0 ;; esac
 case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
 case "$1 $2" in "detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;

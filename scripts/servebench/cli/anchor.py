@@ -1,5 +1,6 @@
 """`servebench anchor`: the frozen stack that all trend points are held against."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -23,7 +24,7 @@ from servebench.cli.options import (
 )
 from servebench.compare import backfill, revisions
 from servebench.compare import sides as sides_
-from servebench.compare.anchored import Precision
+from servebench.compare.anchored import NIGHTLY, Precision
 from servebench.compare.instruments import Reporter
 from servebench.compare.sides import Scope
 from servebench.core.errors import UsageError
@@ -32,10 +33,11 @@ from servebench.core.protocol import DUET_PROTOCOL
 from servebench.declare import anchor as declared
 from servebench.declare import settings
 from servebench.declare.anchor import Anchor
-from servebench.host import paths
+from servebench.host import machine, paths
 from servebench.host.console import Console
 from servebench.host.machine_lock import measuring
 from servebench.host.signals import interruptible
+from servebench.measure import runner
 from servebench.record import files, points
 from servebench.record.night import assignment
 from servebench.record.points import Points
@@ -90,28 +92,48 @@ def play_command(
 ) -> None:
     """Hold this checkout against the anchor by duets: a point of every case's trend.
 
-    Exit code 0: every case has a point. 1: some have none, with the reason. 3: none has.
+    A case is played 5 times, and on until its ratio is known as well as --se says, 20 times at
+    most; one whose duets take 8 s and longer, because it waits or is paced, 3 to 5 times. Where the
+    time is up earlier, intervals are wider.
+
+    Exit code 0: every case has a point; with --plan also where some have none, with the reason,
+    which is a result. 1: some have none. 3: none has.
     """
     require_sha256(plan_file, plan_sha256)
     root, folder = paths.project_root(), results or paths.results_dir()
     assigned = assignment(plan_file, shard)
+    if assigned is not None and select:
+        raise UsageError("--plan says what is played: leave --select out")
     files.require_room(folder)
     console = Console(stderr=as_json)
     clean_up(console)
-    globs = tuple(select or ())
+    globs, head = tuple(select or ()), None
     if assigned is not None:
+        commit, _ = runner.revision(root)
+        assigned.require(machine.fingerprint().id, commit)
+        # By its name: the other user of a machine cannot write what git makes of files around us.
+        head = assigned.commit
         profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
     found, limit = declared.load(root), budget_seconds(budget)
-    made = _played(root, found, profile, globs, Precision(se), seed, limit, console, inside=inside)
+    precision = replace(NIGHTLY, se=se)
+    made = _played(
+        root, found, profile, globs, precision, seed, limit, console, inside=inside, head=head
+    )
     if assigned is not None:
-        made = made.model_copy(update={"night": assigned.night, "shard": assigned.shard.number})
+        made = made.model_copy(update=assigned.marks(made.id))
     _keep(folder, made, as_json=as_json)
+    if made.missing and (assigned is None or not made.cases):
+        raise Exit(1 if made.cases else 3)
 
 
 @anchor_app.command("renew")
 def renew_command(
     name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
     budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
+    anew: Annotated[
+        bool,
+        Option("--anew", help="Measure nothing: the old anchor cannot be played any more."),
+    ] = False,
     results: ResultsOption = None,
     as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
@@ -119,8 +141,10 @@ def renew_command(
     """Make the commit of this checkout the anchor, and measure it against the one before.
 
     Its ratios to the old anchor chain the series. Where they are cut short by --budget, or a case
-    cannot be played on the old anchor any more, that case's series begins anew. Without an anchor
-    before, nothing is measured.
+    cannot be played on the old anchor any more, that case's series begins anew; with --anew all do.
+    Without an anchor before, nothing is measured.
+
+    Exit code 1: it is the anchor, and some series begin anew.
     """
     root, folder = paths.project_root(), results or paths.results_dir()
     console = Console(stderr=as_json)
@@ -132,19 +156,24 @@ def renew_command(
         raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
     made = Anchor(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
-        previous=before.name if before else None,
+        previous=before.name if before and not anew else None,
         interpreters={key: one.version for key, one in settings.load(root).interpreters.items()},
         stacks={stack: stacks.read(stack, root).digest for stack in stacks.names(root)},
     )  # fmt: skip
-    if before is not None:
+    chained = True
+    if before is not None and not anew:
         files.require_room(folder)
         clean_up(console)
         limit = budget_seconds(budget)
         found = _played(root, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
         update = {"origin": "renewal", "label": f"anchor {name}"}
-        _keep(folder, found.model_copy(update=update), as_json=as_json)
+        found = found.model_copy(update=update)
+        _keep(folder, found, as_json=as_json)
+        chained = not found.missing
     files.replace(declared.place(root), declared.text(made).encode())
     console.say(f"{declared.place(root)}: commit it, and nights go on with {name}")
+    if not chained:
+        raise Exit(1)
 
 
 def _played(
@@ -158,13 +187,14 @@ def _played(
     console: Console,
     *,
     inside: bool,
+    head: str | None = None,
 ) -> Points:
-    """Hold the checkout against an anchor."""
+    """Hold the checkout against an anchor; `head`: its commit, without what is not committed."""
     reporter = Reporter(console)
     backfill.fetch(root, anchor)
     with interruptible(), revisions.copies(reporter) as copies:
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
-        both = sides_.of_revisions(root, anchor.commit, None, scope)
+        both = sides_.of_revisions(root, anchor.commit, head, scope)
         backfill.verify(anchor, both.base)
         head = backfill.of_checkout(both, inside=inside)
         began = datetime.now(UTC)
@@ -178,5 +208,3 @@ def _played(
 def _keep(folder: Path, made: Points, *, as_json: bool) -> None:
     path = points.save(folder, made)
     tell(sentences(made, path), lambda: made.model_dump(mode="json"), as_json=as_json)
-    if made.missing:
-        raise Exit(1 if made.cases else 3)

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from typer import Argument, Context, Exit, Option, Typer
 
@@ -98,17 +98,29 @@ def compare_command(
 
 
 def _in_the_room(context: Context) -> None:
-    words = [str(context.info_name), *context.args]
+    verb = _VERBS[str(context.info_name)]
+    words = [*verb.removeprefix("ci ").split(), *context.args]
     with interruptible(), measuring():
         code = foreign.measure(paths.project_root(), words, room.read_config())
     if code:
         raise Exit(code)
 
 
-for _verb in ("run", "inprocess", "micro", "ci detect", "bisect", "selftest"):
+_VERBS: Final = {
+    "run": "run",
+    "play": "anchor play",
+    "inprocess": "inprocess",
+    "micro": "micro",
+    "detect": "ci detect",
+    "bisect": "bisect",
+    "selftest": "selftest",
+}
+"""What they are called here, and everywhere else."""
+
+for _name, _verb in _VERBS.items():
     fleet_app.command(
-        _verb.removeprefix("ci "),
-        hidden=_verb == "micro",  # the name that `inprocess` once had
+        _name,
+        hidden=_name == "micro",  # the name that `inprocess` once had
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         help=f"Start `servebench {_verb}` as the machine's other user, with the same options.\n\n"
         "For releases that anybody may have published. Files that it reads (--plan, --from) are "

@@ -17,6 +17,8 @@ from servebench.record import files as files_
 from servebench.record.history.kinds import File, collect
 from servebench.record.history.sync import pull, push
 from servebench.record.night import NightPlan, NightRecord
+from servebench.record.points import FOLDER as POINTS
+from servebench.record.points import Points
 
 history_app = Typer(no_args_is_help=True)
 
@@ -104,7 +106,12 @@ def push_command(
         warn(f"note: and {len(others) - _SHOWN} more were left out")
     record = None
     if plan is not None:
-        record = nights.outcome(files_.read(NightPlan, plan), runs)
+        played = [
+            files_.parse(Points, one.data, one.path)
+            for one in files
+            if one.path.startswith(f"{POINTS}/")
+        ]
+        record = nights.outcome(files_.read(NightPlan, plan), runs, played)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")

@@ -35,7 +35,7 @@ ProfileOption = Annotated[
     Option(
         "--profile",
         help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
-        "takes under 5 minutes. nightly: three launches per case, under an hour. published: the "
+        "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
         "articles' own durations, about an hour.",
     ),
 ]

@@ -18,9 +18,11 @@ from servebench.cli.options import (
     repository,
     workflow_option,
 )
+from servebench.compare import anchored, inprocess
 from servebench.core import units
 from servebench.core.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.core.model import Plan
+from servebench.declare import anchor as declared
 from servebench.host import paths
 from servebench.host.console import Console, print_json
 from servebench.host.progress import duration
@@ -84,9 +86,10 @@ def plan_command(
 ) -> None:
     """Show what a run would do: cases, launches and expected time per experiment.
 
-    With --output it is the plan of a night: its shards are balanced by what launches have taken in
-    the recorded runs (`servebench ci history pull` fetches those of earlier nights), cases stay
-    with their machine, and one calibration case is in every shard.
+    With --output it is the plan of a night, which plays its cases against the anchor as well: its
+    shards are balanced by what launches have taken in the recorded runs (`servebench ci history
+    pull` fetches those of earlier nights), cases stay with their machine, and one calibration case
+    is in every shard.
     """
     if github_output and output is None:
         raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
@@ -100,7 +103,10 @@ def plan_command(
     unready = _unready(plan)
     fleet = nights.fleet(shards, machines or ())
     commit, _ = runner.revision(root)
-    night = nights.make(plan, fleet, results=paths.results_dir(), commit=commit)
+    anchor, duets = _anchor(root, plan)
+    night = nights.make(
+        plan, fleet, results=paths.results_dir(), commit=commit, anchor=anchor, duets=duets
+    )
     if output is not None:
         files.write(output, night)
     if github_output:
@@ -110,6 +116,7 @@ def plan_command(
             {
                 "expected_seconds": round(planning.plan_seconds(shard.plan), 1),
                 "load_seconds": round(planning.load_seconds(shard.plan), 1),
+                "anchor_seconds": round(sum(duets.get(case.id, 0) for case in shard.plan.cases), 1),
                 "plan": shard.plan.model_dump(mode="json"),
             }
             for shard in night.shards
@@ -127,12 +134,22 @@ def plan_command(
         for shard in night.shards:
             where = f" on {shard.machine}" if shard.machine else ""
             many = len(shard.plan.cases)
+            against = sum(duets.get(case.id, 0) for case in shard.plan.cases)
             console.say(
                 f"shard {shard.number} of {len(night.shards)}{where}: {many} "
                 f"case{'s' * (many != 1)}, {duration(shard.expected_seconds)}"
+                + (f", of which {duration(against)} against the anchor" if against else "")
             )
     if output is not None:
         console.say(f"{output}: night {night.id}")
+
+
+def _anchor(root: Path, plan: Plan) -> tuple[str | None, dict[str, float]]:
+    """The anchor's name, if one is declared, and what each case's duets with it take, in s."""
+    if not declared.place(root).is_file():
+        return None, {}
+    suites = inprocess.available([root])
+    return declared.load(root).name, anchored.expected(plan.cases, suites, anchored.NIGHTLY)
 
 
 def _unready(plan: Plan) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from servebench.compare.inprocess import Target
 from servebench.compare.pairs import Pair, paired, some
 from servebench.compare.sides import Side, Sides
 from servebench.core.model import Case, InterpreterRecord
+from servebench.declare.anchor import FILE as ANCHOR
 from servebench.declare.published import FILE as PUBLISHED
 from servebench.declare.schema import FILE
 from servebench.host import paths
@@ -245,8 +246,9 @@ def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> boo
     if area(path, own=change.own) not in {APPLICATIONS, CODE}:
         return False
     if parts[0] == "apps":
-        if parts[1] == "stacks" or path == "apps/pyproject.toml":
-            return False  # the packages tell
+        # Of packages, those that moved tell; what points stand against is loaded by nothing.
+        if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
+            return False
         if parts[1] in change.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
             return False
     if loaded.unknown:

@@ -9,12 +9,12 @@ import math
 import random
 import statistics as figures
 import time
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from servebench.compare import processes
+from servebench.compare import durations, inprocess, processes
 from servebench.compare.durations import DuetSeconds
 from servebench.compare.inprocess import SECONDS, Target
 from servebench.compare.instruments import Counts, Instruments, Reporter, recorded
@@ -28,6 +28,7 @@ from servebench.compare.samples import (
     Samples,
 )
 from servebench.compare.sides import Side
+from servebench.core.model import Case
 from servebench.measure.duet import SideCase, server_of
 from servebench.measure.runner import utc_now
 from servebench.record.comparison import Duet, Instructions, Missing
@@ -45,21 +46,56 @@ COUNT_SECONDS: Final = 600.0
 class Precision:
     """When a case has been played often enough: at this standard error of its logarithm.
 
-    That of few duets may be small by chance, so `least` are played; and no more than `most`.
+    That of few duets may be small by chance, so `least` are played; and no more than `most`. Of a
+    slow case, whose `least` duets would take more than so many `seconds`, those that fit into them
+    are enough, from `fewest` on.
     """
 
     se: float = 0.005
     least: int = 6
     most: int = 20
+    fewest: int = 3
+    seconds: float = math.inf
+
+    def least_of(self, seconds: float) -> int:
+        """Samples that there are to be at least where each takes so many seconds."""
+        fitting = math.inf if seconds == 0 else self.seconds / seconds
+        return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 
     def wants(self, samples: Samples[Any]) -> bool:
         """Whether another sample is needed."""
         if samples.void() or len(samples.all) >= self.most:
             return False
-        if len(samples.usable) < self.least:
+        taken = [one.seconds for one in samples.all]
+        least = self.least_of(figures.fmean(taken)) if taken else self.least
+        if len(samples.usable) < least:
             return True
+        if least < self.least:
+            return False
         names = [name for name in samples.metrics if name in samples.leading][:1]
         return any(standard_error(samples, name) > self.se for name in names)
+
+
+NIGHTLY: Final = Precision(least=5, seconds=40.0)
+"""A night's: with its launches it takes 57 minutes on two cores. A closed loop is played 5 times
+or more, in 4 s each; what waits for seconds, 3 times."""
+
+
+def expected(
+    cases: Sequence[Case], suites: Iterable[str], precision: Precision
+) -> dict[str, float]:
+    """Seconds that each case's duets take at least, and those of the benchmarks that go with it."""
+    servers = Counter(map(server_of, cases))
+    found = {}
+    for case in cases:
+        launch, own = durations.expected(case)
+        one = own + launch / servers[server_of(case)]
+        found[case.id] = precision.least_of(one) * one
+    every = [Pair(case, case, case.id) for case in cases]
+    inside = precision.least_of(processes.PAIR_SECONDS) * processes.PAIR_SECONDS
+    for target in inprocess.targets(every, lambda pair: pair.reason, suites, {}):
+        found[target.reason] += inside
+    return found
 
 
 def standard_error(samples: Samples[Any], metric: str) -> float:
@@ -246,15 +282,17 @@ class Play:
 
     def _remaining(self, head: Head) -> float:
         """Seconds until all have the least number of samples."""
+        seconds = self._durations[head.name][0].of
         lacking = {
-            case: max(0, self.precision.least - len(duets.all))
+            case: self.precision.least_of(seconds(case)) - len(duets.all)
             for case, duets in head.duets.items()
         }
         found = sum(
-            self._durations[head.name][0].of(*(case for case in lacking if lacking[case] > n))
+            seconds(*(case for case in lacking if lacking[case] > n))
             for n in range(self.precision.least)
         )
-        inside = (max(0, self.precision.least - len(one.all)) for one in head.within.values())
+        least = self.precision.least_of(processes.PAIR_SECONDS)
+        inside = (max(0, least - len(one.all)) for one in head.within.values())
         return found + sum(inside) * processes.PAIR_SECONDS
 
     def _play(self, head: Head, what: list[Pair] | Target) -> None:

@@ -27,12 +27,14 @@ from servebench.compare.processes import RealProcesses
 from servebench.compare.sides import Anchored, Scope, Side, Sides
 from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.core.protocol import DUET_PROTOCOL
+from servebench.core.text import one_line
 from servebench.declare.anchor import Anchor
 from servebench.host import cache, git, machine, paths
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
 from servebench.record import points as record
 from servebench.record.change import Release
+from servebench.record.comparison import Missing
 from servebench.record.journal import Journal
 from servebench.record.points import Origin, Points
 from servebench.toolchain import locks, stacks
@@ -43,6 +45,9 @@ FOLDER: Final = "backfill"
 
 AT_ONCE: Final = 3
 """Stacks that are installed at the same time, unless asked otherwise."""
+
+REASON: Final = 1000
+"""Characters of a reason for which a case has no point."""
 
 STEPS: Final = {"day": 1, "week": 7}
 
@@ -200,7 +205,7 @@ def fetch(root: Path, anchor: Anchor) -> None:
         raise HistoryError(
             f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which is neither here "
             f"nor at origin ({error}): fetch the whole history (git fetch --unshallow), or declare "
-            "another anchor: servebench anchor renew NAME"
+            "another anchor: servebench anchor renew NAME --anew"
         ) from error
 
 
@@ -210,7 +215,7 @@ def verify(anchor: Anchor, side: Side) -> None:
         raise SetupError(
             f"the anchor {anchor.name} goes with version {anchor.protocol} of the duets' protocol, "
             f"and this servebench plays version {DUET_PROTOCOL}: declare another anchor: "
-            "servebench anchor renew NAME"
+            "servebench anchor renew NAME --anew"
         )
     found = {stack.name: stack.digest for stack in side.record.stacks}
     wrong = [name for name, digest in found.items() if anchor.stacks.get(name) != digest]
@@ -219,7 +224,7 @@ def verify(anchor: Anchor, side: Side) -> None:
     if wrong:
         raise SetupError(
             f"the anchor {anchor.name} cannot be had any more: at {anchor.commit[:8]} {wrong[0]} "
-            "is not what it was; declare another one: servebench anchor renew NAME"
+            "is not what it was; declare another one: servebench anchor renew NAME --anew"
         )
 
 
@@ -323,6 +328,8 @@ def described(
 ) -> Points:
     """The file of a head's points."""
     cases, lost = head.points()
+    # Servers' and installers' last words are in the reasons.
+    lost = tuple(Missing(case=one.case, reason=one_line(one.reason, REASON)) for one in lost)
     name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, label)[:6]}"
     side = head.side.record
     return Points(

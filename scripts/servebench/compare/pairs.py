@@ -19,6 +19,7 @@ from typing import Final
 from servebench.core.errors import DeclarationError, UsageError
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
+from servebench.declare.anchor import FILE as ANCHOR
 from servebench.declare.experiments import Experiment, expand_all, load_experiments, registered
 from servebench.declare.published import FILE as PUBLISHED
 from servebench.declare.schema import FILE, EndpointTable
@@ -117,7 +118,7 @@ def _shown(value: object) -> str:
 _APART: Final = {"app", "takes"}
 """What of an endpoint each side says itself: where its application is, and how long it takes."""
 
-_KEPT: Final = frozenset({FILE, PUBLISHED, "pyproject.toml"})
+_KEPT: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
 """Files that declare, and are not lent: the lender's hold anyway."""
 
 _NAMED: Final = 5  # things that a note names

@@ -23,7 +23,9 @@ from servebench.core.errors import RecordError, UsageError
 from servebench.core.model import Case, LoadModel, Plan, Profile, Run, RunStatus
 from servebench.plan.duration import expected
 from servebench.record import files, store
+from servebench.record.comparison import Missing
 from servebench.record.night import NightPlan, NightRecord, Shard, ShardRecord
+from servebench.record.points import Points
 
 RUNNER: Final = "servebench"
 """Label that every runner has; besides, each has its machine's id."""
@@ -77,16 +79,22 @@ def make(
     results: Path,
     commit: str | None,
     now: datetime | None = None,
+    anchor: str | None = None,
+    duets: Mapping[str, float] | None = None,
 ) -> NightPlan:
-    """Share a plan out over machines (see `fleet`) by what the recorded runs say."""
+    """Share a plan out over machines (see `fleet`) by what the recorded runs say.
+
+    Cases are played against an `anchor`, if there is one: `duets` are the seconds that this takes.
+    """
     known = recorded(results, plan.profile)
-    shards, calibrating = share_out(plan, machines, known)
+    shards, calibrating = share_out(plan, machines, known, duets)
     created = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return NightPlan(
         id=store.run_id(created, plan.profile, commit),
         created=created,
         commit=commit,
         calibration=calibrating,
+        anchor=anchor,
         shards=shards,
         notes=(*_unknown(shards, known), *_moves(shards, known, calibrating)),
     )
@@ -152,7 +160,10 @@ def present(latest: Mapping[str, str]) -> frozenset[str]:
 
 
 def share_out(
-    plan: Plan, machines: Sequence[str | None], known: Recorded | None = None
+    plan: Plan,
+    machines: Sequence[str | None],
+    known: Recorded | None = None,
+    duets: Mapping[str, float] | None = None,
 ) -> tuple[tuple[Shard, ...], str | None]:
     """Share a plan out over machines (None: whoever takes the shard); UsageError: none or twice.
 
@@ -164,7 +175,7 @@ def share_out(
         raise UsageError(
             f"expected one or more machines, each of them once, found {', '.join(named) or 'none'}"
         )
-    sharing = _Sharing(plan, machines, known or Recorded())
+    sharing = _Sharing(plan, machines, known or Recorded(), duets or {})
     sharing.keep_at_home()
     sharing.relieve()
     sharing.place()
@@ -210,8 +221,14 @@ class _Share:
 
 
 class _Sharing:
-    def __init__(self, plan: Plan, machines: Sequence[str | None], known: Recorded) -> None:
-        self.plan, self.known = plan, known
+    def __init__(
+        self,
+        plan: Plan,
+        machines: Sequence[str | None],
+        known: Recorded,
+        duets: Mapping[str, float],
+    ) -> None:
+        self.plan, self.known, self.duets = plan, known, duets
         self.shares = [_Share(machine) for machine in machines]
         self._expected = {case.id: expected(case, plan.profile).total for case in plan.cases}
         # What tells most about a machine in least time: a case that only computes, on one worker.
@@ -286,7 +303,7 @@ class _Sharing:
         return [case for case in self.cases if case not in placed]
 
     def _seconds(self, case: str, machine: str | None = None) -> float:
-        """Seconds of all launches of a case: as measured there, or elsewhere, or as expected."""
+        """Seconds of a case's launches, as measured there, or elsewhere, or expected; and duets."""
         here = self._speed(machine)
         seconds = self.known.seconds.get((machine, case)) if machine else None
         if seconds is None:
@@ -296,7 +313,7 @@ class _Sharing:
                 if name == case
             ]
             seconds = statistics.fmean(elsewhere) if elsewhere else self._expected[case] * here
-        return self.plan.launches * seconds
+        return self.plan.launches * seconds + self.duets.get(case, 0.0) * here
 
     def _speed(self, machine: str | None) -> float:
         """How many times as long as expected a machine's launches take, or those of all."""
@@ -312,13 +329,22 @@ class _Sharing:
         return self._speeds[machine]
 
 
-def outcome(plan: NightPlan, runs: Sequence[Run]) -> NightRecord:
-    """Hold the runs that arrived against the plan; runs of other nights do not count.
+def outcome(plan: NightPlan, runs: Sequence[Run], played: Sequence[Points] = ()) -> NightRecord:
+    """Hold the runs and points that arrived against the plan; those of other nights do not count.
 
-    The record follows from plan and runs alone, so that a store that is repeated writes the same.
+    A case without a point is a result, with its reason, and leaves the night complete. The record
+    follows from these alone, so that a store that is repeated writes the same.
     """
     runs = [run for run in runs if run.night == plan.id]
+    by_shard = {one.shard: one for one in played if one.night == plan.id}
     shards = tuple(_arrived(shard, runs) for shard in plan.shards)
+    if plan.anchor is not None:
+        shards = tuple(
+            record.model_copy(
+                update={"without_point": _without_point(shard, by_shard.get(shard.number))}
+            )
+            for shard, record in zip(plan.shards, shards, strict=True)
+        )
     usable = any(result.usable for run in runs for result in run.results)
     complete = not any(shard.missing for shard in shards)
     return NightRecord(
@@ -346,18 +372,24 @@ def sentences(record: NightRecord) -> tuple[str, ...]:
                 f"shard {shard.shard}{where}: {len(shard.failed)} of {shard.planned} cases have no "
                 "usable launch; the reasons are in their run"
             )
+        if shard.without_point:
+            told.append(
+                f"shard {shard.shard}{where}: {len(shard.without_point)} of {shard.planned} cases "
+                f"have no anchored point, the first of them: {shard.without_point[0].reason}"
+            )
     return tuple(told)
 
 
 def markdown(record: NightRecord) -> str:
     """The night as a table for a step's summary; ids are words without Markdown."""
     lines = [f"### Night `{record.id}`: {record.status}", ""]
-    lines += ["| shard | machine | runs | cases | missing | failed |", "|---|---|---|---|---|---|"]
+    columns = "shard", "machine", "runs", "cases", "missing", "failed", "without a point"
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for shard in record.shards:
         runs = ", ".join(f"`{name}`" for name in shard.runs) or "none"
         lines.append(
             f"| {shard.shard} | {shard.machine or 'any'} | {runs} | {shard.planned} | "
-            f"{len(shard.missing)} | {len(shard.failed)} |"
+            f"{len(shard.missing)} | {len(shard.failed)} | {len(shard.without_point)} |"
         )
     absent = [f"- `{case}`" for shard in record.missing for case in shard.missing]
     if absent:
@@ -389,4 +421,15 @@ def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
         missing=missing,
         failed=tuple(case for case in cases if case in launched - usable),
         reason=reason,
+    )
+
+
+def _without_point(shard: Shard, played: Points | None) -> tuple[Missing, ...]:
+    reasons = {one.case: one.reason for one in played.missing} if played else {}
+    known = {one.case for one in played.cases} if played else set()
+    other = "its points do not hold it" if played else "no points of this shard arrived"
+    return tuple(
+        Missing(case=case.id, reason=reasons.get(case.id, other))
+        for case in shard.plan.cases
+        if case.id not in known
     )

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from servebench.core.errors import UsageError
 from servebench.core.model import Artefact, Frozen, Plan, Profile, Run
 from servebench.record import files
+from servebench.record.comparison import Missing
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
@@ -40,6 +41,9 @@ class NightPlan(Artefact):
     calibration: str | None = Field(
         default=None, description="The case that every shard measures: it shows the machines."
     )
+    anchor: str | None = Field(
+        default=None, description="Name of the anchor that the cases are played against."
+    )
     shards: tuple[Shard, ...] = Field(min_length=1)
     notes: tuple[str, ...] = ()
 
@@ -65,6 +69,9 @@ class ShardRecord(Frozen):
     missing: tuple[str, ...] = Field(default=(), description="Cases without any launch.")
     failed: tuple[str, ...] = Field(default=(), description="Cases without a usable launch.")
     reason: str = Field(default="", description="Why something is missing, as far as it is known.")
+    without_point: tuple[Missing, ...] = Field(
+        default=(), description="Cases without an anchored point, and why."
+    )
 
 
 class NightRecord(Artefact):
@@ -106,20 +113,28 @@ class Assignment:
 
     def begin(self, run: Run) -> Run:
         """Say in a run's header which shard it is; raises UsageError."""
+        self.require(run.machine.id, run.commit)
+        return run.model_copy(update=self.marks(run.id))
+
+    def marks(self, name: str) -> dict[str, str | int]:
+        """What says of a file named so which shard it is."""
         number = self.shard.number
-        if self.shard.machine not in {None, run.machine.id}:
+        # Machines of one model have one id, and may begin in the same second.
+        return {"id": f"{name}-s{number}", "night": self.night, "shard": number}
+
+    def require(self, machine: str, commit: str | None) -> None:
+        """Refuse another machine, or checkout, than the shard is for; raises UsageError."""
+        number = self.shard.number
+        if self.shard.machine not in {None, machine}:
             raise UsageError(
                 f"shard {number} of {self.night} is for the machine {self.shard.machine}, and this "
-                f"is {run.machine.id}: run it there, or plan anew with the machines that there are"
+                f"is {machine}: run it there, or plan anew with the machines that there are"
             )
-        if self.commit and run.commit and self.commit != run.commit:
+        if self.commit and commit and self.commit != commit:
             raise UsageError(
                 f"shard {number} of {self.night} measures commit {self.commit[:12]}, and the "
-                f"checkout is at {run.commit[:12]}: check the former out, or plan anew"
+                f"checkout is at {commit[:12]}: check the former out, or plan anew"
             )
-        # Machines of one model have one id, and may begin in the same second.
-        marked = {"id": f"{run.id}-s{number}", "night": self.night, "shard": number}
-        return run.model_copy(update=marked)
 
 
 def assignment(path: Path | None, number: int | None) -> Assignment | None:

@@ -6,6 +6,7 @@ part which machine it was, cancels. Files are `results/points/<machine>/<year>/<
 """
 
 import math
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -17,10 +18,7 @@ from servebench.record.change import Release
 from servebench.record.comparison import Missing
 
 FOLDER: Final = "points"
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,119}$"
-
-WIDTH: Final = 1.96
-"""Standard errors on either side of a ratio: its 95 % interval."""
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 Origin = Literal["night", "backfill", "renewal"]
 
@@ -45,8 +43,9 @@ class Point(Frozen):
         return math.log(self.ratio)
 
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the ratio."""
-        return math.exp(self.log - WIDTH * self.se), math.exp(self.log + WIDTH * self.se)
+        """The 95 % interval of the ratio: Student's t over its duets, which may be few."""
+        half = _width(self.duets) * self.se
+        return math.exp(self.log - half), math.exp(self.log + half)
 
 
 class CasePoints(Frozen):
@@ -88,6 +87,17 @@ class Points(Artefact):
     cases: tuple[CasePoints, ...]
     missing: tuple[Missing, ...] = Field(default=(), description="Cases without points, and why.")
     notes: tuple[str, ...] = ()
+
+
+@cache
+def _width(samples: int) -> float:
+    """Standard errors on either side of a mean; what one count knows of its scatter is no sample's.
+
+    scipy.stats has the quantile too, and takes a second more to import.
+    """
+    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
+
+    return float(special.stdtrit(samples - 1, 0.975) if samples > 1 else special.ndtri(0.975))
 
 
 def path_of(points: Points) -> Path:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from servebench.automation.incoming import comparisons, folder, inprocess, nights, trials
+from servebench.automation.incoming import comparisons, folder, inprocess, nights, points, trials
 from servebench.automation.incoming.facts import Checkout, problem
 from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
 from servebench.core.errors import ArtifactError, RecordError
@@ -19,9 +19,11 @@ from servebench.core.model import Frozen, Run
 from servebench.core.text import shown
 from servebench.plan.nights import outcome, sentences
 from servebench.record import files as files_
+from servebench.record import points as points_
 from servebench.record import store
 from servebench.record.change import Candidate
 from servebench.record.night import NightPlan
+from servebench.record.points import Points
 
 COMPARISON: Final = "comparison.json"
 
@@ -72,6 +74,7 @@ def night(
         RecordError: A run cannot be written.
     """
     runs: list[Run] = []
+    played: list[Points] = []
     beside: dict[str, bytes] = {}
 
     def check(name: str, files: tuple[ArtifactFile, ...]) -> None:
@@ -81,23 +84,30 @@ def night(
             raise ArtifactError(f"expected results (*.json) only, found {shown(others[0])}")
         asv = [file for file in files if inprocess.belongs(file.path)]
         tried = [file for file in files if trials.belongs(file.path)]
+        pointed = [file for file in files if points.belongs(file.path)]
         found = [
             nights.run(file.data, name, plan, trusted, now)
             for file in files
-            if file not in asv and file not in tried
+            if file not in (*asv, *tried, *pointed)
         ]
         _require_new(found, runs)
+        machines = {run.machine.id for run in found}
+        made = points.check(pointed, machines, name, plan, trusted, now)
+        if {one.shard for one in made} & {one.shard for one in played}:
+            raise ArtifactError("points of a shard that has sent its own")
         figures = inprocess.check(asv, found, plan, trusted, now)
         figures |= trials.check(tried, found, plan, now)
         runs.extend(found)
+        played.extend(made)
         # One machine may have had two shards: what it measured first is as good.
         beside.update(figures | beside)
 
     refused = _each(source, check)
     written = [store.finalise(target, run) for run in runs]
+    written += [points_.save(target, one) for one in played]
     for path, data in beside.items():
         files_.replace(target / path, data)
-    record = outcome(plan, runs)
+    record = outcome(plan, runs, played)
     awaited = tuple(one for one in record.shards if shard in {None, one.shard})
     record = record.model_copy(update={"shards": awaited})
     return Acceptance(

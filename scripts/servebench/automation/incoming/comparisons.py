@@ -126,7 +126,7 @@ _Model = TypeVar("_Model", bound=Artefact)
 _ARTIFACT: Final = "confirmed-"
 CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
 _MOST_SERIES: Final = 2000  # series that one change may move
-_LARGEST: Final = 1000.0
+LARGEST: Final = 1000.0
 """No release makes anything a thousand times slower without breaking it."""
 
 
@@ -184,7 +184,7 @@ def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> 
     moved: Iterable[SeriesName]
     if isinstance(found, ChangeRecord):
         moved = (found.series, *found.others, *found.unplayed)
-        if not 1 / _LARGEST <= found.low <= found.high <= _LARGEST:
+        if not 1 / LARGEST <= found.low <= found.high <= LARGEST:
             raise ArtifactError(f"ratios between {found.low:g} and {found.high:g}")
     else:
         moved = found.series

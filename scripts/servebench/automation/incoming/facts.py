@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from servebench import __version__
 from servebench.core.errors import ArtifactError, RecordError
-from servebench.core.model import Case, Commands, Machine, StackRecord
+from servebench.core.model import Case, Commands, InterpreterRecord, Machine, StackRecord
 from servebench.core.text import require_plain, shown
 from servebench.declare import settings
 from servebench.declare.servers import SERVERS
@@ -73,6 +73,14 @@ class Checkout:
             if foreign:
                 package = shown("==".join(min(foreign)))
                 raise ArtifactError(f"{package} in stack {record.name}, whose lock has no such pin")
+
+    def require_interpreters(self, records: Iterable[InterpreterRecord]) -> None:
+        """Refuse other interpreters than the checkout's; raises ArtifactError."""
+        for one in records:
+            self.require_declared(one.name)
+            declared = self.interpreters[one.name]
+            require(f"version of interpreter {one.name}", declared.version, one.version)
+            require(f"build of {one.name}", declared.free_threaded, one.free_threaded)
 
     def require_declared(self, interpreter: str) -> None:
         """Refuse an interpreter that is not declared, by its name; raises ArtifactError."""

@@ -26,6 +26,7 @@ from servebench.core.text import shown
 from servebench.measure.validity import CEILING
 from servebench.record import store
 from servebench.record.night import NightPlan, Shard
+from servebench.record.points import Points
 
 _ARTIFACT: Final = re.compile(r"shard-(\d{1,4})")
 _SHORTEST_S: Final = 0.1
@@ -35,12 +36,7 @@ _SHORTEST_S: Final = 0.1
 def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: datetime) -> Run:
     """Read and check one run file; raises ArtifactError."""
     found = decoded(store.decode, data)
-    require("night", night.id, found.night)
-    shard = None if found.shard is None else night.shard(found.shard)
-    if shard is None:
-        raise ArtifactError(f"shard {found.shard}, which the plan does not have")
-    if (named := _ARTIFACT.fullmatch(artifact)) is not None:
-        require(f"shard of artifact {artifact}", int(named[1]), shard.number)
+    shard = shard_of(found, artifact, night)
     created = datetime.fromisoformat(night.created).astimezone(UTC)
     _require_header(found, shard, night, trusted)
     _require_times(found, created, now)
@@ -65,20 +61,22 @@ def run(data: bytes, artifact: str, night: NightPlan, trusted: Checkout, now: da
     return found
 
 
-def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkout) -> None:
-    plan = shard.plan
+def shard_of(found: Run | Points, artifact: str, night: NightPlan) -> Shard:
+    """The shard that a file says it is of; ArtifactError if that is none of the plan's."""
+    require("night", night.id, found.night)
+    shard = None if found.shard is None else night.shard(found.shard)
+    if shard is None:
+        raise ArtifactError(f"shard {found.shard}, which the plan does not have")
+    if (named := _ARTIFACT.fullmatch(artifact)) is not None:
+        require(f"shard of artifact {artifact}", int(named[1]), shard.number)
+    return shard
+
+
+def require_origin(found: Run | Points, shard: Shard, night: NightPlan, trusted: Checkout) -> None:
+    """Refuse another commit, packages, interpreters or machine than planned: ArtifactError."""
     require("commit", night.commit, found.commit)
-    require("uncommitted changes", False, found.dirty)
-    require("profile", plan.profile, found.profile)
-    require("launches", plan.launches, found.launches)
-    require("seed", plan.seed, found.seed)
-    trusted.require_tools(found.servebench, found.oha)
     trusted.require_stacks(found.stacks)
-    for one in found.interpreters:
-        trusted.require_declared(one.name)
-        declared = trusted.interpreters[one.name]
-        require(f"version of interpreter {one.name}", declared.version, one.version)
-        require(f"build of {one.name}", declared.free_threaded, one.free_threaded)
+    trusted.require_interpreters(found.interpreters)
     require_machine(found.machine)
     if shard.machine is not None:
         require(f"machine of shard {shard.number}", shard.machine, found.machine.id)
@@ -86,6 +84,16 @@ def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkou
         raise ArtifactError(
             f"shard {shard.number} from machine {found.machine.id}, which has a shard of its own"
         )
+
+
+def _require_header(found: Run, shard: Shard, night: NightPlan, trusted: Checkout) -> None:
+    plan = shard.plan
+    require_origin(found, shard, night, trusted)
+    require("uncommitted changes", False, found.dirty)
+    require("profile", plan.profile, found.profile)
+    require("launches", plan.launches, found.launches)
+    require("seed", plan.seed, found.seed)
+    trusted.require_tools(found.servebench, found.oha)
 
 
 def _require_times(found: Run, created: datetime, now: datetime) -> None:

@@ -12,10 +12,11 @@ from typing import Any, Final, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
-from servebench.record import change, files, store, trial
+from servebench.record import change, files, points, store, trial
 from servebench.record.change import ChangeRecord, Dismissal
 from servebench.record.comparison import Comparison
 from servebench.record.night import NightRecord
+from servebench.record.points import Points
 from servebench.record.trial import Offset, Trial
 
 MOST_BYTES: Final = 8_000_000
@@ -78,6 +79,10 @@ KINDS: Final = (
     Kind(
         "comparison", _below(rf"comparisons/{_NAME}"), replaceable=False,
         place=_of(Comparison, lambda one: f"comparisons/{one.id}.json"),
+    ),
+    Kind(
+        "anchored points", _below(rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False,
+        place=_of(Points, lambda one: points.path_of(one).as_posix()),
     ),
     Kind(
         "trial", _below(rf"{trial.FOLDER}/{_NAME}/{_NAME}"), replaceable=False,
