@@ -32,6 +32,7 @@ from foreign import (
     inside,
     judged,
     night,
+    points,
     put,
     put_inside,
     shard_run,
@@ -48,11 +49,12 @@ from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus
 from servebench.declare import settings
 from servebench.host import paths
 from servebench.record import store
-from servebench.record.change import Candidate, Candidates, ChangeRecord
-from servebench.record.comparison import Comparison
+from servebench.record.change import Candidate, Candidates, ChangeRecord, Release
+from servebench.record.comparison import Comparison, Missing
 from servebench.record.files import encode
 from servebench.record.files import write as store_file
 from servebench.record.history.kinds import kind_of
+from servebench.record.points import Points, path_of
 from servebench.record.trial import Trial, load_trials, trial_path
 from servebench.toolchain import interpreters, stacks
 from synthetic import failed, ok
@@ -504,13 +506,117 @@ def test_trials_come_with_a_run(inbox: Path) -> None:
     assert kind_of(trial_path(trial()).as_posix()) is not None
 
 
+POINT: Final = points().cases[0].points[0]
+
+
+def pointed(**changes: Any) -> dict[str, Any]:
+    """Points whose first case has another point."""
+    first, *others = points().cases
+    point = POINT.model_copy(update=changes)
+    return {"cases": [first.model_copy(update={"points": (point,)}), *others]}
+
+
+def of_case(**changes: Any) -> dict[str, Any]:
+    first, *others = points().cases
+    return {"cases": [first.model_copy(update=changes), *others]}
+
+
+ONE: Final = points()
+POINTS: Final[Table] = {
+    "another night's": ({"night": "20261119T085500Z-nightly-3f2a9c17"}, "night: expected"),
+    "another shard's": ({"shard": 2}, "shard of artifact shard-1: expected 1, found '2'"),
+    "a shard that is not there": ({"shard": 9}, "shard 9, which the plan does not have"),
+    "of another time": ({"origin": "backfill"}, "origin of points: expected night"),
+    "of one release": (
+        {"release": Release(package="a", version="1")}, "release of points: expected None"),
+    "another anchor's": ({"anchor": "2025-01"}, "anchor: expected 2026-11, found '2025-01'"),
+    "another servebench's": ({"servebench": "6.6"}, "servebench: expected"),
+    "another commit's": ({"commit": "0" * 40}, "commit: expected 3f2a9c17"),
+    "another lock's": (
+        {"stacks": [ONE.stacks[0].model_copy(update={"digest": "0" * 64})]}, "lock of stack curre"),
+    "another interpreter's": (
+        {"interpreters": [ONE.interpreters[0].model_copy(update={"version": "3.14.1"})]},
+        "version of interpreter 3.14: expected 3.14.7"),
+    "another machine's": ({"machine": MACHINES[1]}, "machine of shard 1: expected"),
+    "from days to come": ({"started": "2026-11-24T10:00:00Z"}, "start of the points: expected a"),
+    "about days to come": ({"when": "2026-11-24T10:00:00Z"}, "time of the points: expected a time"),
+    "of another time's name": (
+        {"id": "20261120T090000Z-night-0a1b2c-s1"}, "id of the points: expected 20261120T100000Z"),
+    "of a week of playing": ({"seconds": 604_800}, "604800 s of playing, more than a day"),
+    "of a case of another shard": (
+        of_case(case="asgi-wsgi/e2a/py3.14/w1/c128"), "which shard 1 of the plan does not have"),
+    "of a benchmark of another shard": (
+        of_case(case=points(2).cases[1].case), "which shard 1 of the plan does not have"),
+    "without a case that nobody has": (
+        {"missing": [Missing(case="<b>", reason="")]}, "the case '<b>', which shard 1 of the"),
+    "of a case twice": ({"cases": (*ONE.cases, ONE.cases[0])}, "a case twice"),
+    "of another stack": (of_case(stack="mine"), "stack of asgi-wsgi/e1a/py3.14/w1/c128: expected"),
+    "on another interpreter": (of_case(python="3.9"), "interpreter of asgi-wsgi/e1a"),
+    "of a metric of its own": (pointed(metric="luck"), "the metric 'luck', which asgi-wsgi/e1a"),
+    "of a metric that is not judged there": (
+        pointed(metric="throughput"), "the metric 'throughput', which asgi-wsgi/e1a"),
+    "of a metric twice": (of_case(points=(POINT, POINT)), "a metric of asgi-wsgi/e1a/py3.14/w1/"),
+    "beyond reason": (pointed(ratio=1e4), "asgi-wsgi/e1a/py3.14/w1/c128: a ratio of 10000"),
+    "of any width": (pointed(se=7.0), "a standard error of 7"),
+    "of a million duets": (pointed(duets=10**6), "1,000,000 duets"),
+    "of figures that nothing has": (pointed(anchor=1e9), "expected server_cpu_per_request to be"),
+    "of no text": (of_case(points=(POINT.model_copy(update={"ratio": math.inf}),)), "ratio"),
+    "with a hidden text": ({"label": HIDDEN}, "a character that turns the text"),
+    "with a reason that acts on a log": (
+        {"missing": [Missing(case=ONE.missing[0].case, reason="a\n::set-env")]}, "U+000A"),
+}  # fmt: skip
+
+
+def put_points(shard: Path, one: Points, name: str = "points.json") -> None:
+    place = shard / "points" / "anywhere"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / name).write_bytes(encode(one))
+
+
+def test_points_come_with_a_run_or_alone(inbox: Path) -> None:
+    """Each where it belongs, with the very bytes that came."""
+    put(inbox, "shard-1", shard_run(1))
+    for number in (1, 2):
+        put_points(inbox / f"shard-{number}", points(number))
+    (inbox / "shard-3" / "runs").rename(inbox / "gone")
+    put_points(inbox / "shard-3", points(3))
+    found = accepted(inbox)
+    assert found.refused == ()
+    assert "1: 2 of 2" not in found.missing[0]
+    for number in (1, 2, 3):
+        path = path_of(points(number))
+        assert (inbox.parent / "accepted" / path).read_bytes() == encode(points(number))
+        kind = kind_of(path.as_posix())
+        assert kind is not None
+        assert kind.place(encode(points(number)), "it") == path.as_posix()
+
+
+def test_a_shard_has_points_once_and_of_one_machine(inbox: Path) -> None:
+    plan = night((None, None, None))
+    put(inbox, "shard-1", shard_run(1, plan))
+    put_points(inbox / "shard-1", points(machine=MACHINES[1]))
+    put_points(inbox / "zzz", points(2))
+    put_points(inbox / "shard-2", points(2))
+    put_points(inbox / "shard-3", points(3))
+    put_points(inbox / "shard-3", points(3, seconds=1.0), "others.json")
+    found = acceptance.night(plan, inbox, inbox.parent / "out", TRUSTED, NOW)
+    reasons = {one.artifact: one.reason for one in found.refused}
+    assert reasons == {
+        "'shard-1'": "points of another machine than the run's beside them",
+        "'shard-3'": "2 files of points, expected one of each shard",
+        "'zzz'": "points of a shard that has sent its own",
+    }
+
+
 def attack(kind: str, what: Any, shard: Path) -> None:
     """Let shard 1 send something else than its run, or something beside it."""
     run = shard_run(1)
-    if kind in {"folder", "inside", "trial"}:
+    if kind in {"folder", "inside", "trial", "points"}:
         put(shard.parent, shard.name, run)
     if kind == "folder":
         subprocess.run(["sh", "-c", what], cwd=shard, check=True)
+    elif kind == "points":
+        put_points(shard, points(**what))
     elif kind == "trial":
         put_trial(shard, trial(**what))
     elif kind == "inside":
@@ -528,6 +634,7 @@ TABLES: Final = {
     "claim": CLAIMS,
     "inside": INSIDE,
     "trial": TRIALS,
+    "points": POINTS,
 }
 
 
@@ -541,7 +648,7 @@ def test_what_is_not_as_it_should_be_costs_the_others_nothing(
 
     Folders that are none of ours; bytes that are no run file; well-formed runs that lie about
     where, what, when and with what they were measured; figures inside the process that are more;
-    comparisons of the stack with itself that are none.
+    comparisons of the stack with itself that are none; points of something else.
     """
     what, reason = TABLES[kind][name]
     attack(kind, what, inbox / "shard-1")

@@ -4,7 +4,7 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from histories import FIRST, good, night_run, result_of, save
 from repos import commit, git
 from servebench.automation.branches import BRANCH
 from servebench.core.model import Run, StackRecord, Status
-from servebench.declare import settings
+from servebench.declare import anchor, settings
+from servebench.declare.anchor import Anchor
 from servebench.detect.candidates import detect
 from servebench.host.machine import fingerprint
 from servebench.record import change as changes
@@ -141,6 +142,17 @@ def plays_inside(stage: Stage) -> str:
     return f"results/asv/{machine.id}"
 
 
+def anchors(stage: Stage) -> None:
+    """Declare an anchor, as which nothing is played: whoever plays has the points at hand."""
+    declared = Anchor(
+        name="first", commit=git(stage.tree, "rev-parse", "HEAD"), since=date(2026, 11, 1),
+        protocol=1, interpreters={"3.14": "3.14.7"}, stacks={"current": "0" * 64},
+    )  # fmt: skip
+    commit(stage.tree, "An anchor", **{"apps/anchor.toml": anchor.text(declared)})
+    git(stage.tree, "push", "--quiet", "origin", "main")
+    stage.variables["STANDIN_POINTS"] = "1"
+
+
 def remember(stage: Stage, record: ChangeRecord, *runs: Run) -> None:
     """Let the history begin with a change that an earlier night has confirmed, and with nights."""
     folder = stage.folder / "history"
@@ -212,6 +224,7 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
     stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
     broken = breaks_one(stage)
     place = plays_inside(stage)
+    anchors(stage)
     before, later = git(stage.tree, "rev-parse", "HEAD"), stage.folder / "later"
     subprocess.run(["git", "clone", "--quiet", stage.remote, later], check=True)
     newer = commit(later, "Words", **{"README.md": "# Other words\n"})
@@ -268,6 +281,22 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
     came = (measured(run) for run in runs if run.night == by_status["incomplete"]["id"])
     assert CASES <= set.union(set(gone["missing"]), *came) <= {*CASES, broken}
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
+
+    # Against the anchor: each shard's points, and what has none.
+    points = recorded(stage, "points").values()
+    assert sorted((one["shard"], one["night"], one["commit"]) for one in points) == sorted(
+        (run.shard, run.night, run.commit) for run in runs
+    )
+    without = {
+        (status, shard["shard"]): [one["reason"] for one in shard["without_point"]]
+        for status, record in by_status.items()
+        for shard in record["shards"]
+    }
+    played = (("complete", 1), ("incomplete", 1), ("incomplete", 2))
+    assert without == {
+        **{key: ["base: not_ready: 60 s"] for key in played},
+        ("incomplete", 3): ["no points of this shard arrived"] * gone["planned"],
+    }
 
     # Inside the process: of one commit and machine once, with the machine's description.
     inner = [path for path in stage.branch("gh-pages") if path.startswith(place)]

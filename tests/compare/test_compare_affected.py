@@ -87,6 +87,7 @@ WHICH: dict[str, Callable[[Case], bool]] = {
         ("apps/identity.py", "all"), ("apps/answers.json", "all"),
         ("apps/asgi-wsgi/unused.py", "none"), ("apps/asgi-wsgi/README.md", "none"),
         ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/pyproject.toml", "none"),
+        ("apps/anchor.toml", "none"),
         ("apps/gil-endpoints/published.toml", "none"), ("apps/stacks/current.txt", "none"),
         ("scripts/servebench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
     ],

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import foreign
 import synthetic
 from bench import Bench
 from histories import good, listing, make_remote, night_run, result_of, save
@@ -20,8 +21,10 @@ from servebench.core.model import Case, Load, LoadModel, Plan, Run, RunStatus
 from servebench.host import machine
 from servebench.host.git import Remote
 from servebench.plan import nights as nights_
+from servebench.plan.duration import expected
 from servebench.plan.nights import Recorded, share_out
 from servebench.record import files, store
+from servebench.record.comparison import Missing
 from servebench.record.night import NightPlan, NightRecord, Shard, assignment
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
@@ -122,6 +125,17 @@ def test_what_moved_stays_in_the_next_night() -> None:
     first = shared(plan_of(*"abcd"), (A, B), known)
     homes = {(who, name): 50.0 for who, names in zip((A, B), first, strict=True) for name in names}
     assert shared(plan_of(*"abcd"), (A, B), measured(homes)) == first
+
+
+def test_duets_count_too() -> None:
+    """Launches of 10 s each; a's duets take 30 s on a machine as quick as was thought: 40 | 20."""
+    plan = plan_of(*"abc")
+    known = measured({("gone", name): 10.0 for name in "abc"})
+    whole = [expected(one, "nightly").total for one in plan.cases]
+    slower = 10.0 / whole[0]  # than was thought: so are its duets
+    shards, _ = share_out(plan, (None, None), known, {plan.cases[0].id: 30.0 / slower})
+    assert ["".join(one.id[-1] for one in shard.plan.cases) for shard in shards] == ["a", "bc"]
+    assert [shard.expected_seconds for shard in shards] == [40.0, 20.0]
 
 
 def test_every_shard_calibrates() -> None:
@@ -272,8 +286,35 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
     assert [one.shard for one in record.missing] == [1, 2]
     assert nights_.outcome(night, [cut, useful]).status == "incomplete"
     text = nights_.markdown(record)
-    assert f"| 1 | {A} | none | 1 | 1 | 0 |" in text
+    assert f"| 1 | {A} | none | 1 | 1 | 0 | 0 |" in text
     assert "- `experiment/b`" in text
+
+
+def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
+    night = shards_of("a", "b").model_copy(update={"anchor": "2026-11"})
+    runs = [arrived(night, n, who) for n, who in enumerate((A, B), start=1)]
+    found = foreign.points(night=night.id, missing=(), cases=())
+    other = found.model_copy(update={"night": "20261119T030000Z-nightly-3f2a9c17", "shard": 2})
+    record = nights_.outcome(night, runs, [found, other])
+    assert record.status == "complete"
+    assert [[(one.case, one.reason) for one in s.without_point] for s in record.shards] == [
+        [("experiment/a", "its points do not hold it")],
+        [("experiment/b", "no points of this shard arrived")],
+    ]
+    assert nights_.sentences(record)[1] == (
+        f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: no points of this "
+        "shard arrived"
+    )
+    why = found.model_copy(update={"missing": (Missing(case="experiment/a", reason="60 s"),)})
+    record = nights_.outcome(night, runs, [why])
+    assert record.shards[0].without_point == why.missing
+    point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
+    record = nights_.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
+    assert record.shards[0].without_point == ()
+    assert f"| 1 | {A} | {A}/{night_run(0).id} | 1 | 0 | 0 | 0 |" in nights_.markdown(record)
+    # A night that had no anchor, and a check that does not look at points, say nothing of them.
+    for silent in (nights_.outcome(night, runs), nights_.outcome(shards_of("a", "b"), runs, [])):
+        assert nights_.sentences(silent) == ()
 
 
 def test_records_are_read_in_order(tmp_path: Path) -> None:

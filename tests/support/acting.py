@@ -38,6 +38,7 @@ HOSTED: Final = "ubuntu-24.04"
 PATIENCE: Final = 600.0
 
 _FORKING: Final = Path(__file__).with_name("forking.py")
+_PLAYING: Final = Path(__file__).with_name("playing.py")
 _USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)@([0-9a-f]{40})\b")
 _runs: Final = count(1)
 _kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and with us their input
@@ -239,7 +240,7 @@ export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" SERVEBENCH_LOCK="servebench
 case "$1 $2" in "ci fleet") shift 2 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
 case "$1" in selftest) exit 0 ;; esac
-case "$1" in play) shift; [ -z "$STANDIN_POINTS" ] || exec sh "$STANDIN_POINTS" "$@"; exit 0 ;; esac
+case "$1" in play) [ -z "$STANDIN_POINTS" ] || exec {sys.executable} {_PLAYING} "$@"; exit 0 ;; esac
 case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
 case "$1 $2" in "detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;

@@ -17,8 +17,16 @@ from servebench.host.machine import asv_profile
 from servebench.measure import testbed
 from servebench.record import store
 from servebench.record.change import Candidate, ChangeRecord, SeriesName, StackState, Step
-from servebench.record.comparison import CaseComparison, Comparison, Judgement, SideRecord, Verdict
+from servebench.record.comparison import (
+    CaseComparison,
+    Comparison,
+    Judgement,
+    Missing,
+    SideRecord,
+    Verdict,
+)
 from servebench.record.night import NightPlan, Shard
+from servebench.record.points import CasePoints, Point, Points
 from servebench.record.trial import Installation, Said, Trial
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
@@ -55,6 +63,7 @@ def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
         id="20261120T085500Z-nightly-3f2a9c17",
         created="2026-11-20T08:55:00Z",
         commit=COMMIT,
+        anchor="2026-11",
         shards=tuple(
             Shard(
                 number=number,
@@ -139,6 +148,31 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
     file = place / f"{COMMIT[:8]}-servebench-py3.14-stackcurrent.json"
     file.write_text(json.dumps(document))
     return file
+
+
+def points(number: int = 1, **changes: Any) -> Points:
+    """What a shard's machine has played: its first case, and the benchmark that goes with it."""
+    run, machine = shard_run(number), MACHINES[number - 1]
+    shard = night().shard(number)
+    assert shard is not None
+    first, second = (case.id for case in shard.plan.cases)
+    series = f"inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/e{number}a)/py3.14/current"
+    cpu = Point(metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6)
+    cases = [
+        CasePoints(case=name, stack="current", python="3.14", points=(point,))
+        for name, point in (
+            (first, cpu), (series, cpu.model_copy(update={"metric": "seconds"})),
+        )
+    ]  # fmt: skip
+    fields: dict[str, Any] = {
+        "id": f"20261120T100000Z-night-0a1b2c-s{number}", "anchor": "2026-11", "origin": "night",
+        "label": COMMIT[:12], "night": night().id, "shard": number,
+        "when": "2026-11-20T10:00:00Z", "started": "2026-11-20T10:00:00Z", "seconds": 2400.5,
+        "servebench": __version__, "commit": COMMIT, "machine": machine,
+        "interpreters": run.interpreters, "stacks": run.stacks, "cases": cases,
+        "missing": (Missing(case=second, reason="head: not_ready: 60 s"),),
+    }  # fmt: skip
+    return Points(**{**fields, **changes})
 
 
 def trial(**changes: Any) -> Trial:

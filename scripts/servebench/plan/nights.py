@@ -329,16 +329,19 @@ class _Sharing:
         return self._speeds[machine]
 
 
-def outcome(plan: NightPlan, runs: Sequence[Run], played: Sequence[Points] = ()) -> NightRecord:
+def outcome(
+    plan: NightPlan, runs: Sequence[Run], played: Sequence[Points] | None = None
+) -> NightRecord:
     """Hold the runs and points that arrived against the plan; those of other nights do not count.
 
-    A case without a point is a result, with its reason, and leaves the night complete. The record
-    follows from these alone, so that a store that is repeated writes the same.
+    A case without a point is a result, with its reason, and leaves the night complete. (Of points
+    nothing is said where none are given, not even an empty list.) The record follows from these
+    alone, so that a store that is repeated writes the same.
     """
     runs = [run for run in runs if run.night == plan.id]
-    by_shard = {one.shard: one for one in played if one.night == plan.id}
     shards = tuple(_arrived(shard, runs) for shard in plan.shards)
-    if plan.anchor is not None:
+    if plan.anchor is not None and played is not None:
+        by_shard = {one.shard: one for one in played if one.night == plan.id}
         shards = tuple(
             record.model_copy(
                 update={"without_point": _without_point(shard, by_shard.get(shard.number))}

@@ -107,7 +107,7 @@ def night(
     written += [points_.save(target, one) for one in played]
     for path, data in beside.items():
         files_.replace(target / path, data)
-    record = outcome(plan, runs, played)
+    record = outcome(plan, runs)
     awaited = tuple(one for one in record.shards if shard in {None, one.shard})
     record = record.model_copy(update={"shards": awaited})
     return Acceptance(

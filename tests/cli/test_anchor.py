@@ -1,0 +1,174 @@
+"""`servebench anchor`, in real repositories; servers and generators are played by a fake."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bench import Done, invoke
+from fake_sessions import FakeInstruments
+from repos import borrow_cache, commit, git, make_tiny, write
+from servebench.automation.incoming import acceptance, facts
+from servebench.compare import backfill
+from servebench.core.protocol import DUET_PROTOCOL
+from servebench.declare import anchor as declared
+from servebench.record import files, points
+from servebench.record.night import NightPlan
+from servebench.toolchain import locks
+from tiny_index import serving
+
+CPU = "server_cpu_per_request"
+CASES = {"tiny/dependent/py3.14", "tiny/alone/py3.14"}
+
+
+@dataclass
+class Scene:
+    """A repository of two cases without an anchor, and the command line in it."""
+
+    root: Path
+    results: Path
+    call: Callable[..., Done]
+    instruments: FakeInstruments = field(default_factory=FakeInstruments)
+
+    def anchored(self, name: str, *words: str) -> str:
+        """Make its commit an anchor, and commit that; the anchor's commit."""
+        tip = git(self.root, "rev-parse", "HEAD")
+        done = self.call("anchor", "renew", name, "--results", self.results, *words)
+        assert done.code == 0, done
+        commit(self.root, f"Anchor {name}")
+        return tip
+
+
+@pytest.fixture
+def scene(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Scene]:
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    root = make_tiny(tmp_path / "tiny")
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    file = root / "apps" / "tiny" / "experiment.toml"
+    both = file.read_text().replace('["quick"]', '["quick", "nightly"]')
+    file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        index.add("alpha", "1.0", "2026-01-10")
+        write(root, "apps/stacks/one.txt", locks.resolve("one", date(2026, 1, 15), root=root))
+        git(root, "init", "--quiet", "--initial-branch=main")
+        commit(root, "Everything")
+        made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
+        monkeypatch.setattr(backfill, "Real", lambda _: made.instruments)
+        yield made
+
+
+def read(scene: Scene) -> list[points.Points]:
+    return [points.read(path) for path in points.found(scene.results)]
+
+
+def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
+    done = scene.call("anchor", "play")
+    assert (done.code, "declare the present state as one" in done.err) == (2, True)
+    write(scene.root, "README.md", "# Not committed\n")
+    done = scene.call("anchor", "renew", "first")
+    assert (done.code, "commit them first" in done.err) == (2, True)
+    commit(scene.root, "Words")
+
+    first = scene.anchored("first")
+    assert read(scene) == []  # there was none before
+    done = scene.call("anchor", "show")
+    assert done.out.startswith(f"first: commit {first[:12]}, since ")
+    assert "its commit is here" in done.out
+    shown = json.loads(scene.call("anchor", "show", "--json").out)
+    assert (shown["commit"], shown["present"], shown["protocol"]) == (first, True, DUET_PROTOCOL)
+    done = scene.call("anchor", "renew", "first")
+    assert (done.code, "is the name of the present anchor" in done.err) == (2, True)
+
+    done = scene.call("anchor", "play", "--results", scene.results)
+    assert done.code == 0, done
+    (made,) = read(scene)
+    assert (made.anchor, made.origin, made.night, made.shard) == ("first", "night", None, None)
+    assert made.commit == git(scene.root, "rev-parse", "HEAD")
+    assert {one.case for one in made.cases} == CASES
+    for one in made.cases:
+        (cpu,) = (point for point in one.points if point.metric == CPU)
+        assert (cpu.duets, cpu.se < 0.005) == (5, True)
+
+    second = scene.anchored("second")
+    assert declared.load(scene.root).previous == "first"
+    (chain,) = (one for one in read(scene) if one.origin == "renewal")
+    assert (chain.anchor, chain.label, chain.commit) == ("first", "anchor second", second)
+    assert min(point.duets for one in chain.cases for point in one.points[:1]) >= 20
+
+
+def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> None:
+    scene.anchored("first")
+    old = declared.place(scene.root).read_text()
+    commit(scene.root, "Other duets", **{
+        "apps/anchor.toml": old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99"),
+    })  # fmt: skip
+    for words in (("play",), ("renew", "second")):
+        done = scene.call("anchor", *words)
+        assert done.code == 4
+        assert "goes with version 99" in done.err
+        assert "servebench anchor renew NAME --anew" in done.err
+    scene.anchored("second", "--anew")
+    assert declared.load(scene.root).previous is None
+    assert scene.instruments.played == []
+
+
+def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path) -> None:
+    """What fails has no point, and its reason; where and of what it is says the plan."""
+    scene.anchored("first")
+    plan, sent = tmp_path / "night.json", tmp_path / "sent"
+    done = scene.call("plan", "--profile", "nightly", "--output", plan)
+    assert done.code == 0, done
+    night = files.read(NightPlan, plan)
+    assert night.anchor == "first"
+    assert "of which" in done.out
+    scene.instruments.failing = frozenset({"tiny/alone/py3.14"})
+    digest = hashlib.sha256(plan.read_bytes()).hexdigest()
+    given = ("--plan", plan, "--plan-sha256", digest, "--shard", "1")
+    done = scene.call("anchor", "play", *given, "--budget", "40m", "--results", sent / "shard-1")
+    assert done.code == 0, done
+    (path,) = points.found(sent / "shard-1")
+    made = points.read(path)
+    assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
+    assert made.id.endswith("-s1")
+    assert [one.case for one in made.cases] == ["tiny/dependent/py3.14"]
+    assert [one.case for one in made.missing] == ["tiny/alone/py3.14"]
+
+    trusted, now = facts.of_checkout(scene.root), datetime.now(UTC) + timedelta(minutes=1)
+    found = acceptance.night(night, sent, tmp_path / "out", trusted, now)
+    assert found.refused == ()
+    assert found.accepted == (points.path_of(made).as_posix(),)
+
+    scene.instruments.failing = frozenset(CASES)
+    done = scene.call("anchor", "play", *given, "--results", scene.results)
+    assert done.code == 3, done
+    done = scene.call("anchor", "play", *given, "--select", "tiny/*")
+    assert (done.code, "leave --select out" in done.err) == (2, True)
+    done = scene.call("anchor", "play", "--plan", plan, "--plan-sha256", "0" * 64, "--shard", "1")
+    assert (done.code, "it was replaced" in done.err) == (4, True)
+    commit(scene.root, "Something else")
+    done = scene.call("anchor", "play", *given)
+    assert (done.code, "check the former out" in done.err) == (2, True)
+
+
+def test_a_shallow_clone_fetches_the_anchor(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.anchored("first")
+    git(scene.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    clone = tmp_path / "clone"
+    origin = f"file://{scene.root}"
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", origin, clone], check=True)
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(clone))
+    assert "is fetched when it is needed" in scene.call("anchor", "show").out
+    backfill.fetch(clone, declared.load(clone))
+    assert json.loads(scene.call("anchor", "show", "--json").out)["present"]

@@ -1,0 +1,41 @@
+"""Stand-in for `servebench anchor play` of a shard: its points, without a duet.
+
+    python playing.py --plan NIGHT --plan-sha256 … --shard N … --results FOLDER
+
+The first case of the shard has none.
+"""
+
+import sys
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+from servebench import __version__
+from servebench.host.machine import fingerprint
+from servebench.record import points
+from servebench.record.comparison import Missing
+from servebench.record.night import assignment
+from servebench.record.points import CasePoints, Point, Points
+
+
+def main(words: list[str]) -> None:
+    given = dict(pairwise(words))
+    assigned = assignment(Path(given["--plan"]), int(given["--shard"]))
+    assert assigned is not None
+    lost, *played = assigned.plan.cases
+    now = datetime.now(UTC)
+    point = Point(metric="server_cpu_per_request", ratio=1.01, se=0.004, anchor=1e-4, duets=5)
+    made = Points(
+        id=f"{now:%Y%m%dT%H%M%SZ}-night-0a1b2c", anchor="first", origin="night", label="a night",
+        when=now, started=now, seconds=60.0, servebench=__version__, commit=assigned.commit,
+        machine=fingerprint(), interpreters=(), stacks=(),
+        cases=tuple(
+            CasePoints(case=one.id, stack=one.stack, python=one.python, points=(point,))
+            for one in played
+        ),
+        missing=(Missing(case=lost.id, reason="base: not_ready: 60 s"),),
+    )  # fmt: skip
+    points.save(Path(given["--results"]), made.model_copy(update=assigned.marks(made.id)))
+
+
+main(sys.argv[1:])
