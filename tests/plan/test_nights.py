@@ -305,13 +305,19 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
         f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: no points of this "
         "shard arrived"
     )
-    why = found.model_copy(update={"missing": (Missing(case="experiment/a", reason="60 s"),)})
+    point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
+    counted = point.points[0].model_copy(update={"metric": "instructions"})
+    why = found.model_copy(
+        update={
+            "cases": (point.model_copy(update={"points": (counted,)}),),
+            "missing": (Missing(case="experiment/a", reason="60 s"),),
+        }
+    )
     record = nights_.outcome(night, runs, [why])
     assert record.shards[0].without_point == why.missing
-    point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
     record = nights_.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
     assert record.shards[0].without_point == ()
-    assert f"| 1 | {A} | {A}/{night_run(0).id} | 1 | 0 | 0 | 0 |" in nights_.markdown(record)
+    assert f"| 1 | {A} | `{A}/{night_run(0).id}` | 1 | 0 | 0 | 0 |" in nights_.markdown(record)
     # A night that had no anchor, and a check that does not look at points, say nothing of them.
     for silent in (nights_.outcome(night, runs), nights_.outcome(shards_of("a", "b"), runs, [])):
         assert nights_.sentences(silent) == ()

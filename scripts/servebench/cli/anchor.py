@@ -107,17 +107,16 @@ def play_command(
     files.require_room(folder)
     console = Console(stderr=as_json)
     clean_up(console)
-    globs, head = tuple(select or ()), None
+    globs, commit = tuple(select or ()), None
     if assigned is not None:
-        commit, _ = runner.revision(root)
-        assigned.require(machine.fingerprint().id, commit)
+        assigned.require(machine.fingerprint().id, runner.revision(root)[0])
         # By its name: the other user of a machine cannot write what git makes of files around us.
-        head = assigned.commit
+        commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
     found, limit = declared.load(root), budget_seconds(budget)
     precision = replace(NIGHTLY, se=se)
     made = _played(
-        root, found, profile, globs, precision, seed, limit, console, inside=inside, head=head
+        root, found, profile, globs, precision, seed, limit, console, inside=inside, commit=commit
     )
     if assigned is not None:
         made = made.model_copy(update=assigned.marks(made.id))
@@ -187,14 +186,14 @@ def _played(
     console: Console,
     *,
     inside: bool,
-    head: str | None = None,
+    commit: str | None = None,
 ) -> Points:
-    """Hold the checkout against an anchor; `head`: its commit, without what is not committed."""
+    """Hold the checkout against an anchor; with its `commit`, without what is not committed."""
     reporter = Reporter(console)
     backfill.fetch(root, anchor)
     with interruptible(), revisions.copies(reporter) as copies:
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
-        both = sides_.of_revisions(root, anchor.commit, head, scope)
+        both = sides_.of_revisions(root, anchor.commit, commit, scope)
         backfill.verify(anchor, both.base)
         head = backfill.of_checkout(both, inside=inside)
         began = datetime.now(UTC)

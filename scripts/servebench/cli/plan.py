@@ -18,7 +18,6 @@ from servebench.cli.options import (
     repository,
     workflow_option,
 )
-from servebench.compare import anchored, inprocess
 from servebench.core import units
 from servebench.core.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.core.model import Plan
@@ -103,7 +102,7 @@ def plan_command(
     unready = _unready(plan)
     fleet = nights.fleet(shards, machines or ())
     commit, _ = runner.revision(root)
-    anchor, duets = _anchor(root, plan)
+    anchor, duets = _anchor(root, plan, of_night=output is not None)
     night = nights.make(
         plan, fleet, results=paths.results_dir(), commit=commit, anchor=anchor, duets=duets
     )
@@ -144,10 +143,13 @@ def plan_command(
         console.say(f"{output}: night {night.id}")
 
 
-def _anchor(root: Path, plan: Plan) -> tuple[str | None, dict[str, float]]:
-    """The anchor's name, if one is declared, and what each case's duets with it take, in s."""
-    if not declared.place(root).is_file():
+def _anchor(root: Path, plan: Plan, *, of_night: bool) -> tuple[str | None, dict[str, float]]:
+    """The anchor of a night, if one is declared, and what each case's duets with it take, in s."""
+    if not of_night or not declared.place(root).is_file():
         return None, {}
+    # Other plans do not wait for numpy.
+    from servebench.compare import anchored, inprocess  # noqa: PLC0415
+
     suites = inprocess.available([root])
     return declared.load(root).name, anchored.expected(plan.cases, suites, anchored.NIGHTLY)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.core.errors import RecordError, UsageError
+from servebench.core.metrics import METRICS
 from servebench.core.model import Case, LoadModel, Plan, Profile, Run, RunStatus
 from servebench.plan.duration import expected
 from servebench.record import files, store
@@ -429,7 +430,12 @@ def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
 
 def _without_point(shard: Shard, played: Points | None) -> tuple[Missing, ...]:
     reasons = {one.case: one.reason for one in played.missing} if played else {}
-    known = {one.case for one in played.cases} if played else set()
+    # Instructions are counted of a case that no duet can be had of, too.
+    known = {
+        one.case
+        for one in (played.cases if played else ())
+        if any(point.metric in METRICS for point in one.points)
+    }
     other = "its points do not hold it" if played else "no points of this shard arrived"
     return tuple(
         Missing(case=case.id, reason=reasons.get(case.id, other))
