@@ -42,7 +42,7 @@ def form(site: Site) -> dict[str, Any]:
     `tables`: The machines and kinds; the one that is shown first comes first. `a` and `b`: The
     sides if the address names none; empty: nothing can be compared yet.
     """
-    inprocess = (table for table in site.tables.values() if not table.track.served)
+    inprocess = (table for table in site.tables.values() if table.kind == "inprocess")
     tables = (*site.newest_tables, *inprocess)
     names = {
         folder_name(metric): data_files.metric_title(metric)
