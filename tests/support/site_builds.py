@@ -13,9 +13,12 @@ from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
 from servebench.host import paths
-from servebench.record import change, store
+from servebench.record import change, packages, store
+from servebench.record import points as records
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import PackageChange
+from servebench.record.packages import VersionLinks
+from servebench.record.points import CasePoints, Point, Points
 from servebench.series.columns import of_run
 from servebench.series.table import Table, tables
 from servebench.site import data
@@ -102,6 +105,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     id_ = store.run_id(started, "nightly", run.commit)
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
+    released(results)
     return built(folder), imagined
 
 
@@ -123,6 +127,51 @@ def hostile(folder: Path) -> Path:
         stored(results, _hostile_run(day))
     change.save(results, _hostile_change())
     return built(folder)
+
+
+def release_points(
+    version: str, previous: str | None, day: int, **cpu: tuple[float, float]
+) -> Points:
+    """FastAPI's release of a day of October against an anchor: what it does to CPU per request.
+
+    `cpu`: `gil` and `free`: ratio and standard error of a case on each interpreter, over 11 duets.
+    """
+    moment = datetime(2026, 10, day, tzinfo=UTC)
+    cases = tuple(
+        CasePoints(
+            case=case, stack="current", python=python,
+            points=(
+                Point(metric="server_cpu_per_request", ratio=ratio, se=se, anchor=1e-4, duets=11),
+                Point(metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1),
+            ),
+        )
+        for case, python, (ratio, se) in (
+            (JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]),
+        )
+    )  # fmt: skip
+    base = runs.make_run([])
+    locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
+    return Points(
+        id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}", anchor="2026-09", origin="backfill",
+        label=f"fastapi {version}", when=moment, started=moment, seconds=60.0, servebench="0.1.0",
+        release=Release(package="fastapi", version=version, previous=previous),
+        commit=None, machine=base.machine, interpreters=base.interpreters, cases=cases,
+        stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
+    )  # fmt: skip
+
+
+def released(results: Path) -> None:
+    """Three releases: nothing moved with the second, and both interpreters with the third."""
+    records.save(results, release_points("0.9.0", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003)))
+    records.save(results, release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)))
+    records.save(
+        results, release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02))
+    )
+    metadata = VersionLinks(
+        links={"home": "https://fastapi.example/", "source": "https://forge.example/a/fastapi"},
+        tag="v",
+    )
+    packages.remember(results, {("fastapi", "0.11.0"): metadata})
 
 
 def built(folder: Path) -> Path:

@@ -85,7 +85,9 @@ class Document(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        return [attrs[name] for _, attrs in self.tags for name in ("href", "src") if name in attrs]
+        """Those that do not say that they lead elsewhere."""
+        here = (attrs for _, attrs in self.tags if attrs.get("rel") != "external")
+        return [attrs[name] for attrs in here for name in ("href", "src") if name in attrs]
 
     @property
     def ids(self) -> set[str]:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from servebench.core.errors import RecordError
-from servebench.record import change, files, night, store
+from servebench.record import change, files, night, packages, store
 from servebench.record import points as record_points
 from servebench.record import trial as trials_
 from servebench.record.change import ChangeRecord
 from servebench.record.night import NightRecord
+from servebench.record.packages import PackageRecord
 from servebench.record.points import Points
 from servebench.record.trial import Trial
 from servebench.series import asv, cache
@@ -39,6 +40,7 @@ class Sources:
         night_records: What came of each night's shards, oldest first.
         points: All files of anchored points, oldest measurement first; those that are of a time,
             and of no single release, are among the nights too.
+        packages: What is known of the packages under test, by name.
         notes: What else a reader should know, in sentences.
     """
 
@@ -49,6 +51,7 @@ class Sources:
     problems: tuple[str, ...] = ()
     night_records: tuple[NightRecord, ...] = ()
     points: tuple[Points, ...] = ()
+    packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -71,6 +74,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     ) or ((),)
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
     points = files.attempted(record_points.found(results), record_points.read, problems)
+    about = files.attempted(packages.found(results), packages.read, problems)
     points.sort(key=lambda one: (one.started, one.id))
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
@@ -83,6 +87,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(nights),
         points=tuple(points),
+        packages=tuple(about),
         notes=notes,
     )
 

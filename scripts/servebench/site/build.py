@@ -26,6 +26,7 @@ from servebench.site.pages import (
     experiment,
     front,
     machines,
+    packages,
     reference,
     run,
 )
@@ -37,7 +38,7 @@ MARKER: Final = ".servebench-site"
 
 OURS: Final = (
     *data.OURS,
-    *("asv", "b", "c", "compare", "data", "machines", "method", "raw", "runs", "static", "x"),
+    *("asv", "b", "c", "compare", "data", "machines", "method", "p", "raw", "runs", "static", "x"),
 )
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
@@ -154,6 +155,7 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     experiment.pages,
     case.list_pages,
     changes.pages,
+    packages.pages,
     compare.pages,
     run.list_pages,
     machines.pages,

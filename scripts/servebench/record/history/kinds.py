@@ -12,10 +12,11 @@ from typing import Any, Final, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
-from servebench.record import change, files, points, store, trial
+from servebench.record import change, files, packages, points, store, trial
 from servebench.record.change import ChangeRecord, Dismissal
 from servebench.record.comparison import Comparison
 from servebench.record.night import NightRecord
+from servebench.record.packages import PackageRecord
 from servebench.record.points import Points
 from servebench.record.trial import Offset, Trial
 
@@ -103,6 +104,10 @@ KINDS: Final = (
     Kind(
         "dismissal", _below(rf"dismissed/{_NAME}"), replaceable=True,
         place=_of(Dismissal, lambda one: f"dismissed/{one.id}.json"),
+    ),
+    Kind(
+        "links of a package", _below(rf"{packages.FOLDER}/{_NAME}"), replaceable=True,
+        place=_of(PackageRecord, lambda one: packages.path_of(one.id).as_posix()),
     ),
     Kind(
         "figures inside the process", _below(rf"asv/{_NAME}/[0-9a-f]{{8}}-servebench-{_NAME}"),

@@ -45,8 +45,9 @@ class Lines:
 
     Attributes:
         series: The lines, points in the order in which they are joined.
-        log_y: Logarithmic upright axis; otherwise it begins at zero.
+        log_y: Logarithmic upright axis; otherwise it begins at zero, unless it is `near`.
         declared: Whether the values of x were chosen: they are the ticks then.
+        near: Whether the upright axis is where the figures are.
     """
 
     about: Caption
@@ -56,6 +57,7 @@ class Lines:
     log_x: bool = False
     log_y: bool = False
     declared: bool = True
+    near: bool = False
 
     @property
     def values(self) -> list[Value]:
@@ -82,8 +84,10 @@ def lines(data: Lines) -> Chart:
     """Draw the lines. A point without a figure is a gap, and a cross on the lying axis."""
     shown, notes = _limited(data)
     values = shown.values
-    limits = plane.ends(values, log=data.log_y) if values else None
+    limits = plane.ends(values, zero=not data.near, log=data.log_y) if values else None
     notes += plane.notes(values, limits) if limits else ["No figures to draw: the table says why."]
+    if limits and data.near and limits[0] > 0:
+        notes.append("The upright axis does not begin at zero.")
     return Chart(
         about=data.about,
         kind="lines",

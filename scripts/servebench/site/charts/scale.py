@@ -144,12 +144,15 @@ def value_axis(quantity: Quantity, scale: AxisScale, most: int, *, sideways: boo
 def declared_axis(quantity: Quantity, scale: AxisScale, values: Iterable[float]) -> Axis:
     """A lying axis with ticks at the values that were measured, as many as have room.
 
-    The largest value always has its label: it tells how far the axis goes.
+    The largest value always has its label: it tells how far the axis goes. What has a format of its
+    own is labelled by it, such as names by their place.
     """
+    own = quantity.format if not isinstance(quantity.format, units.Format) else None
     factor, unit = _unit(quantity, max(abs(scale.low), abs(scale.high)))
     kept: list[Tick] = []
     for value in sorted(set(values), reverse=True):
-        tick = _tick(scale, value, f"{value * factor:,.10g}", sideways=True)
+        label = own(value) if own else f"{value * factor:,.10g}"
+        tick = _tick(scale, value, label, sideways=True)
         if not kept or tick.span[1] + _GAP <= kept[0].span[0]:
             kept.insert(0, tick)
     return Axis(scale, tuple(kept), _titled(quantity.title, unit))

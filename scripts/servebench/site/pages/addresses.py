@@ -15,6 +15,7 @@ COMPARE: Final = "compare/"
 CHANGES: Final = "c/"
 RUNS: Final = "runs/"
 MACHINES: Final = "machines/"
+PACKAGES: Final = "p/"
 EXPERIMENTS: Final = "x/"
 CASES: Final = "b/"
 DATA: Final = "data/"
@@ -67,6 +68,16 @@ def root(path: str) -> str:
     return "../" * path.count("/") or "./"
 
 
+def release(package: str, version: str) -> str:
+    """What one release of a package did."""
+    return _below(PACKAGES, f"{package}/{version}")
+
+
+def badge(package: str, version: str) -> str:
+    """The same as a picture for other pages."""
+    return f"{release(package, version)}badge.svg"
+
+
 @lru_cache(maxsize=8192)
 def _below(folder: str, name: str) -> str:
     """The address of what has this name; of its digest, where no folder can have the name."""
@@ -91,3 +102,5 @@ change = partial(_below, CHANGES)
 run = partial(_below, RUNS)
 """Page of a run, or of what asv measured of a commit."""
 machine = partial(_below, MACHINES)
+package = partial(_below, PACKAGES)
+"""A package over its releases."""

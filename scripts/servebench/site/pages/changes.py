@@ -110,7 +110,7 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         forest=_forest(told_),
         trend=drawn,
         packages=sorted(
-            ((one, _blame(record, one)) for one in record.packages),
+            ((one, blame(record, one)) for one in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
         commands=commands(record, before, after),
@@ -118,7 +118,7 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
     )
 
 
-def _blame(record: ChangeRecord, package: PackageChange) -> str:
+def blame(record: ChangeRecord, package: PackageChange) -> str:
     """Whether a package did it: `no` only where a search tried the change without it."""
     found = [release for share in record.shares for release in share.releases]
     if package.package in {one.package for one in (*found, record.culprit) if one}:

@@ -100,10 +100,13 @@ def _environment() -> jinja2.Environment:
         "day": words.day,
         "change": words.change,
         "ratio": formats.ratio,
+        "percent": formats.percent,
+        "size": formats.size,
         "bytes": words.size,
         "breakable": words.breakable,
         "prose": words.prose,
     }
     environment.globals["at"] = addresses
     environment.globals["words"] = words
+    environment.globals["ends"] = formats.ends
     return environment

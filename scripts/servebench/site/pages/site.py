@@ -21,8 +21,10 @@ from servebench.series.events import Events
 from servebench.series.reading import Sources
 from servebench.series.summary import RunSummary, summarise
 from servebench.series.table import Table
+from servebench.site import releases
 from servebench.site.data import Written
 from servebench.site.data_files import GUARD, SeriesFile
+from servebench.site.releases import Package
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -60,6 +62,7 @@ class Site:
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
+        packages: What is known of every package under test, by name.
     """
 
     base: str
@@ -79,6 +82,7 @@ class Site:
     manifest: Mapping[str, Any]
     downloads: Mapping[str, str]
     planned: frozenset[str]
+    packages: Mapping[str, Package]
     notes: tuple[str, ...]
 
     @property
@@ -88,9 +92,7 @@ class Site:
 
     @property
     def changes(self) -> tuple[ChangeRecord, ...]:
-        return tuple(
-            sorted(self.sources.changes, key=lambda record: (record.when, record.id), reverse=True)
-        )
+        return _newest_first(self.sources.changes)
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
@@ -162,8 +164,18 @@ def gather(
         manifest=written.manifest,
         downloads=downloads,
         planned=frozenset(filter(has_page, chain.from_iterable(planned))),
+        packages=releases.packages(
+            sources.points,
+            sorted((night.header for night in ordered), key=lambda header: header.time),
+            _newest_first(sources.changes),
+            sources.packages,
+        ),
         notes=(*sources.problems, *sources.notes, *notes),
     )
+
+
+def _newest_first(changes: Iterable[ChangeRecord]) -> tuple[ChangeRecord, ...]:
+    return tuple(sorted(changes, key=lambda record: (record.when, record.id), reverse=True))
 
 
 def _newest(

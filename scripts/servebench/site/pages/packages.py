@@ -1,0 +1,303 @@
+"""Packages over their releases, and what each release did: pages and badges."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from markupsafe import Markup
+
+from servebench.core import units
+from servebench.core.metrics import METRICS
+from servebench.record.comparison import PackageChange, Verdict
+from servebench.record.points import CasePoints
+from servebench.report import change as change_text
+from servebench.report import formats
+from servebench.report.change import ChangeText
+from servebench.report.formats import ends, percent
+from servebench.series.events import differences
+from servebench.site import releases
+from servebench.site.charts import forest, lines
+from servebench.site.charts.badge import badge
+from servebench.site.charts.data import Caption, Quantity, Value
+from servebench.site.charts.forest import CHANGE, Dot, DotGroup, Forest
+from servebench.site.charts.lines import LinePoint, Lines, LineSeries
+from servebench.site.pages import addresses, words
+from servebench.site.pages.changes import blame
+from servebench.site.pages.page import PageFile, markup, render
+from servebench.site.pages.site import Site, grouped
+from servebench.site.releases import (
+    CPU,
+    INSTRUCTIONS,
+    MAIN,
+    Axis,
+    Effect,
+    Measured,
+    Package,
+    Result,
+)
+
+MOST_NAMED: Final = 3
+"""Cases that a badge names to those who ask."""
+
+LINKS: Final = {
+    "home": "Home page", "source": "Source", "changelog": "Changelog",
+    "documentation": "Documentation", "issues": "Issues",
+}  # fmt: skip
+
+Row = tuple[Measured, Result | None]
+"""A measured release, and what it did over the one before it; the first one has none."""
+Results = Mapping[Axis, Mapping[str, Result]]
+"""What the releases of a package did, by version."""
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The list, a page for each package, and for each of its releases a page and a badge."""
+    every = site.packages.values()
+    results: dict[str, Results] = {
+        package.name: {axis: axis.results() for axis in package.axes} for package in every
+    }
+    yield render(
+        site,
+        "packages.html.j2",
+        addresses.PACKAGES,
+        "Packages",
+        "What each release of the Python web stack's packages did to requests.",
+        measured=[(one, *_rows(one.axes[0], results[one.name])[0]) for one in every if one.axes],
+        others=[one for one in every if not one.axes],
+    )
+    for package in every:
+        yield _package(site, package, results[package.name])
+        for version in package.versions:
+            yield from _release(site, package, version, results[package.name])
+
+
+def _rows(axis: Axis, results: Results) -> list[Row]:
+    """The newest release first."""
+    return [(one, results[axis].get(one.version)) for one in axis.releases[::-1]]
+
+
+def _package(site: Site, package: Package, results: Results) -> PageFile:
+    address = addresses.package(package.name)
+    root = addresses.root(addresses.file(address))
+    return render(
+        site,
+        "package.html.j2",
+        address,
+        package.name,
+        f"What each measured release of {package.name} did to requests.",
+        modules=("js/keyboard.js",),
+        package=package,
+        locked=grouped((version, stack) for stack, version in package.locked.items()),
+        links=_links(package),
+        sections=[
+            (
+                axis,
+                _rows(axis, results),
+                *_overview(site, root, number, axis, results[axis].values()),
+            )
+            for number, axis in enumerate(package.axes)
+        ],
+        changes=_changes(package),
+    )
+
+
+def _links(package: Package, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
+    """Labels and addresses that the package's own metadata give."""
+    found = package.links(version)
+    links = [(label, found.links[kind]) for kind, label in LINKS.items() if kind in found.links]
+    compared = found.differences(before, version) if before else None
+    return [*links, *([(f"Source, {before} to {version}", compared)] if compared else [])]
+
+
+def _changes(
+    package: Package, version: str = ""
+) -> list[tuple[ChangeText, PackageChange | None, str]]:
+    """Changes that may be the package's, how it moved there, and whether it was found to be it."""
+    found = []
+    for record in package.changes:
+        if version and (package.name, version) not in {
+            (one.package, one.version) for one in releases.blamed(record)
+        }:
+            continue
+        moves = [one for one in record.packages if one.package == package.name]
+        said = blame(record, moves[0]) if moves else "yes"
+        if said != "no":
+            found.append((change_text.told(record), next(iter(moves), None), said))
+    return found
+
+
+def _overview(
+    site: Site, root: str, number: int, axis: Axis, results: Iterable[Result]
+) -> tuple[list[Markup], Markup | None]:
+    """A small chart for every endpoint that a release moved, and a list of what did not move."""
+    first, last = axis.releases[0], axis.releases[-1]
+    if first is last:
+        return [], None
+    total = Result(first, last, releases.over(first, last))
+    moved = {one.case for result in (*results, total) for one in result.moved}
+    cases = {case.case: case for one in axis.releases for case in one.points.values()}
+    endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
+    shown = {
+        name: many for name, many in sorted(endpoints.items()) if moved & {one.case for one in many}
+    }
+    charts = [
+        _multiple(root, Caption(f"endpoint-{number}-{place}", name), axis, many)
+        for place, (name, many) in enumerate(shown.items())
+    ]
+    drawn = {one.case for many in shown.values() for one in many}
+    still = [one for one in total.main if one.case not in drawn]
+    about = Caption(f"still-{number}", "What did not move", f"{last.version} over {first.version}.")
+    return charts, _forest(site, root, about, still) if still else None
+
+
+def endpoint(case: str, python: str) -> str:
+    """What a case is called without its interpreter: `asgi-wsgi/json/w1/c128`."""
+    return "/".join(part for part in case.split("/") if part != f"py{python}")
+
+
+def _multiple(root: str, about: Caption, axis: Axis, cases: Sequence[CasePoints]) -> Markup:
+    """One endpoint over all releases, a line for each interpreter, over the first release."""
+    names = [one.version for one in axis.releases]
+    served = any(point.metric == CPU for case in cases for point in case.points)
+    metric, what = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
+    series = (
+        LineSeries(case.python, tuple(_over_first(root, axis, case.case, metric))) for case in cases
+    )
+    return markup(
+        lines.lines(
+            Lines(
+                about,
+                Quantity("release", lambda place: names[round(place)]),
+                Quantity(f"{what}, times the first release's", units.plain, "lower"),
+                tuple(sorted(series, key=lambda one: one.name)),
+                near=True,
+            )
+        )
+    )
+
+
+def _over_first(root: str, axis: Axis, case: str, metric: str) -> Iterator[LinePoint]:
+    """Each release over the first one that has the case: that is 1, and others bear its error."""
+    first = None
+    for place, release in enumerate(axis.releases):
+        point = release.point(case, metric)
+        if point is None:
+            value = Value(None, note=release.missing.get(case, "not measured"))
+        elif first is None:
+            first, value = point, Value(1.0, note="the first")
+        else:
+            value = Value(*releases.ratio(first, point))
+        href = root + addresses.release(axis.package, release.version)
+        yield LinePoint(float(place), value, href=href)
+
+
+def _forest(site: Site, root: str, about: Caption, effects: Iterable[Effect]) -> Markup:
+    groups: dict[str, list[Dot]] = {}
+    ordered = sorted(
+        effects, key=lambda one: (not one.moved, -one.size if one.moved else 0, one.case)
+    )
+    for one in ordered:
+        title = "Moved" if one.moved else "Did not move, as far as could be seen"
+        groups.setdefault(title, []).append(_dot(site, root, one))
+    found = tuple(DotGroup(title, tuple(dots)) for title, dots in groups.items())
+    return markup(forest.forest(Forest(about, CHANGE, found, "change")))
+
+
+def _dot(site: Site, root: str, one: Effect) -> Dot:
+    verdict = one.verdict or Verdict.INCONCLUSIVE
+    metric = one.metric if one.metric in METRICS else ""
+    label = one.case if one.metric in MAIN else f"{one.case} · {formats.title(one.metric)}"
+    label += "" if one.moved else f" (could see {formats.size(one.detectable)})"
+    value = Value(one.ratio, one.low, one.high)
+    dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
+    href = root + addresses.case(one.case) if one.case in site.planned else ""
+    return replace(dot, href=href)
+
+
+def _release(site: Site, package: Package, version: str, results: Results) -> Iterator[PageFile]:
+    name, address = package.name, addresses.release(package.name, version)
+    root = addresses.root(addresses.file(address))
+    sections = []
+    for number, axis in enumerate(package.axes):
+        for release in axis.releases:
+            if release.version == version:
+                result = results[axis].get(version)
+                charts = list(_charts(site, root, number, result)) if result else []
+                sections.append((axis, release, result, charts))
+    drawn = next(filter(None, (picture(axis, one) for axis, _, one, _ in sections if one)), "")
+    before = next((one.base.version for _, _, one, _ in sections if one), None)
+    yield render(
+        site,
+        "release.html.j2",
+        address,
+        f"{name} {version}",
+        f"What the release {version} of {name} did to requests, case by case.",
+        modules=("js/keyboard.js",),
+        package=package,
+        version=version,
+        when=next((release.when for _, release, _, _ in sections), None),
+        links=_links(package, version, before),
+        sections=sections,
+        changes=_changes(package, version),
+        badge=Markup(drawn),  # noqa: S704 - `svg` escapes
+        differences=_differences,
+        instructions=_instructions,
+    )
+    if drawn:
+        yield PageFile(addresses.file(addresses.badge(name, version)), f"{drawn}\n")
+
+
+def _charts(site: Site, root: str, number: int, result: Result) -> Iterator[Markup]:
+    over = f"{result.head.version} over {result.base.version}."
+    shown = (
+        ("main", "CPU per request; inside the process, time of a call", result.main),
+        ("others", "Other figures that moved", [one for one in result.others if one.moved]),
+    )
+    for name, title, effects in shown:
+        if effects:
+            yield _forest(site, root, Caption(f"{name}-{number}", title, over), effects)
+
+
+def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
+    """What differs between the locks that two releases were measured with, and in which stacks."""
+    found: dict[tuple[str, str | None, str | None], tuple[PackageChange, list[str]]] = {}
+    for stack in sorted(result.base.stacks.keys() & result.head.stacks.keys()):
+        before, after = (dict(one.stacks[stack]) for one in (result.base, result.head))
+        for one in differences(stack, before, after):
+            found.setdefault((one.package, one.base, one.head), (one, []))[1].append(stack)
+    return list(found.values())
+
+
+def _instructions(result: Result) -> list[Effect]:
+    """What was counted, the most first."""
+    found = (one for one in result.effects if one.metric == INSTRUCTIONS)
+    return sorted(found, key=lambda one: one.size, reverse=True)
+
+
+def said(result: Result) -> tuple[str, str]:
+    """A result in a few words for a badge, and its tone: `+22 % CPU`, `no change`."""
+    judged = [one for one in result.main if one.metric == CPU]
+    moved = sorted((one for one in judged if one.moved), key=lambda one: one.ratio)
+    if not judged:
+        return "", ""
+    if not moved:
+        if all(one.verdict is Verdict.NO_CHANGE for one in judged):
+            return "no change", "same"
+        return f"no change above {formats.size(max(one.detectable or 0 for one in judged))}", "same"
+    least, most = words.change(moved[0].ratio), words.change(moved[-1].ratio)
+    if moved[0].ratio < 1 < moved[-1].ratio:
+        return f"{least} to {most} CPU", "open"
+    text, tone = (most, "worse") if moved[0].ratio > 1 else (least, "better")
+    return f"{'up to ' if len(moved) > 1 else ''}{text} CPU", tone
+
+
+def picture(axis: Axis, result: Result) -> str:
+    """A release's badge; empty where nothing can be said."""
+    text, tone = said(result)
+    if not text:
+        return ""
+    name = f"{axis.package} {result.head.version}"
+    moved = [one for one in result.moved if one.metric == CPU][:MOST_NAMED]
+    told = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
+    named = (f"{one.case} {percent(one.ratio)} ({ends(one.low, one.high)})" for one in moved)
+    return badge(name, text, tone, ": ".join(filter(None, (told, "; ".join(named)))))
