@@ -10,14 +10,15 @@ from typer import Argument, Option, Typer
 from servebench.automation import branches
 from servebench.automation.branches import StackBump
 from servebench.automation.github import actions
-from servebench.cli.options import JsonOption, day, workflow_option
+from servebench.cli.options import JsonOption, ResultsOption, day, tell, workflow_option
 from servebench.core.errors import SetupError, UsageError
 from servebench.host import paths
 from servebench.host.console import Console, errors, print_json, write
 from servebench.host.git import remote_of
 from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
-from servebench.toolchain import locks, stacks
+from servebench.record import packages
+from servebench.toolchain import locks, metadata, stacks
 from servebench.toolchain.locks import Move
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
@@ -139,3 +140,26 @@ def list_command(as_json: JsonOption = False) -> None:
         print_json(rows)
     else:
         Console().print(table)
+
+
+@stack_app.command("links")
+def links_command(
+    results: ResultsOption = None,
+    to: Annotated[
+        Path | None, Option("--to", help="Write what is new there; default: where the others are.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep where the stacks' packages lead, by their own metadata, in results/packages/.
+
+    The site's pages of packages link there: home page, source, changelog. What is known of a
+    version stays. Packages are unpacked, and nothing of them is run.
+    """
+    narrator = Narrator(errors())
+    found: dict[tuple[str, str], packages.VersionLinks] = {}
+    with interruptible():
+        for name in stacks.names():
+            found |= metadata.of_lock(stacks.read(name), narrator)
+    written = packages.remember(results or paths.results_dir(), found, to)
+    said = f"{len(found)} versions of packages; {len(written)} files are new or have grown"
+    tell([said], lambda: [str(path) for path in written], as_json=as_json)

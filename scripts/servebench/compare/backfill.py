@@ -32,12 +32,13 @@ from servebench.declare.anchor import Anchor
 from servebench.host import cache, git, machine, paths
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
+from servebench.record import packages
 from servebench.record import points as record
 from servebench.record.change import Release
 from servebench.record.comparison import Missing
 from servebench.record.journal import Journal
 from servebench.record.points import Origin, Points
-from servebench.toolchain import locks, stacks
+from servebench.toolchain import locks, metadata, stacks
 from servebench.toolchain.stacks import Stack
 
 FOLDER: Final = "backfill"
@@ -305,6 +306,8 @@ def _head(
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
     side, lost = base.head(wanted.label, wanted.lock(base.base.root, reporter))
+    for program in side.rig.pythons.values():
+        packages.remember(task.results, metadata.of_environment(program))
     every = tuple(Pair(case, case, wanted.label) for case in side.cases)
     suites = inprocess.available([base.base.root])
     targets = inprocess.targets(every, lambda pair: pair.reason, suites, {})

@@ -5,6 +5,7 @@ same meaning; one that leads back to where the package was downloaded is none of
 """
 
 import re
+import tempfile
 from collections.abc import Iterator
 from email.message import Message
 from email.parser import HeaderParser
@@ -15,7 +16,11 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
+from servebench.host import command
+from servebench.host.progress import Narrator
 from servebench.record.packages import Found, Kind, VersionLinks
+from servebench.toolchain import interpreters, tools
+from servebench.toolchain.stacks import Stack
 
 LABELS: Final[dict[str, Kind]] = {
     **{kind: kind for kind in get_args(Kind)},
@@ -31,10 +36,34 @@ _INDEX: Final = frozenset({"project", "pypi", "simple", "packages", "p"})
 """First part of a path that leads to a package on an index, which has the package's name next."""
 
 
-def read(environment: Path) -> Found:
-    """Read the metadata of all packages of an environment."""
+def of_lock(stack: Stack, narrator: Narrator) -> Found:
+    """Read the metadata of what a lock has: wheels are unpacked, and nothing of them is run.
+
+    Raises:
+        SetupError: A package cannot be had, or only as its source.
+    """
+    with tempfile.TemporaryDirectory(prefix="servebench-metadata-") as folder:
+        argv: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
+        argv += ["--no-build", "--target", folder, stack.lock]
+        argv += ["--python-version", next(iter(interpreters.declared().values())).version]
+        with narrator.step(f"stack {stack.name}", "unpacking its packages") as tick:
+            log = tools.new_log(f"metadata-{stack.name}")
+            command.run(argv, what=f"unpacking stack {stack.name}", log=log, tick=tick)
+        return read(Path(folder))
+
+
+def of_environment(program: Path) -> Found:
+    """Read the metadata of the environment of a Python executable."""
     found: dict[tuple[str, str], VersionLinks] = {}
-    for path in sorted(environment.glob("lib/python*/site-packages/*.dist-info/METADATA")):
+    for place in program.parents[1].glob("lib/python*/site-packages"):
+        found |= read(place)
+    return found
+
+
+def read(folder: Path) -> Found:
+    """Read the metadata of all packages that are installed in a folder."""
+    found: dict[tuple[str, str], VersionLinks] = {}
+    for path in sorted(folder.glob("*.dist-info/METADATA")):
         message = HeaderParser().parsestr(path.read_text("utf-8", "replace"))
         package, version = canonicalize_name(str(message["Name"])), str(message["Version"])
         found[package, version] = _links(message, package, version)

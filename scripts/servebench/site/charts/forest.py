@@ -159,7 +159,9 @@ def _limits(data: Forest) -> tuple[float, float] | None:
         sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
         half = max(_LEAST, 1.15 * max(sizes))
         return max(-half, -1.0), half  # nothing gets smaller than nothing
-    return plane.ends(known, zero=data.axis == "zero")
+    low, high = plane.ends(known, zero=data.axis == "zero")
+    lack = 0.0 if low == 0 else max(0.0, _LEAST * (low + high) - (high - low)) / 2
+    return low - lack, high + lack
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
 from servebench.site.charts.scale import AxisScale, declared_axis, value_axis
 from servebench.site.charts.svg import MARKS, NARROW, WIDE, Drawing, Line, Mark, Path, Shape
 
+_AROUND: Final = (0.99, 1.01)
+"""Ratios that the axis has room for at least: noise must not look like a landslide."""
 _HEIGHTS: Final = {WIDE: 340.0, NARROW: 290.0}
 
 
@@ -45,9 +47,9 @@ class Lines:
 
     Attributes:
         series: The lines, points in the order in which they are joined.
-        log_y: Logarithmic upright axis; otherwise it begins at zero, unless it is `near`.
+        log_y: Logarithmic upright axis; otherwise it begins at zero.
         declared: Whether the values of x were chosen: they are the ticks then.
-        near: Whether the upright axis is where the figures are.
+        ratios: Whether figures are ratios, on an axis around 1.
     """
 
     about: Caption
@@ -57,7 +59,7 @@ class Lines:
     log_x: bool = False
     log_y: bool = False
     declared: bool = True
-    near: bool = False
+    ratios: bool = False
 
     @property
     def values(self) -> list[Value]:
@@ -84,9 +86,9 @@ def lines(data: Lines) -> Chart:
     """Draw the lines. A point without a figure is a gap, and a cross on the lying axis."""
     shown, notes = _limited(data)
     values = shown.values
-    limits = plane.ends(values, zero=not data.near, log=data.log_y) if values else None
+    limits = _limits(data, values) if values else None
     notes += plane.notes(values, limits) if limits else ["No figures to draw: the table says why."]
-    if limits and data.near and limits[0] > 0:
+    if limits and limits[0] > 0 and not data.log_y:
         notes.append("The upright axis does not begin at zero.")
     return Chart(
         about=data.about,
@@ -105,6 +107,12 @@ def lines(data: Lines) -> Chart:
         legend=tuple(_legend(shown)) if limits else (),
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _limits(data: Lines, values: Sequence[Value]) -> tuple[float, float]:
+    if data.ratios:
+        return plane.ends([*values, *map(Value, _AROUND)], zero=False)
+    return plane.ends(values, log=data.log_y)
 
 
 def _limited(data: Lines) -> tuple[Lines, list[str]]:

@@ -57,19 +57,11 @@ def lying_axis(axis: Axis, top: float, bottom: float) -> list[Shape]:
     return found
 
 
-_LEAST: Final = 0.01  # to each side, so that noise does not look like a landslide
-
-
 def ends(values: Sequence[Value], *, zero: bool = True, log: bool = False) -> tuple[float, float]:
-    """Ends of an axis: all intervals, and ceilings and published figures that are near.
-
-    One that begins at no zero has room for 1 % on either side.
-    """
+    """Ends of an axis: all intervals, and ceilings and published figures that are near."""
     own = [end for value in values for end in (value.mean, *(value.ends or ())) if end is not None]
     near = [end for end in _beside(values) if log or end <= _REACH * max(own)]
-    low, high = span([*own, *near], zero=zero, log=log)
-    lack = max(0.0, _LEAST * (low + high) - (high - low)) / 2 if low and not log else 0.0
-    return low - lack, high + lack
+    return span([*own, *near], zero=zero, log=log)
 
 
 def notes(values: Sequence[Value], axis: tuple[float, float] | None) -> list[str]:

@@ -161,7 +161,7 @@ def _multiple(root: str, about: Caption, axis: Axis, cases: Sequence[CasePoints]
     served = any(point.metric == CPU for case in cases for point in case.points)
     metric, what = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
     series = (
-        LineSeries(case.python, tuple(_over_first(root, axis, case.case, metric))) for case in cases
+        LineSeries(case.python, tuple(over_first(root, axis, case.case, metric))) for case in cases
     )
     return markup(
         lines.lines(
@@ -170,13 +170,13 @@ def _multiple(root: str, about: Caption, axis: Axis, cases: Sequence[CasePoints]
                 Quantity("release", lambda place: names[round(place)]),
                 Quantity(f"{what}, times the first release's", units.plain, "lower"),
                 tuple(sorted(series, key=lambda one: one.name)),
-                near=True,
+                ratios=True,
             )
         )
     )
 
 
-def _over_first(root: str, axis: Axis, case: str, metric: str) -> Iterator[LinePoint]:
+def over_first(root: str, axis: Axis, case: str, metric: str) -> Iterator[LinePoint]:
     """Each release over the first one that has the case: that is 1, and others bear its error."""
     first = None
     for place, release in enumerate(axis.releases):
