@@ -25,7 +25,7 @@ from servebench.core.model import Machine
 from servebench.record.change import ChangeRecord, Release
 from servebench.record.comparison import Verdict
 from servebench.record.packages import PackageRecord, VersionLinks
-from servebench.record.points import WIDTH, CasePoints, Point, Points
+from servebench.record.points import CasePoints, Point, Points
 from servebench.series.columns import RunHeader
 
 CPU: Final = "server_cpu_per_request"
@@ -35,6 +35,7 @@ INSTRUCTIONS: Final = "instructions"
 """Counted, and a hint: never a verdict."""
 
 _METHOD: Final = Method()
+_NORMAL: Final = 1.96  # standard errors of a 95 % interval, where nobody knows over how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +305,7 @@ def _effect(case: CasePoints, before: Point, after: Point, p: float | None, judg
     names = case.case, case.python, after.metric
     if p is None:
         apart, error = after.log - before.log, math.hypot(before.se, after.se)
-        low, mean, high = (math.exp(apart + side * WIDTH * error) for side in (-1, 0, 1))
+        low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
         return Effect(*names, mean, low, high)
     scale, (mean, low, high) = _scale(after.metric), ratio(before, after)
     detectable = statistics.detectable(
