@@ -96,7 +96,6 @@ def backfill_command(
                 return
             files.require_room(folder)
             clean_up(console)
-            backfill.fetch(root, anchor)
             made = []
             with revisions.copies(reporter) as copies:
                 scope = Scope(

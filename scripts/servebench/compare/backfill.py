@@ -172,7 +172,7 @@ def backfill(task: Task, wanted: Sequence[Wanted], reporter: Reporter) -> Iterat
     """Measure stacks of other times: the points of each as soon as they are saved.
 
     Raises:
-        UsageError: The anchor is no revision here.
+        HistoryError: The anchor's commit cannot be had.
         SetupError: The anchor cannot be installed.
         RecordError: Points cannot be saved.
         InterruptedRun: What was played is kept, and gone on with.
@@ -180,6 +180,7 @@ def backfill(task: Task, wanted: Sequence[Wanted], reporter: Reporter) -> Iterat
     done = _done(task)
     order = list(wanted)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - an order that can be repeated
+    fetch(task.root, task.anchor)
     base = sides_.of_anchor(task.root, task.anchor.commit, task.scope)
     verify(task.anchor, base.base)
     with measuring():

@@ -17,11 +17,13 @@ import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
+from servebench.compare import rotation
 from servebench.core.errors import CountError
 from servebench.core.metrics import BRIEF, METRICS
 from servebench.core.model import Case, Status
@@ -82,14 +84,19 @@ class Instruments(Protocol):
 
 
 class Real:
-    """Real servers and generators."""
+    """Real servers and generators; of each duet's two installations others take turns."""
 
-    def __init__(self, logs: Path, seconds: float = DUET_SECONDS) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
+    def __init__(
+        self, logs: Path, seconds: float = DUET_SECONDS, copies: int = rotation.COPIES
+    ) -> None:
+        """Keep server logs in a folder of this comparison, in `compare` below `logs`.
+
+        So many `copies` of each side take turns; 0: both are played as they are.
+        """
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers = count()
-        self._seconds = seconds
+        self._seconds, self._rotation = seconds, rotation.Rotation(copies)
         for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
             shutil.rmtree(old, ignore_errors=True)
 
@@ -97,6 +104,8 @@ class Real:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
     ) -> tuple[DuetOutcome, ...]:
         log = self._logs(pairs[0][1].case.id)
+        base, head = self._rotation.turn(*pairs[0])  # they share a server, so a rig
+        pairs = [(replace(below, rig=base), replace(above, rig=head)) for below, above in pairs]
         return duet.perform(pairs, log, head_first=head_first, seconds=self._seconds)
 
     def launch(self, side: SideCase) -> LaunchOutcome:

@@ -25,9 +25,9 @@ from servebench.core.model import (
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
 
-METHOD_VERSION: Final = 2
+METHOD_VERSION: Final = 3
 """Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
-sequential test (2026-11)."""
+sequential test. 3: the same, of installations that take turns (2026-11)."""
 
 SideName = Literal["base", "head"]
 

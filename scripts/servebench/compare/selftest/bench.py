@@ -136,6 +136,8 @@ class Bench:
         logs = paths.state_dir() / "logs"
         self.rig = testbed.assemble(cases, logs)
         self.instruments = instruments or Real(logs)
+        # With these, both sides are played as they are.
+        self._still = instruments or Real(logs, copies=0)
         self.commit, self.dirty = runner.revision(paths.project_root())
         self._costs: dict[str, dict[str, float]] = {}
         self._shares: dict[str, float] = {}
@@ -300,7 +302,7 @@ class Bench:
         base, head = (SideCase(case, rig) for rig in sides)
         ratios = []
         for number in range(duets):
-            (outcome,) = self.instruments.duets([(base, head)], head_first=number % 2 == 1)
+            (outcome,) = self._still.duets([(base, head)], head_first=number % 2 == 1)
             before, after = outcome.metrics["base"], outcome.metrics["head"]
             if before and after:
                 ratios.append(after[CPU_METRIC] / before[CPU_METRIC])
