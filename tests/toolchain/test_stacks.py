@@ -119,6 +119,19 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
 
+def test_no_release_runs_code_where_that_is_asked_for(
+    checkout: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release without a wheel would be built for its metadata; the one before it is taken."""
+    index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
+    with pytest.raises(SetupError, match="resolving stack one failed"):
+        locks.lock()
+    monkeypatch.setenv("UV_NO_BUILD", "1")
+    locks.lock()
+    lock = checkout / "apps" / "stacks" / "one.txt"
+    assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
+
+
 @pytest.mark.parametrize(
     "line", [f"alpha {HASH}", f"alpha>=1 {HASH}", "alpha==1", f"==1 {HASH}", "-r other.txt"]
 )

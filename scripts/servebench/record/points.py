@@ -20,6 +20,9 @@ from servebench.record.comparison import Missing
 FOLDER: Final = "points"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
+INSTRUCTIONS: Final = "instructions"
+"""Metric of the instructions of a request inside the process."""
+
 Origin = Literal["night", "backfill", "renewal"]
 
 

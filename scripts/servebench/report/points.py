@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servebench.core.metrics import METRICS
-from servebench.record.points import Points
+from servebench.record.points import INSTRUCTIONS, Points
 from servebench.report.formats import percent
 
 
@@ -17,7 +17,8 @@ def sentences(found: Points, path: Path | None = None) -> Iterator[str]:
             title = METRICS[point.metric].title if point.metric in METRICS else point.metric
             yield (
                 f"{case.case}  {title} {percent(point.ratio)} "
-                f"({percent(low)} to {percent(high)}; {point.duets} duets)"
+                f"({percent(low)} to {percent(high)}; "
+                f"{'counted' if point.metric == INSTRUCTIONS else point.duets})"
             )
     for one in found.missing:
         yield f"{one.case}: no point: {one.reason}"

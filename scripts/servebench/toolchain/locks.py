@@ -210,7 +210,7 @@ def _compile(
         output = Path(folder) / HARNESS
         if keep:
             output.write_text(keep, "utf-8")  # what uv finds there it prefers
-        full = [tools.uv(), *_COMPILE, *argv, "--output-file", output]
+        full = [tools.uv(), *_COMPILE, *tools.no_build(), *argv, "--output-file", output]
         command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd)
         return output.read_text("utf-8")
 

@@ -173,7 +173,13 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
         sync: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
         # Compiled now, the first start of a server is no slower than the others.
-        sync += ["--compile-bytecode", "--python", staging / _PROGRAM, stack.lock]
+        sync += [
+            *tools.no_build(),
+            "--compile-bytecode",
+            "--python",
+            staging / _PROGRAM,
+            stack.lock,
+        ]
         why = f"installing {len(stack.packages)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
             for argv in (venv, sync):

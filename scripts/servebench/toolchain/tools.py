@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,6 +81,15 @@ def uv() -> Path:
         return Path(uv_package.find_uv_bin())
     except FileNotFoundError as error:
         raise SetupError("the uv of .venv is gone: run `make setup`") from error
+
+
+def no_build() -> tuple[str, ...]:
+    """Options of `uv pip` by which no release runs code here, where UV_NO_BUILD asks for it.
+
+    uv itself reads that variable for other commands only.
+    """
+    asked = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
+    return ("--no-build",) if asked else ()
 
 
 def new_log(name: str) -> Path:
