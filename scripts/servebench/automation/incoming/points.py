@@ -16,7 +16,6 @@ from servebench.automation.incoming.comparisons import LARGEST
 from servebench.automation.incoming.facts import Checkout, decoded, require, require_time
 from servebench.automation.incoming.folder import ArtifactFile
 from servebench.compare import inprocess
-from servebench.compare.anchored import INSTRUCTIONS
 from servebench.compare.pairs import Pair
 from servebench.compare.samples import judged
 from servebench.core.errors import ArtifactError
@@ -24,7 +23,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.text import shown
 from servebench.record import files as record_files
 from servebench.record.night import NightPlan, Shard
-from servebench.record.points import FOLDER, CasePoints, Point, Points
+from servebench.record.points import FOLDER, INSTRUCTIONS, CasePoints, Point, Points
 
 _MOST_DUETS: Final = 1000
 _LONGEST_S: Final = 86_400
