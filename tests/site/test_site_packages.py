@@ -14,8 +14,10 @@ from servebench.record import change
 from servebench.record.comparison import Verdict
 from servebench.record.packages import VersionLinks
 from servebench.record.points import Points
+from servebench.series.events import Bump
 from servebench.site import releases
 from servebench.site.pages import packages as pages
+from servebench.site.pages import trends
 from servebench.site.releases import CPU, Axis, Effect, Result
 from site_builds import FREE, JSON, release_points
 
@@ -173,7 +175,8 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
     assert "Moved asgi-wsgi/asgi-json/py3.14t/w1/c128 ▼ slower +8.91 %" in release
     still = text("fastapi/0.10.0")
-    assert "py3.14/w1/c128 (could see 1.3 %) = no change" in still
+    assert "Did not move; could have been seen: 1.3 % to 3.9 %" in still
+    assert "py3.14/w1/c128 = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
     assert "The first that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
     assert "a/b CPU/request ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
@@ -201,3 +204,9 @@ def test_a_comparison_of_tags_is_linked_only_where_their_names_are_known() -> No
     assert tagged.differences("1", "2") == "https://forge.example/a/b/compare/1...2"
     nowhere = VersionLinks(links={"home": "https://b.example/docs/a/b"}, tag="v")
     assert nowhere.differences("1", "2") is None
+
+
+def test_a_tick_of_a_trend_leads_to_the_package_that_moved_alone() -> None:
+    both = synthetic.change_record().packages * 2
+    found = [trends.moved_alone("../", Bump(1, "current", both[:many])) for many in (0, 1, 2)]
+    assert found == ["", "../p/granian/", ""]

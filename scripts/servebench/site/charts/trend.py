@@ -287,7 +287,7 @@ def _events(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
     for number, event in enumerate(data.bumps[-_EVENTS:]):
         at, say = x.at(event.at), f"{day_text(event.at)}: {event.label}"
         shape = Path("bump", svg.symbol("triangle", at, area.bottom + 3.5, 2.5))
-        yield Mark(say, 3, number, at, area.bottom, (shape,), "bump-mark")
+        yield Mark(say, 3, number, at, area.bottom, (shape,), "bump-mark", event.href)
 
 
 def _changes(data: Trend, x: AxisScale, area: Plane, width: float) -> Iterator[Mark]:

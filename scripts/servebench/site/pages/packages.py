@@ -192,23 +192,30 @@ def over_first(root: str, axis: Axis, case: str, metric: str) -> Iterator[LinePo
 
 
 def _forest(site: Site, root: str, about: Caption, effects: Iterable[Effect]) -> Markup:
-    groups: dict[str, list[Dot]] = {}
-    ordered = sorted(
-        effects, key=lambda one: (not one.moved, -one.size if one.moved else 0, one.case)
+    """What moved, the most first, and what did not."""
+    ordered = sorted(effects, key=lambda one: (-one.size, one.case))
+    moved = [one for one in ordered if one.moved]
+    still = sorted((one for one in ordered if not one.moved), key=lambda one: one.case)
+    seen = sorted(one.detectable or 0.0 for one in still)
+    told = f"Did not move; could have been seen: {_span(seen)}"
+    found = tuple(
+        DotGroup(title, tuple(_dot(site, root, one) for one in many))
+        for title, many in (("Moved", moved), (told, still))
+        if many
     )
-    for one in ordered:
-        title = "Moved" if one.moved else "Did not move, as far as could be seen"
-        groups.setdefault(title, []).append(_dot(site, root, one))
-    found = tuple(DotGroup(title, tuple(dots)) for title, dots in groups.items())
     return markup(forest.forest(Forest(about, CHANGE, found, "change")))
+
+
+def _span(sizes: Sequence[float]) -> str:
+    """The least and the largest of sorted sizes: `1.3 % to 3.9 %`."""
+    return " to ".join(dict.fromkeys(formats.size(size) for size in (*sizes[:1], *sizes[-1:])))
 
 
 def _dot(site: Site, root: str, one: Effect) -> Dot:
     verdict = one.verdict or Verdict.INCONCLUSIVE
     metric = one.metric if one.metric in METRICS else ""
     label = one.case if one.metric in MAIN else f"{one.case} · {formats.title(one.metric)}"
-    label += "" if one.moved else f" (could see {formats.size(one.detectable)})"
-    value = Value(one.ratio, one.low, one.high)
+    value = Value(one.ratio, one.low, one.high, note=f"could see {formats.size(one.detectable)}")
     dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
     href = root + addresses.case(one.case) if one.case in site.planned else ""
     return replace(dot, href=href)

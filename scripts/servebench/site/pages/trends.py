@@ -83,7 +83,9 @@ def trend(
         breaks=_breaks(table, happened, case, first),
         bumps=tuple(
             TrendEvent(
-                _moment(time), f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}"
+                _moment(time),
+                f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
+                href=moved_alone(root, bump),
             )
             for time, bump in _bumps(table, happened, {stack_of(table, case)}, first)
         ),
@@ -124,7 +126,11 @@ def trend_around(
         changes=(_change(record),),
         breaks=_breaks(table, happened, name.case, first, last),
         bumps=tuple(
-            TrendEvent(_moment(time), words.moved(bump.packages) or f"{bump.stack}: other hashes")
+            TrendEvent(
+                _moment(time),
+                words.moved(bump.packages) or f"{bump.stack}: other hashes",
+                href=moved_alone(root, bump),
+            )
             for time, bump in _bumps(table, happened, stacks, first, last)
         ),
     )
@@ -148,6 +154,12 @@ def _bumps(
         time = table.nights[bump.night].time
         if bump.stack in stacks and after < time <= until:
             yield time, bump
+
+
+def moved_alone(root: str, bump: Bump) -> str:
+    """The page of the one package that moved; empty: none, or several did."""
+    alone = len(bump.packages) == 1
+    return root + addresses.package(bump.packages[0].package) if alone else ""
 
 
 def stack_of(table: Table, case: str) -> str:

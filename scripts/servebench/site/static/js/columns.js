@@ -63,8 +63,8 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
  */
 
 /**
- * Something happened before the night of this time.
- * @typedef {{time: number, label: string}} Happening
+ * Something happened before the night of this time; `alone`: to the one package that moved.
+ * @typedef {{time: number, label: string, alone?: string}} Happening
  */
 
 /**
@@ -146,6 +146,7 @@ export function happenings(nights, caseId, stack) {
       .map((one) => ({
         time: nights.time[one.night],
         label: `${one.stack}: ${differences(one.packages)}`,
+        alone: one.packages.length === 1 ? one.packages[0][0] : "",
       })),
     gaps: nights.gaps.map((place) => nights.time[place]),
   };

@@ -21,7 +21,7 @@ export function rows(model, plot) {
   const happened = (/** @type {string} */ prefix) =>
     (/** @type {import("./columns.js").Happening} */ one) => ({
       say: `${day(one.time)}: ${prefix}${one.label}`,
-      href: "",
+      href: page("p", one.alone ?? ""),
       point: () => plot.point(one.time, null),
     });
   return [
@@ -40,10 +40,15 @@ export function rows(model, plot) {
   ].filter((row) => row.length);
 }
 
-/** The page of a night's run. Names that no folder can have do not lead anywhere. @param {Point} point */
+/** The page of a night's run. @param {Point} point */
 export function address(point) {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(point.run)) return "";
-  return new URL(`runs/${point.run}/`, root()).href;
+  return page("runs", point.run);
+}
+
+/** A page below a folder. Names that no folder can have do not lead anywhere. @param {string} folder @param {string} name */
+function page(folder, name) {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name)) return "";
+  return new URL(`${folder}/${name}/`, root()).href;
 }
 
 /** @param {"thead" | "tbody"} tag @param {(string | Node)[][]} lines */
