@@ -201,7 +201,7 @@ def test_a_hostile_release_is_measured_and_harms_nobody(
         assert [launch.status for result in run.results for launch in result.launches] == ["ok"]
     else:
         run = points.read(file)
-        assert {one.case for one in (*run.cases, *run.missing)} == {"short/one"}
+        assert {one.case for one in run.cases} | {one.case for one in run.missing} == {"short/one"}
         assert all("usable duets: host_noise" in one.reason for one in run.missing), said
     assert (run.shard, run.commit) == (1, git(repository, "rev-parse", "HEAD"))
     assert run.stacks[0].packages["alpha"] == "1.0"

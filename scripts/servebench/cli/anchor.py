@@ -46,7 +46,7 @@ from servebench.toolchain import stacks
 
 anchor_app = Typer(no_args_is_help=True, help="What all trend points are held against.")
 
-RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=120.0)
+RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
 """For the ratio of a new anchor to the old one, which stands in all points to come: ± 0.2 to 0.3 %
 of a quick case, in 4 minutes of it."""
 
