@@ -178,9 +178,9 @@ def test_a_case_whose_duets_were_disturbed_is_not_short_of_time() -> None:
 @pytest.mark.parametrize(
     ("head", "told"),
     [
-        (309_000.0, "Its application executes 3.0 % more instructions per request: there is more"),
+        (309_000.0, "Its application executes more instructions per request (+3.00 %): there is"),
         (300_030.0, "Its application executes as many instructions per request as before (+0.01"),
-        (294_000.0, "Its application executes 2.0 % fewer instructions per request, and got slow"),
+        (294_000.0, "Its application executes fewer instructions per request (−2.00 %), and got"),
     ],
 )
 def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> None:

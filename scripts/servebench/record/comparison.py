@@ -131,6 +131,13 @@ class Judgement(Frozen):
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
     reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
 
+    @model_validator(mode="after")
+    def _the_interval_holds_the_ratio(self) -> Self:
+        known = [one for one in (self.low, self.ratio, self.high) if one is not None]
+        if known != sorted(known) or (known and known[0] <= 0):
+            raise ValueError(f"0 < {self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
+        return self
+
 
 class Instructions(Frozen):
     """Instructions per request of both sides, counted by callgrind."""

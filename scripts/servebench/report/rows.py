@@ -291,17 +291,19 @@ def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
     ratio = counted.ratio if counted else None
     if ratio is None or row.metric not in WORK:
         return
-    size = formats.size(abs(ratio - 1))
+    size = formats.percent(ratio)
     if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):
         yield (
-            "Its application executes as many instructions per request as before "
-            f"({formats.percent(ratio)}): look at the server, at waits, locks and memory."
+            f"Its application executes as many instructions per request as before ({size}): "
+            "look at the server, at waits, locks and memory."
         )
     elif ratio > 1:
-        yield f"Its application executes {size} more instructions per request: there is more work."
+        yield (
+            f"Its application executes more instructions per request ({size}): there is more work."
+        )
     else:
         yield (
-            f"Its application executes {size} fewer instructions per request, and got slower all "
+            f"Its application executes fewer instructions per request ({size}), and got slower all "
             "the same: look at the server, at waits, locks and memory."
         )
 

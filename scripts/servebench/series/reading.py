@@ -1,4 +1,4 @@
-"""`results/` → runs as columns, change records, trials and records of nights.
+"""`results/` → runs as columns, changes, comparisons, trials and records of nights.
 
 A run file is read once: its columns are kept by the SHA-256 of the file, and so are those of asv's
 results (`series.cache`). A file that cannot be read, for whatever reason, is named among the
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from servebench.core.errors import RecordError
-from servebench.record import change, files, night, packages, store
+from servebench.record import change, comparison_store, files, night, packages, store
 from servebench.record import points as record_points
 from servebench.record import trial as trials_
 from servebench.record.change import ChangeRecord
+from servebench.record.comparison import CaseComparison, Comparison
 from servebench.record.night import NightRecord
 from servebench.record.packages import PackageRecord
 from servebench.record.points import Points
@@ -36,6 +37,7 @@ class Sources:
         nights: Runs, also asv's, in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
         trials: Of the instrument itself.
+        comparisons: Those that are stored, oldest first; of each launch only what is judged.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
         points: All files of anchored points, oldest measurement first; those that are of a time,
@@ -53,6 +55,7 @@ class Sources:
     points: tuple[Points, ...] = ()
     packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
 
 
 def read(results: Path, cache_dir: Path, root: Path) -> Sources:
@@ -72,6 +75,9 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     (trials,) = files.attempted(
         [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
     ) or ((),)
+    stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
+    comparisons = files.attempted(stored, _comparison, problems)
+    comparisons.sort(key=lambda one: (one.started, one.id))
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
     points = files.attempted(record_points.found(results), record_points.read, problems)
     about = files.attempted(packages.found(results), packages.read, problems)
@@ -89,6 +95,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         points=tuple(points),
         packages=tuple(about),
         notes=notes,
+        comparisons=tuple(comparisons),
     )
 
 
@@ -105,6 +112,27 @@ def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]
 def _night(path: Path) -> NightRecord:
     record = files.read(NightRecord, path, named=True)
     return _checked(path, record, record.created)
+
+
+def _comparison(path: Path) -> Comparison:
+    found = files.read(Comparison, path, named=True)
+    found = found.model_copy(update={"cases": tuple(map(_judged, found.cases))})
+    return _checked(path, found, found.started)
+
+
+def _judged(case: CaseComparison) -> CaseComparison:
+    """Without the dozens of figures of each launch that nobody judges: years are held at once."""
+    metrics = {one.metric for one in case.judgements}
+    duets = tuple(
+        duet.model_copy(
+            update={
+                "base": {name: duet.base[name] for name in metrics & duet.base.keys()},
+                "head": {name: duet.head[name] for name in metrics & duet.head.keys()},
+            }
+        )
+        for duet in case.duets
+    )
+    return case.model_copy(update={"duets": duets})
 
 
 def _checked(path: Path, value: T, moment: str) -> T:

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from servebench.host.progress import Narrator
+from servebench.record import comparison_store
 from servebench.series import reading
 from servebench.series.reading import Sources
 from servebench.series.table import tables
@@ -23,6 +24,8 @@ from servebench.site.pages import (
     case,
     changes,
     compare,
+    comparisons,
+    endpoints,
     experiment,
     front,
     machines,
@@ -38,10 +41,12 @@ MARKER: Final = ".servebench-site"
 
 OURS: Final = (
     *data.OURS,
-    *("asv", "b", "c", "compare", "data", "machines", "method", "p", "raw", "runs", "static", "x"),
+    *("asv", "b", "c", "cmp", "compare", "data", "machines", "method", "p", "raw", "runs"),
+    *("static", "x"),
 )
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
+_HOW: Final = "With asv's results in a checkout, `servebench asv publish` makes them"
 _REPLACED: Final = "servebench made, in which old files are removed"
 _SCHEMAS: Final = {
     "schema.json": "JSON Schema of run files",
@@ -107,6 +112,9 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         for name, told in _SCHEMAS.items()
         if (order.results / name).is_file()
     }
+    for one in sources.comparisons:
+        path = order.results / comparison_store.FOLDER / f"{one.id}.json"
+        folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
     recorded = order.results / "asv"
     for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
         name = path.relative_to(recorded).as_posix()
@@ -157,9 +165,11 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     changes.pages,
     packages.pages,
     compare.pages,
+    comparisons.pages,
     run.list_pages,
     machines.pages,
     case.pages,
+    endpoints.pages,
     run.pages,
     reference.data_pages,
     reference.method_pages,
@@ -173,7 +183,7 @@ def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
     names = set()
     pages = chain.from_iterable(kind(site) for kind in KINDS)
     title = "asv's own pages are not here"
-    missing = [render(site, "missing.html.j2", addresses.ASV, title, reason=no_asv)]
+    missing = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {_HOW}")]
     for page in (*pages, *(missing if no_asv else ())):
         if page.path not in names:  # two names with one digest: the first keeps the address
             names.add(page.path)

@@ -5,7 +5,7 @@ its place and not by a length, so that what it stands beside can be on the axis 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -14,10 +14,12 @@ from servebench.core.text import clean
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
 from servebench.report.comparison import make_view
+from servebench.report.rows import ComparisonRow
 from servebench.site.charts import figure, legend, plane, svg
 from servebench.site.charts.data import Caption, Quantity, Value, interval, sentence
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.legend import LegendKey, Style, assign
+from servebench.site.charts.lines import LEAST_CHANGE
 from servebench.site.charts.scale import AxisScale, value_axis
 from servebench.site.charts.svg import NARROW, WIDE, Drawing, Line, Mark, Path, Shape, Text
 
@@ -30,7 +32,6 @@ CHANGE: Final = Quantity(
 )
 """A ratio less 1."""
 
-_LEAST: Final = 0.01  # to each side, so that noise does not look like a landslide
 _LABEL_MOST: Final = 330.0
 _PLOT_LEAST: Final = 200.0
 _GAP: Final = 16.0  # before the column of figures
@@ -83,12 +84,12 @@ class Forest:
         return [dot for group in self.groups for dot in group.dots]
 
 
-def change(label: str, ratio: Value, verdict: Verdict, word: str) -> Dot:
+def change(label: str, ratio: Value, verdict: Verdict, word: str, href: str = "") -> Dot:
     """A row of a ratio, as a change."""
     if ratio.mean is not None:
         low, high = (end - 1 for end in ratio.ends) if ratio.ends else (None, None)
         ratio = replace(ratio, mean=ratio.mean - 1, low=low, high=high)
-    return Dot(label, ratio, verdict=verdict, word=word)
+    return Dot(label, ratio, href=href, verdict=verdict, word=word)
 
 
 def forest(data: Forest) -> Chart:
@@ -122,19 +123,22 @@ def forest(data: Forest) -> Chart:
     )  # fmt: skip
 
 
+def judged(
+    rows: Iterable[ComparisonRow], address: Callable[[str], str] = lambda _: ""
+) -> Iterator[Dot]:
+    """A comparison's rows that have a ratio; `address`: from a case's id to its page, or empty."""
+    for row in rows:
+        one = row.judged
+        if one.ratio is not None:
+            value = Value(one.ratio, one.low, one.high)
+            label = f"{row.case} · {row.label}"
+            yield change(label, value, one.verdict, row.verdict, address(row.case))
+
+
 def of_comparison(comparison: Comparison) -> str:
     """A comparison's rows with a ratio as an SVG of its own, what moved first."""
     view = make_view(comparison)
-    rows = [row for row in view.groups.all if row.judged.ratio is not None]
-    dots = tuple(
-        change(
-            f"{row.case} · {row.label}",
-            Value(row.judged.ratio, row.judged.low, row.judged.high),
-            row.judged.verdict,
-            row.verdict,
-        )
-        for row in rows
-    )
+    dots = tuple(judged(view.groups.all))
     data = Forest(Caption("forest", view.headline), CHANGE, (DotGroup("", dots),), "change")
     chart = forest(data)
     drawing = chart.wide if chart.drawings else Drawing(WIDE, 20, ())
@@ -157,10 +161,10 @@ def _limits(data: Forest) -> tuple[float, float] | None:
         sizes = [abs(value.mean) for value in known if value.mean is not None]
         widths = sorted(max(map(abs, value.ends)) for value in known if value.ends)
         sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
-        half = max(_LEAST, 1.15 * max(sizes))
+        half = max(LEAST_CHANGE, 1.15 * max(sizes))
         return max(-half, -1.0), half  # nothing gets smaller than nothing
     low, high = plane.ends(known, zero=data.axis == "zero")
-    lack = 0.0 if low == 0 else max(0.0, _LEAST * (low + high) - (high - low)) / 2
+    lack = 0.0 if low == 0 else max(0.0, LEAST_CHANGE * (low + high) - (high - low)) / 2
     return low - lack, high + lack
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
+from servebench.core import units
 from servebench.site.charts import figure, legend, plane, svg
 from servebench.site.charts.data import Caption, Quantity, Value, sentence
 from servebench.site.charts.figure import Chart
@@ -13,8 +14,9 @@ from servebench.site.charts.plane import BELOW, TITLE, FreeSpace, span
 from servebench.site.charts.scale import AxisScale, declared_axis, value_axis
 from servebench.site.charts.svg import MARKS, NARROW, WIDE, Drawing, Line, Mark, Path, Shape
 
-_AROUND: Final = (0.99, 1.01)
-"""Ratios that the axis has room for at least: noise must not look like a landslide."""
+LEAST_CHANGE: Final = 0.01
+"""Changes and ratios have room for so much to either side of none: noise must not look like a
+landslide."""
 _HEIGHTS: Final = {WIDE: 340.0, NARROW: 290.0}
 
 
@@ -50,6 +52,8 @@ class Lines:
         log_y: Logarithmic upright axis; otherwise it begins at zero.
         declared: Whether the values of x were chosen: they are the ticks then.
         ratios: Whether figures are ratios, on an axis around 1.
+        change: Whether figures are changes, around zero: dots, which no line joins. What may not be
+            judged, and is further off than all others, lands on the edge.
     """
 
     about: Caption
@@ -60,6 +64,7 @@ class Lines:
     log_y: bool = False
     declared: bool = True
     ratios: bool = False
+    change: bool = False
 
     @property
     def values(self) -> list[Value]:
@@ -111,8 +116,12 @@ def lines(data: Lines) -> Chart:
 
 def _limits(data: Lines, values: Sequence[Value]) -> tuple[float, float]:
     if data.ratios:
-        return plane.ends([*values, *map(Value, _AROUND)], zero=False)
-    return plane.ends(values, log=data.log_y)
+        around = Value(1 - LEAST_CHANGE), Value(1 + LEAST_CHANGE)
+        return plane.ends([*values, *around], zero=False)
+    if not data.change:
+        return plane.ends(values, log=data.log_y)
+    judged = [value for value in values if value.valid] or values
+    return plane.ends([*judged, Value(-LEAST_CHANGE), Value(LEAST_CHANGE)])
 
 
 def _limited(data: Lines) -> tuple[Lines, list[str]]:
@@ -136,7 +145,8 @@ def _thinned(points: Sequence[LinePoint], most: int) -> Sequence[LinePoint]:
 
 def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
     height = _HEIGHTS[width]
-    y = value_axis(data.y, AxisScale(*limits, height - BELOW, TITLE, data.log_y), 6)
+    shown = replace(data.y, format=units.share) if data.change else data.y
+    y = value_axis(shown, AxisScale(*limits, height - BELOW, TITLE, data.log_y), 6)
     area = plane.plane(width, height, y)
     values = [point.x for one in data.series for point in one.points]
     left, right = span(values, zero=not data.declared, log=data.log_x)
@@ -147,10 +157,12 @@ def _draw(data: Lines, limits: tuple[float, float], width: float) -> Drawing:
         else value_axis(data.x, scale, 7, sideways=True)
     )
     found: list[Shape | Mark] = [*plane.axes(area, x, y, width), *_ceilings(data, scale, y.scale)]
+    if data.change:
+        found.append(Line("zero", area.left, y.scale.at(0), area.right, y.scale.at(0)))
     room = FreeSpace(area)
     marks: list[Mark] = []
     for row, (one, style) in enumerate(zip(data.series, data.styles(), strict=True)):
-        for piece in _pieces(one, data, scale, y.scale):
+        for piece in () if data.change else _pieces(one, data, scale, y.scale):
             found.append(Path(f"line {style.kind}", svg.polyline(piece)))
             room.take_line(piece)
         marks += _marks(row, one, data, style, scale, y.scale)
@@ -224,7 +236,7 @@ def _dot(value: Value, style: Style, y: AxisScale, at: float, up: float) -> Iter
 def _legend(data: Lines) -> Iterator[LegendKey]:
     if len(data.series) > 1:
         for one, style in zip(data.series, data.styles(), strict=True):
-            yield legend.series(one.title, style, joined=True)
+            yield legend.series(one.title, style, joined=not data.change)
     yield from legend.beside(data.values, lying=False)
     if len(data.values) < sum(len(one.points) for one in data.series):
         yield legend.MISSING

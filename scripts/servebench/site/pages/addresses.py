@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlencode
 FRONT: Final = ""
 COMPARE: Final = "compare/"
 CHANGES: Final = "c/"
+COMPARISONS: Final = "cmp/"
 RUNS: Final = "runs/"
 MACHINES: Final = "machines/"
 PACKAGES: Final = "p/"
@@ -42,6 +43,11 @@ def year(number: int) -> str:
 def run_file(run_id: str) -> str:
     """The run file itself, as it was measured."""
     return f"{RUNS}{quote(run_id)}.json"
+
+
+def comparison_file(comparison_id: str) -> str:
+    """The stored comparison itself."""
+    return f"{COMPARISONS}{quote(comparison_id)}.json"
 
 
 def compare(a: str = "", b: str = "") -> str:
@@ -98,7 +104,11 @@ def _below(folder: str, name: str) -> str:
 experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
 """Page of a case: its trends on every machine."""
+prefix = case
+"""Page of the cases whose ids begin so: with an experiment, or with one of its endpoints."""
 change = partial(_below, CHANGES)
+comparison = partial(_below, COMPARISONS)
+"""Page of a stored comparison; of two sides that the reader chooses: `compare`."""
 run = partial(_below, RUNS)
 """Page of a run, or of what asv measured of a commit."""
 machine = partial(_below, MACHINES)

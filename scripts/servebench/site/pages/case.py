@@ -1,7 +1,7 @@
 """The cases: a list of them, and for each its trends, newest figures, launches and command."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -121,6 +121,7 @@ def _page(
         case=case,
         experiment=experiment,
         experiment_label=label,
+        prefixes=prefixes(case, site.planned),
         views=views,
         data=_for_scripts(folders, case, tables, changes, root) if views else None,
         changes=[(one, _where(one, case)) for one in map(told, changes)],
@@ -204,6 +205,20 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     elif name not in site.experiments():
         return "", name
     return addresses.experiment(name), name
+
+
+def endpoint(case: str) -> str:
+    """The experiment and endpoint that a case's id begins with; empty: it names no more."""
+    first, second, *rest = (*case.split("/", 2), "", "")
+    return f"{first}/{second}" if rest[0] and first != _INSIDE else ""
+
+
+def prefixes(case: str, planned: Container[str]) -> list[tuple[str, str]]:
+    """Pages between the experiment's and the case's: address and label."""
+    name = endpoint(case)
+    if not name or name in planned:
+        return []
+    return [(addresses.prefix(name), name.partition("/")[2])]
 
 
 def _folders(site: Site) -> Folders:

@@ -14,6 +14,7 @@ from servebench.declare.suites import SuiteDeclaration, read_suites
 from servebench.record import store
 from servebench.record.asv_results import Snapshot
 from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
 from servebench.report.page import About, read_about
 from servebench.series import asv
 from servebench.series.columns import Kind, RunColumns, RunHeader
@@ -93,6 +94,11 @@ class Site:
     @property
     def changes(self) -> tuple[ChangeRecord, ...]:
         return _newest_first(self.sources.changes)
+
+    @property
+    def comparisons(self) -> Mapping[str, Comparison]:
+        """By id, newest first."""
+        return {one.id: one for one in reversed(self.sources.comparisons)}
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:

@@ -1,0 +1,191 @@
+"""What cases have in common: pages of an experiment's endpoints, and of one endpoint's variants.
+
+They stand where the addresses of cases begin. All figures of a page are of one run of one machine;
+variants stand in the order of what they are, and nothing is ranked.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from markupsafe import Markup
+
+from servebench.core.metrics import HEADLINES, METRICS
+from servebench.core.model import Case
+from servebench.declare.layouts import KEYS, BarsLayout
+from servebench.series.summary import CaseSummary, RunSummary
+from servebench.series.table import STATES, Table
+from servebench.site.charts import declared
+from servebench.site.charts.declared import ChartCases
+from servebench.site.charts.trend import spark
+from servebench.site.pages import addresses, trends, words
+from servebench.site.pages.case import endpoint, groups
+from servebench.site.pages.page import PageFile, markup, render
+from servebench.site.pages.site import Site, grouped
+
+NIGHTS: Final = 90
+"""So many nights are sketched."""
+
+_VARIED: Final = ("stack", "server", "loop", "workers", "threads", "load", "connections", "cores")
+"""What tells variants apart, but for the interpreter, which gives the colour."""
+_METRICS: Final = tuple(name for name in HEADLINES if METRICS[name].compared)
+_MEASURED: Final = STATES.index("measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A case in the table of its endpoint.
+
+    Attributes:
+        figure: Of the metric that comes first, with its interval; empty: the run has none.
+        sketch: A sparkline of what `sketched` says; empty for fewer than two figures.
+    """
+
+    case: str
+    figure: str
+    interval: str
+    flags: str
+    sketch: Markup
+    sketched: str
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """A page for each experiment's endpoints, and one for each endpoint."""
+    experiments = grouped((case.partition("/")[0], case) for case in sorted(site.planned))
+    for experiment, cases in experiments.items():
+        found = grouped((endpoint(case), case) for case in cases)
+        named = {name: many for name, many in found.items() if name and name not in site.planned}
+        if experiment not in site.planned:
+            yield _list_page(site, experiment, cases, named)
+        for name, many in named.items():
+            yield _page(site, experiment, name, many)
+
+
+def _list_page(
+    site: Site, experiment: str, cases: Sequence[str], named: dict[str, tuple[str, ...]]
+) -> PageFile:
+    inside = {case for many in named.values() for case in many}
+    return render(
+        site,
+        "endpoints.html.j2",
+        addresses.prefix(experiment),
+        f"Cases of {experiment}",
+        f"All cases of {experiment}, by endpoint.",
+        experiment=experiment,
+        has_page=experiment in site.experiments(),
+        endpoints=named,
+        others=groups(frozenset(case for case in cases if case not in inside)),
+    )
+
+
+def _page(site: Site, experiment: str, name: str, cases: tuple[str, ...]) -> PageFile:
+    address = addresses.prefix(name)
+    root = addresses.root(addresses.file(address))
+    summary = chosen(site, cases)
+    shown = [summary.cases[case] for case in cases if case in summary.cases] if summary else []
+    metric = next((one for one in _METRICS if any(one in case.metrics for case in shown)), "")
+    machine = summary.run.machine.id if summary else ""
+    return render(
+        site,
+        "endpoint.html.j2",
+        address,
+        name,
+        f"All variants of {name} side by side.",
+        modules=("js/keyboard.js",),
+        experiment=experiment,
+        has_page=experiment in site.experiments(),
+        run=summary.run if summary else None,
+        title_of=METRICS[metric].title if metric else "",
+        charts=[markup(one) for one in _charts(root, summary, shown)] if summary else [],
+        variants=[_variant(site, summary, machine, case, metric) for case in cases],
+    )
+
+
+def chosen(site: Site, cases: Sequence[str]) -> RunSummary | None:
+    """The run that has measured most of the cases, of the machine that measured any of them last.
+
+    Of equals the newest.
+    """
+    having = [
+        (sum(one.cases[case].measured > 0 for case in cases if case in one.cases), one)
+        for one in site.newest.values()
+    ]
+    having = [(count, one) for count, one in having if count]
+    if not having:
+        return None
+    _, last = max(having, key=lambda pair: (pair[1].run.started, pair[1].run.id))
+    here = [pair for pair in having if pair[1].run.machine.id == last.run.machine.id]
+    return max(here, key=lambda pair: (pair[0], pair[1].run.started, pair[1].run.id))[1]
+
+
+def _charts(
+    root: str, summary: RunSummary, shown: Sequence[CaseSummary]
+) -> Iterator[declared.Chart]:
+    of_run = ChartCases(
+        cases=shown,
+        published=None,
+        address=lambda case: root + addresses.case(case),
+        source=f"{words.many(summary.run.launches, 'launch', 'launches')} per case.",
+    )
+    keys = tuple(key for key in _VARIED if _varies(key, [one.case for one in shown]))
+    several = len({one.case.python for one in shown}) > 1
+    for metric in _METRICS:
+        layout = BarsLayout(
+            kind="bars",
+            name=metric.replace("_", "-"),
+            title=METRICS[metric].title,
+            select=("*",),
+            metric=metric,
+            group=keys if several else (),
+            keys=("python",) if several else keys or ("python",),
+            series="python" if several else None,
+        )
+        if chart := declared.draw(of_run, layout):
+            yield chart
+
+
+def _varies(key: str, cases: Sequence[Case]) -> bool:
+    return len({KEYS[key].text(case) for case in cases}) > 1
+
+
+def _variant(
+    site: Site, summary: RunSummary | None, machine: str, case: str, metric: str
+) -> Variant:
+    found = summary.cases.get(case) if summary else None
+    estimate = found.metrics.get(metric) if found else None
+    flags = [flag.name.value for flag in found.warnings] if found else []
+    if found and estimate is None:
+        flags.insert(0, found.status)
+    sketch, sketched = "", ""
+    for table in site.cases().get(case, ()):
+        if table.machine == machine or not machine:
+            sketch, sketched = _sketch(table, case)
+            break
+    return Variant(
+        case=case,
+        figure=words.figure(estimate.mean, metric) if estimate else "",
+        interval=words.spread(estimate, metric),
+        flags=", ".join(flags),
+        sketch=Markup(sketch),  # noqa: S704 - drawn by what escapes
+        sketched=sketched,
+    )
+
+
+def _sketch(table: Table, case: str) -> tuple[str, str]:
+    """The series that the case's page shows first, and in words what it is."""
+    metric = next(iter(trends.metrics(table, case)), "")
+    if not metric:
+        return "", ""
+    row, column = table.place(case, metric)
+    planned = np.flatnonzero(table.status[:, row])[-NIGHTS:]
+    values = [
+        float(table.mean[night, row, column])
+        if table.status[night, row] == _MEASURED and not np.isnan(table.mean[night, row, column])
+        else None
+        for night in planned.tolist()
+    ]
+    if sum(value is not None for value in values) < 2:
+        return "", ""
+    told = f"{trends.title(metric)}, {words.many(len(values), 'night')}"
+    return spark(f"{case}: {told}", values), told
