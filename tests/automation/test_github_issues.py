@@ -33,6 +33,7 @@ def record(name: str = "one", **more: Any) -> ChangeRecord:
         "after_run": "20261120T023000Z-nightly-bbbbbbbb",
         "base": StackState(stack="current", digest="0" * 64, as_of="2026-11-18"),
         "head": StackState(stack="current", digest="1" * 64, as_of="2026-11-19"),
+        "evidence": "x-compare-y",
     }
     return change_record(id=name, **{**fields, **more})
 
@@ -69,7 +70,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
         "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
         "- **machine**: cloud-2c-1a2b", "- **caused by**: granian 2.8.6 → 2.8.7",
         "- **found**: Ten duets.", "",
-        f"[The evidence]({SITE}c/one/) · [all]({SITE}c/)",
+        f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
     ]  # fmt: skip
     assert "| current | granian | 2.8.6 | 2.8.7 |" in lines
     assert (

@@ -77,6 +77,10 @@ def kinds(past: Seen) -> dict[str, str]:
         "packages": addresses.PACKAGES,
         "package": addresses.package("fastapi"),
         "release": addresses.release("fastapi", "0.11.0"),
+        "comparisons": addresses.COMPARISONS,
+        "comparison": addresses.comparison("20261119T120000Z-compare-bbbbbbbb"),
+        "endpoints": addresses.prefix("asgi-wsgi"),
+        "endpoint": addresses.prefix("asgi-wsgi/asgi-json"),
         "runs": addresses.RUNS,
         "night": addresses.run(newest),
         "run": addresses.run(with_file),
@@ -380,7 +384,7 @@ def test_everything_can_be_read_without_javascript(new_page: NewPage, past: Seen
         page.goto(watched.base + address)
         assert page.locator("h1").inner_text(), kind
         assert len(page.locator("main").inner_text()) > 120, kind
-        if kind in {"experiment", "case", "change"}:
+        if kind in {"experiment", "case", "change", "comparison", "endpoint"}:
             assert page.locator("main svg.chart-drawing.wide").first.is_visible(), kind
         if kind == "compare":
             assert "does not run" in page.locator("main").inner_text()

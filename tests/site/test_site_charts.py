@@ -353,6 +353,21 @@ def test_a_shared_ceiling_is_drawn_once() -> None:
     assert len([s for s in chart.wide.shapes if getattr(s, "kind", "") == "ceiling"]) == 1
 
 
+def test_changes_are_dots_around_zero_which_no_line_joins() -> None:
+    """From −1 to 3 % with 6 % of that to either side, on 272 px: zero is 75.3 px above the bottom.
+
+    What is not judged is further off, and lands on the edge.
+    """
+    drawing = lines(two(Value(0.03), Value(0.02), Value(9.0, valid=False), change=True)).wide
+    assert not [s for s in drawing.shapes if getattr(s, "kind", "").startswith("line ")]
+    (zero,) = [s for s in drawing.shapes if isinstance(s, Line) and s.kind == "zero"]
+    assert zero.y1 == zero.y2 == 220.7
+    assert drawing.marks[2].y == 24.0
+    assert {"-1", "2"} <= {tick.text.replace("−", "-") for tick in kinds(drawing, "tick")}
+    small = lines(two(Value(0.001), Value(-0.001), change=True)).wide
+    assert small.marks[0].y == pytest.approx(160, abs=13), "noise is no landslide"
+
+
 def test_too_many_points_are_thinned_and_counted() -> None:
     long = tuple(LinePoint(float(i), Value(1.0 + i)) for i in range(2000))
     chart = lines(Lines(ABOUT, USERS, PLAIN, (LineSeries("a", long), LineSeries("b", long[:10]))))

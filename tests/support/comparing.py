@@ -38,6 +38,7 @@ OPEN: Final = Judgement(
     metric=CPU, verdict=Verdict.INCONCLUSIVE, ratio=1.006, low=0.991, high=1.021,
     detectable=0.021, duets=16,
 )  # fmt: skip
+OPEN_RATE: Final = OPEN.model_copy(update={"metric": "throughput"})
 LATE: Final = Judgement(metric=CPU, verdict=Verdict.INCONCLUSIVE, reason="no time for a duet")
 DISTURBED: Final = Judgement(
     metric=CPU, verdict=Verdict.INCONCLUSIVE, excluded=33,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import comparing
 import made_up
 import sites
 import synthetic as runs
@@ -13,10 +14,18 @@ from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
 from servebench.host import paths
-from servebench.record import change, packages, store
+from servebench.record import change, comparison_store, packages, store
 from servebench.record import points as records
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import PackageChange
+from servebench.record.comparison import (
+    CaseComparison,
+    Comparison,
+    Event,
+    Instructions,
+    Missing,
+    PackageChange,
+    Verdict,
+)
 from servebench.record.packages import VersionLinks
 from servebench.record.points import CasePoints, Point, Points
 from servebench.series.columns import of_run
@@ -50,6 +59,7 @@ HOSTILE: Final = (
 """Strings that are text wherever they stand."""
 
 
+COMPARED: Final = ("server_cpu_per_request", "pss_steady", "throughput")
 JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 FREE: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
@@ -106,7 +116,37 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
+    comparison_store.save(compared(*DECLARED), results / comparison_store.FOLDER)
     return built(folder), imagined
+
+
+def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
+    """A stored comparison in which every case costs 2 % more: one duet is disturbed, one failed."""
+    source = random.Random(SEED)
+    cases = []
+    for name in names:
+        played = [
+            comparing.duet(
+                name,
+                {metric: source.lognormvariate(0.02, 0.01) for metric in COMPARED},
+                base_flags=[comparing.NOISY] if place == 1 else [],
+                head_flags=[comparing.WRONG] if place == 2 else [],
+            ).model_copy(update={"order": place})
+            for place in range(duets)
+        ]
+        cases.append(
+            comparing.one(
+                name, comparing.SLOWER, *(comparing.LARGER,) * (duets > 1), comparing.OPEN_RATE,
+                duets=tuple(played), instructions=Instructions(base=3e5, head=3e5, spread=0.0),
+            )
+        )  # fmt: skip
+    fields: dict[str, Any] = {
+        "id": "20261119T120000Z-compare-bbbbbbbb", "started": "2026-11-19T12:00:00+00:00",
+        "method": comparing.LOOKS, "noise": 0.012, "reproduce": (comparing.AGAIN,),
+        "micro": (comparing.micro("b.One", comparing.SAME),),
+        "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),
+    }  # fmt: skip
+    return comparing.made(*cases, **{**fields, **more})
 
 
 def one_night(folder: Path) -> Path:
@@ -126,6 +166,7 @@ def hostile(folder: Path) -> Path:
     for day in (18, 19):
         stored(results, _hostile_run(day))
     change.save(results, _hostile_change())
+    comparison_store.save(_hostile_comparison(), results / comparison_store.FOLDER)
     return built(folder)
 
 
@@ -262,3 +303,39 @@ def _hostile_change() -> ChangeRecord:
         method=HOSTILE[4],
         note=HOSTILE[5],
     )
+
+
+def _hostile_comparison() -> Comparison:
+    made = compared(*(f"asgi-wsgi/{text}/py3.14/w1/c{n}" for n, text in enumerate(HOSTILE)))
+    side = made.base.model_copy(update={
+        "label": HOSTILE[1], "commit": None,
+        "stacks": (StackRecord(name=HOSTILE[0], digest=HOSTILE[2], packages={HOSTILE[3]: "1"}),),
+    })  # fmt: skip
+    bad = comparing.BROKEN.model_copy(update={"reason": HOSTILE[4]})
+    odd = comparing.one("<b>odd</b>", bad, comparing.OPEN.model_copy(update={"reason": HOSTILE[2]}))
+    event = Event(
+        factor="server", value=HOSTILE[1], metric=comparing.CPU, verdict=Verdict.SLOWER, ratio=1.02,
+        low=1.018, high=1.022, cases=HOSTILE,
+    )  # fmt: skip
+    cases: list[CaseComparison] = [
+        case.model_copy(update={
+            "because": text,
+            "duets": tuple(
+                one.model_copy(update={"flags_base": (
+                    Flag(name=FlagName.HOST_NOISE, detail=text),
+                )})
+                for one in case.duets if not one.failed
+            ),
+        })
+        for case, text in zip(made.cases, HOSTILE, strict=True)
+    ]  # fmt: skip
+    return made.model_copy(update={
+        "id": "20261119T120000Z-compare-hostile", "base": side, "head": side, "events": (event,),
+        "cases": (*cases, odd), "notes": HOSTILE, "reproduce": HOSTILE, "servebench": HOSTILE[0],
+        "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
+        "micro": tuple(comparing.micro(text, comparing.SLOWER) for text in HOSTILE),
+        "method": {text: text for text in HOSTILE},
+        "packages": tuple(
+            PackageChange(stack=text, package=text, base=text, head=None) for text in HOSTILE
+        ),
+    })  # fmt: skip

@@ -8,6 +8,7 @@ series/<file>/<year>-<hash>.json    figures of about twelve series
 across/<machine>-<kind>/<metric>/<year>-<hash>.json   one metric of all cases, to compare them
 runs/<run>.json                     the run files as they are
 c/<change>.json                     the change records
+cmp/<comparison>.json               the stored comparisons as they are
 badge/<name>.json                   for shields.io
 """
 

@@ -164,10 +164,13 @@ def change_body(record: ChangeRecord, site: str) -> str:
         ("found", record.method),
     ]
     facts += [("note", record.note)] if record.note else []
+    links = [("The evidence", addresses.change(record.id)), ("all", addresses.CHANGES)]
+    if record.evidence:
+        links.insert(1, ("duet by duet", addresses.comparison(record.evidence)))
     parts = [
         f"**{text.plain(said.title)}** of **{text.plain(record.series.case)}** moved for good.",
         "\n".join(f"- **{name}**: {text.plain(value)}" for name, value in facts),
-        f"[The evidence]({site}{addresses.change(record.id)}) · [all]({site}{addresses.CHANGES})",
+        " · ".join(f"[{name}]({site}{address})" for name, address in links),
     ]
     if record.packages:
         rows = [

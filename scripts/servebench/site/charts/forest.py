@@ -303,4 +303,5 @@ def _legend(data: Forest) -> Iterator[LegendKey]:
         if verdict:
             key = legend.series(f"{formats.MARKS[verdict]} {verdict.value}", _ALIKE, joined=False)
             yield replace(key, kind=tone)
-    yield from legend.beside([dot.value for dot in dots], lying=True)
+    values = [dot.value for dot in dots]
+    yield from legend.beside(values, lying=True, change=data.axis == "change")

@@ -89,12 +89,12 @@ def series(label: str, style: Style, *, joined: bool) -> LegendKey:
     return LegendKey(label, (*[Line("line", 0, 7, 28, 7)] * joined, marker), style.kind)
 
 
-def beside(values: Iterable[Value], *, lying: bool) -> Iterator[LegendKey]:
-    """What stands beside dots; `lying`: along a lying axis."""
+def beside(values: Iterable[Value], *, lying: bool, change: bool = False) -> Iterator[LegendKey]:
+    """What stands beside dots; `lying`: along a lying axis; `change`: of ratios over duets."""
     known = [value for value in values if value.mean is not None]
     if any(value.ends for value in known):
         whisker = Line("whisker", 2, 7, 26, 7) if lying else Line("whisker", 14, 1, 14, 13)
-        yield LegendKey(INTERVAL, (whisker,))
+        yield LegendKey("95 % interval" if change else INTERVAL, (whisker,))
     if any(value.ceiling is not None for value in known):
         ceiling = Line("ceiling", 14, 0, 14, 14) if lying else Line("ceiling", 0, 7, 28, 7)
         yield LegendKey("ceiling: what arithmetic allows", (ceiling,))

@@ -58,12 +58,13 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at the samples, the share of the error rate that it may spend, and what rests on it.
+    """A look at so many usable samples, and which share of the error rate it may spend.
 
     Attributes:
         rests: Rows whose interval is that of this look; None: the file does not say.
     """
 
+    name: str
     samples: str
     share: str
     rests: int | None
@@ -130,7 +131,7 @@ def _page(
         forest=_forest(view, case),
         played=[*_cases(comparison, view), *_inside(comparison, view)],
         sides=[(name, _side(side)) for name, side in _sides(comparison)],
-        looks=[*_looks(comparison, view.groups.all)],
+        looks=[*looks(comparison, view.groups.all)],
         method=[(name.replace("_", " "), str(value)) for name, value in comparison.method.items()],
     )
 
@@ -190,9 +191,9 @@ def _played(name: str, because: str, own: Sequence[ComparisonRow], chart: Chart 
     return Played(
         name=name,
         because=because,
-        grid=rows.table(own, "case"),
+        grid=rows.table(own, "case", "why"),
         chart=None if chart is None else markup(chart),
-        verdicts=tuple(row.verdict for row in own),
+        verdicts=tuple(f"{row.verdict}: {row.label}" for row in own),
     )
 
 
@@ -215,8 +216,11 @@ def _processes(place: int, one: MicroComparison) -> Chart | None:
 
 def _of_duet(duet: Duet, metric: str) -> Value:
     sides = (("base", duet.flags_base), ("head", duet.flags_head))
-    flags = [f"{side}: {flag.name}: {flag.detail}" for side, many in sides for flag in many]
-    note = "; ".join(flags)
+    flags = [(side, flag) for side, many in sides for flag in many]
+    if duet.usable:
+        note = ", ".join(dict.fromkeys(flag.name for _, flag in flags))
+    else:
+        note = "; ".join(f"{side}: {flag.name}: {flag.detail}" for side, flag in flags)
     ratio = _ratio(duet.base.get(metric), duet.head.get(metric))
     if ratio is None:
         return Value(None, note=note or "no such figure")
@@ -255,7 +259,7 @@ def _dots(
     return lines(Lines(about, order, CHANGE, tuple(drawn), declared=False, change=True))
 
 
-def _looks(comparison: Comparison, every: Iterable[ComparisonRow]) -> Iterator[tuple[str, Look]]:
+def looks(comparison: Comparison, every: Iterable[ComparisonRow]) -> Iterator[Look]:
     """The schedule of each test, look by look; of a single test also what rests on which look."""
     schedules = {
         name: found
@@ -265,8 +269,9 @@ def _looks(comparison: Comparison, every: Iterable[ComparisonRow]) -> Iterator[t
     alone = len(schedules) == 1
     counted = Counter(row.judged.duets for row in every if row.judged.ratio is not None)
     for name, found in schedules.items():
-        for samples, share in found:
+        word = name.replace("_", " ").removesuffix("s")
+        for number, (samples, share) in enumerate(found, 1):
             rests = counted.pop(int(samples), 0) if alone else None
-            yield name.replace("_", " "), Look(f"{samples} usable", share, rests)
+            yield Look(f"{word} {number}", samples, share, rests)
         if alone and (early := counted.total()):
-            yield name, Look("the last one, taken early", "what was left", early)
+            yield Look("the last one, taken early", "", "what was left", early)

@@ -4,7 +4,7 @@ They stand where the addresses of cases begin. All figures of a page are of one 
 variants stand in the order of what they are, and nothing is ranked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from servebench.series.summary import CaseSummary, RunSummary
 from servebench.series.table import STATES, Table
 from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
+from servebench.site.charts.figure import Chart
 from servebench.site.charts.trend import spark
 from servebench.site.pages import addresses, trends, words
 from servebench.site.pages.case import endpoint, groups
@@ -52,6 +53,7 @@ class Variant:
 
 def pages(site: Site) -> Iterator[PageFile]:
     """A page for each experiment's endpoints, and one for each endpoint."""
+    tables = site.cases()
     experiments = grouped((case.partition("/")[0], case) for case in sorted(site.planned))
     for experiment, cases in experiments.items():
         found = grouped((endpoint(case), case) for case in cases)
@@ -59,7 +61,8 @@ def pages(site: Site) -> Iterator[PageFile]:
         if experiment not in site.planned:
             yield _list_page(site, experiment, cases, named)
         for name, many in named.items():
-            yield _page(site, experiment, name, many)
+            here = {case: tables.get(case, ()) for case in many}
+            yield _page(site, experiment, name, here)
 
 
 def _list_page(
@@ -79,13 +82,17 @@ def _list_page(
     )
 
 
-def _page(site: Site, experiment: str, name: str, cases: tuple[str, ...]) -> PageFile:
+def _page(
+    site: Site, experiment: str, name: str, tables: Mapping[str, tuple[Table, ...]]
+) -> PageFile:
     address = addresses.prefix(name)
     root = addresses.root(addresses.file(address))
-    summary = chosen(site, cases)
-    shown = [summary.cases[case] for case in cases if case in summary.cases] if summary else []
+    summary = chosen(site, tuple(tables))
+    shown = [summary.cases[case] for case in tables if case in summary.cases] if summary else []
     metric = next((one for one in _METRICS if any(one in case.metrics for case in shown)), "")
-    machine = summary.run.machine.id if summary else ""
+    # Without a run's file there is a trend at least, of one machine as well.
+    first = next((many[0].machine for many in tables.values() if many), "")
+    machine = summary.run.machine.id if summary else first
     return render(
         site,
         "endpoint.html.j2",
@@ -98,7 +105,12 @@ def _page(site: Site, experiment: str, name: str, cases: tuple[str, ...]) -> Pag
         run=summary.run if summary else None,
         title_of=METRICS[metric].title if metric else "",
         charts=[markup(one) for one in _charts(root, summary, shown)] if summary else [],
-        variants=[_variant(site, summary, machine, case, metric) for case in cases],
+        variants=[
+            _variant(
+                summary, next((one for one in many if one.machine == machine), None), case, metric
+            )
+            for case, many in tables.items()
+        ],
     )
 
 
@@ -119,9 +131,7 @@ def chosen(site: Site, cases: Sequence[str]) -> RunSummary | None:
     return max(here, key=lambda pair: (pair[0], pair[1].run.started, pair[1].run.id))[1]
 
 
-def _charts(
-    root: str, summary: RunSummary, shown: Sequence[CaseSummary]
-) -> Iterator[declared.Chart]:
+def _charts(root: str, summary: RunSummary, shown: Sequence[CaseSummary]) -> Iterator[Chart]:
     of_run = ChartCases(
         cases=shown,
         published=None,
@@ -149,19 +159,13 @@ def _varies(key: str, cases: Sequence[Case]) -> bool:
     return len({KEYS[key].text(case) for case in cases}) > 1
 
 
-def _variant(
-    site: Site, summary: RunSummary | None, machine: str, case: str, metric: str
-) -> Variant:
+def _variant(summary: RunSummary | None, table: Table | None, case: str, metric: str) -> Variant:
     found = summary.cases.get(case) if summary else None
     estimate = found.metrics.get(metric) if found else None
     flags = [flag.name.value for flag in found.warnings] if found else []
     if found and estimate is None:
         flags.insert(0, found.status)
-    sketch, sketched = "", ""
-    for table in site.cases().get(case, ()):
-        if table.machine == machine or not machine:
-            sketch, sketched = _sketch(table, case)
-            break
+    sketch, sketched = _sketch(table, case) if table else ("", "")
     return Variant(
         case=case,
         figure=words.figure(estimate.mean, metric) if estimate else "",
