@@ -62,6 +62,9 @@ class Metric:
         compared: Whether the site compares it across cases.
         column: Whether a table that declares no columns has it.
         brief: Its label in a line of progress; None: it is not there.
+        more: What is said of a case whose figure rose, `{}` in place of by how much; empty: that
+            the title is higher.
+        less: The same of one whose figure fell.
     """
 
     name: str
@@ -78,6 +81,13 @@ class Metric:
     compared: bool = False
     column: bool = False
     brief: str | None = None
+    more: str = ""
+    less: str = ""
+
+    def moved(self, size: str, *, rose: bool) -> str:
+        """What is said of a case whose figure moved by a size: `needs 22 % more CPU per request`."""
+        said = self.more if rose else self.less
+        return (said or f"has {{}} {'higher' if rose else 'lower'} {self.title}").format(size)
 
     def wrong(self, value: float) -> str | None:
         """Why a value cannot be one of this metric, in half a sentence; None: it can."""
@@ -121,6 +131,11 @@ def _latency(kind: str, meaning: str) -> list[Metric]:
         label = "p99.9" if point == "p999" else point
         name, text = f"{kind}_{point}", f"{meaning}: {label}."
         roles = _LATENCY_ROLES.get(name, {})
+        which = {"p50": "median", "min": "shortest", "max": "longest"}.get(point, label)
+        roles = {
+            **roles, "more": f"has a {{}} longer {which} {kind} time",
+            "less": f"has a {{}} shorter {which} {kind} time",
+        }  # fmt: skip
         rows.append(
             Metric(name, f"{kind} {label}", "s", "lower", floor, units.seconds, text, **roles)
         )
@@ -134,7 +149,9 @@ _ROWS: Final[list[Metric]] = [
            "Requests answered per second, whatever the answer."),
     Metric("throughput", "throughput", "1/s", "higher", 0.002, units.rate,
            "Good answers (declared status) per second of the load window.",
-           rank=2, judged="unlimited", compared=True, column=True, brief=""),
+           rank=2, judged="unlimited", compared=True, column=True, brief="",
+           more="serves {} more requests per second",
+           less="serves {} fewer requests per second"),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
     *_latency("service", "Time from the send to the answer"),
     Metric("queueing_mean", "queueing mean", "s", "lower", 0.05, units.seconds,
@@ -155,7 +172,9 @@ _ROWS: Final[list[Metric]] = [
            "Time-weighted mean of the requests in flight."),
     Metric("server_cpu_per_request", "CPU/request", "s", "lower", 0.002, units.seconds,
            "Core time of the whole server process tree per answered request.",
-           rank=1, judged="always", compared=True, column=True, brief="CPU/request"),
+           rank=1, judged="always", compared=True, column=True, brief="CPU/request",
+           more="needs {} more CPU per request",
+           less="needs {} less CPU per request"),
     Metric("server_cores", "server cores", "1", "lower", 0.02, units.cores,
            "Cores used by the whole server process tree.", highest=1e5,
            rank=10, column=True),
@@ -165,7 +184,9 @@ _ROWS: Final[list[Metric]] = [
            "Proportional set size of the server tree before the load."),
     Metric("pss_steady", "PSS steady", "B", "lower", 0.004, units.size,
            "Median proportional set size of the server tree under load.",
-           rank=6, judged="always", compared=True, column=True),
+           rank=6, judged="always", compared=True, column=True,
+           more="needs {} more memory",
+           less="needs {} less memory"),
     Metric("pss_peak", "PSS peak", "B", "lower", 0.02, units.size,
            "Largest proportional set size of the server tree under load."),
     Metric("uss_steady", "USS steady", "B", "lower", 0.01, units.size,

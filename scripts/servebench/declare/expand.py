@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, Final
 
@@ -51,13 +51,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One declaration on its way to cases, as checked and as written; errors name `file`."""
+    """One declaration on its way to cases, as checked and as written; errors name `file`.
+
+    `titles` are those of the cases' endpoints, by the cases' ids; known once these are expanded.
+    """
 
     experiment: str
     file: str
     declared: Declaration
     written: Mapping[str, Any]
     known: Known
+    titles: dict[str, str] = field(default_factory=dict)
 
     def all_cases(self) -> dict[Profile, tuple[Case, ...]]:
         """Expand for every profile; DeclarationError: something refers to nothing, or is twice."""
@@ -182,8 +186,11 @@ class Expansion:
         identifier = self._render(key, block.id, template)
         if not _ID.fullmatch(identifier):
             raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
+        identifier = f"{self.experiment}/{identifier}"
+        place = ("endpoints", word["endpoint"], "title")
+        self.titles[identifier] = self._render(place, table.title, template)
         return Case(
-            id=f"{self.experiment}/{identifier}",
+            id=identifier,
             experiment=self.experiment,
             endpoint=self._endpoint(word["endpoint"], table, values, slots),
             python=word["python"],

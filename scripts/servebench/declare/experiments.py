@@ -1,7 +1,7 @@
 """The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from servebench.core.model import Case, Profile
@@ -14,12 +14,16 @@ from servebench.host import paths
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One question with one moving axis: a folder with its applications, and cases per profile."""
+    """One question with one moving axis: a folder with its applications, and cases per profile.
+
+    `titles` are what people call what the cases serve, by the cases' ids; empty: not declared.
+    """
 
     name: str
     folder: Path
     declared: Declaration
     cases: Mapping[Profile, tuple[Case, ...]]
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_experiments(
@@ -53,4 +57,5 @@ def _load(path: Path, shown: str, known: Known) -> Experiment:
     written = read_toml(path, shown)
     declared = validated(Declaration, written, shown)
     expansion = Expansion(path.parent.name, shown, declared, written, known)
-    return Experiment(path.parent.name, path.parent, declared, expansion.all_cases())
+    cases = expansion.all_cases()
+    return Experiment(path.parent.name, path.parent, declared, cases, expansion.titles)

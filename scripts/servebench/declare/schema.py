@@ -61,6 +61,7 @@ class SourceTable(Frozen):
 class EndpointTable(Frozen):
     """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0)."""
 
+    title: Text = Field(default="", description="For people; filled in as ids are.")
     app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+$")]
     interface: Interface
     path: Annotated[str, StringConstraints(pattern=r"^/")]
@@ -105,6 +106,7 @@ class CasesTable(Frozen):
 class Declaration(Frozen):
     """A whole `experiment.toml`. Each block of cases has been merged over `defaults`."""
 
+    title: Text = Field(default="", description="For people; empty: the folder's name.")
     question: Text
     source: SourceTable
     deviations: tuple[Text, ...] = ()

@@ -88,6 +88,7 @@ class Settings(Frozen):
 
 
 class _StackSpec(Frozen):
+    title: str = Field(default="", description="For people; empty: nothing worth saying.")
     interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
 
 
@@ -137,6 +138,18 @@ def stacks(root: Path | None = None) -> dict[str, tuple[str, ...]]:
         UsageError: The checkout declares no stacks at all.
     """
     root = root or paths.project_root()
+    known = load(root).interpreters
+    made_for = {name: spec.interpreters for name, spec in _stacks(root).items()}
+    return {name: tuple(known) if some is None else some for name, some in made_for.items()}
+
+
+def stack_titles(root: Path | None = None) -> dict[str, str]:
+    """Stack → what people call it, of those that have a title; errors as `stacks`."""
+    declared = _stacks(root or paths.project_root())
+    return {name: spec.title for name, spec in declared.items() if spec.title}
+
+
+def _stacks(root: Path) -> dict[str, _StackSpec]:
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
         raise paths.undeclared(root, "no apps/pyproject.toml")
@@ -154,5 +167,4 @@ def stacks(root: Path | None = None) -> dict[str, tuple[str, ...]]:
             if python not in known:
                 allowed = f"one of {', '.join(sorted(known))}"
                 raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
-    made_for = {name: declared.get(name, _StackSpec()).interpreters for name in groups}
-    return {name: tuple(known) if some is None else some for name, some in made_for.items()}
+    return {name: declared.get(name, _StackSpec()) for name in groups}

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from servebench.core.metrics import METRICS
+from servebench.declare import names
+from servebench.declare.names import CaseName
 from servebench.record.change import Cause, ChangeRecord, Effect, Release, Share
 from servebench.report import formats
 
@@ -13,16 +15,27 @@ from servebench.report import formats
 class ChangeText:
     """A change in words: `+3.10 %`, of 95 % `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
 
+    `sentence` is all of it in plain words, with what is served for the case (see `CaseName.what`).
     `word` is the verdict's without its mark: memory gets larger, not slower. `cause` is empty while
     nobody knows which release did it.
     """
 
     record: ChangeRecord
+    name: CaseName
+    sentence: str
     title: str
     word: str
     change: str
     interval: str
     cause: str
+
+    @property
+    def releases(self) -> str:
+        """The releases that did it: `fastapi 0.163.2`; empty while nobody knows."""
+        culprit = self.record.culprit
+        found = [release for share in self.record.shares for release in share.releases]
+        found = found or ([culprit] if culprit else [])
+        return ", ".join(f"{one.package} {one.version}" for one in found)
 
 
 def told(record: ChangeRecord) -> ChangeText:
@@ -38,7 +51,9 @@ def told(record: ChangeRecord) -> ChangeText:
     elif culprit is not None:
         cause = _release(culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.low, record.high)
-    return ChangeText(record, title(metric), word, change, interval, cause)
+    name = names.name(record.series.case)
+    sentence = f"{name.what} {formats.moved(metric, record.ratio, record.low, record.high)}"
+    return ChangeText(record, name, sentence, title(metric), word, change, interval, cause)
 
 
 def released(share: Share) -> str:

@@ -105,6 +105,32 @@ def ends(low: float, high: float) -> str:
     return f"{_signed(low)}…{_signed(high)} %"
 
 
+def moved(metric: str, ratio: float, low: float | None, high: float | None) -> str:
+    """By how much a case moved, in plain words: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
+
+    `metric` is of the registry, or the unit that asv gives to a benchmark inside the process.
+    Without an interval the size is none that could scatter: it was counted, which is said.
+    """
+    rose = ratio >= 1
+    if low is None or high is None:
+        within = "counted"
+    elif low <= 1 <= high:
+        within = ends(low, high)  # whose signs say that it may be either
+    else:
+        near, far = sorted((low, high), key=lambda end: abs(end - 1))
+        within = f"{_plain(near)}…{_plain(far)} %"
+    size = f"{_plain(ratio)} %"
+    if metric in METRICS:
+        said = METRICS[metric].moved(size, rose=rose)
+    else:
+        said = f"takes {size} {'more' if rose else 'less'} time in process"
+    return f"{said} ({within})"
+
+
+def _plain(ratio: float) -> str:
+    return _signed(ratio).lstrip("+−")
+
+
 def size(change: float | None) -> str:
     """A relative size without sign: `0.62 %`; a dash when there is none."""
     return MISSING if change is None else f"{units.significant(100 * change, 2)} %"

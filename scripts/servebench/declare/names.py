@@ -1,0 +1,111 @@
+"""What people call a case; its id stays beside it, and stands alone where nothing is declared."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from servebench.core.errors import ServebenchError
+from servebench.core.model import Case, LoadModel
+from servebench.core.units import count
+from servebench.declare import settings
+from servebench.declare.experiments import load_experiments
+from servebench.host import paths
+
+_USUAL_LOOPS = frozenset({"asyncio", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class CaseName:
+    """A case for people: `FastAPI's JSON` on `Granian, Python 3.14`, under `128 connections`.
+
+    Attributes:
+        what: What is served; of a case that is not declared, its id.
+        where: Server, interpreter, and how many workers and threads; empty: not declared.
+        load: Empty: not declared.
+    """
+
+    id: str
+    what: str
+    where: str = ""
+    load: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is more than the id."""
+        return bool(self.where)
+
+    @property
+    def variant(self) -> str:
+        """Without what is served, for where that is said once: `Granian, Python 3.14, …`."""
+        return f"{self.where}, {self.load}" if self.known else self.id
+
+    def __str__(self) -> str:
+        """All of it."""
+        return f"{self.what} on {self.variant}" if self.known else self.id
+
+
+def name(case: str) -> CaseName:
+    """The name of a case, by what the checkout around us declares now."""
+    try:
+        root = paths.project_root()
+    except ServebenchError:
+        return CaseName(case, case)
+    return _names(root).get(case) or CaseName(case, case)
+
+
+def experiment(folder: str) -> str:
+    """The title of an experiment; its folder's name where it has none, or is not declared."""
+    with suppress(ServebenchError):
+        return _titles(paths.project_root()).get(folder, folder)
+    return folder
+
+
+@cache
+def _titles(root: Path) -> Mapping[str, str]:
+    with suppress(ServebenchError):
+        found = load_experiments(root)
+        return {one.name: one.declared.title for one in found if one.declared.title}
+    return {}
+
+
+@cache
+def _names(root: Path) -> Mapping[str, CaseName]:
+    # Whoever needs the declarations themselves is told what is wrong with them.
+    with suppress(ServebenchError):
+        stacks = settings.stack_titles(root)
+        pythons = {
+            python: f"{python} (free-threaded)" if spec.free_threaded else python
+            for python, spec in settings.load(root).interpreters.items()
+        }
+        return {
+            case.id: _named(case, experiment.titles[case.id], stacks, pythons)
+            for experiment in load_experiments(root)
+            for cases in experiment.cases.values()
+            for case in cases
+            if experiment.titles.get(case.id)
+        }
+    return {}
+
+
+def _named(
+    case: Case, title: str, stacks: Mapping[str, str], pythons: Mapping[str, str]
+) -> CaseName:
+    what = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title
+    loop = "" if case.loop in _USUAL_LOOPS else f" with {case.loop}"
+    where = [f"{case.server.capitalize()}{loop}", f"Python {pythons[case.python]}"]
+    for number, noun in ((case.workers, "worker"), (case.threads, "thread")):
+        if number and (number > 1 or noun == "thread"):
+            where.append(f"{count(number)} {noun}{'s' * (number > 1)}")
+    return CaseName(case.id, what, ", ".join(where), _load(case))
+
+
+def _load(case: Case) -> str:
+    load = case.load
+    if load.rate is None:
+        return f"{count(load.connections)} connections"
+    if load.model is LoadModel.PACED and load.rate == load.connections:
+        return f"{count(load.connections)} users"
+    kept = ", each on schedule" if load.model is LoadModel.OPEN else ""
+    return f"{load.rate:g} requests/s{kept}"
