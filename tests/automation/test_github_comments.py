@@ -73,8 +73,7 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     lines = body.splitlines()
     assert read_note(body) == Note(HEAD, 7, 1, "final")
     assert lines[1] == (
-        "## Worse in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by +2.00 % "
-        "(+1.50…+2.50 %)."
+        "## Worse in 1 of 1 cases: x/a/py3.14 needs 2.00 % more CPU per request (1.50…2.50 %)."
     )
     assert lines[-1].startswith(
         f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
@@ -337,7 +336,7 @@ def test_outside_of_actions_it_says_what_is_missing(
 @pytest.mark.parametrize(
     ("comparison", "state", "words"),
     [
-        (compared(SLOWER), "failure", "Worse in 1 of 1 cases, most of all CPU/request of"),
+        (compared(SLOWER), "failure", "Worse in 1 of 1 cases: x/a/py3.14 needs 2.00 % more"),
         (compared(SAME), "success", "No change in 1 of 1 cases; changes of CPU/request from"),
         (compared(judged(Verdict.FASTER)), "success", "Better in 1 of 1 cases"),
         (compared(judged(Verdict.INCONCLUSIVE)), "error", "Not decided in 1 of 1 cases"),

@@ -175,16 +175,16 @@ MISTAKES = {
     "missing key": ('path = "/nap"\n', "",
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
     "unknown key": ("overlap = 4", "overlaps = 4",
-        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys app, interface, path,"
-        " expect, floor, overlap, slots, takes, ceiling, env, verify_only")),
+        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
+        " path, expect, floor, overlap, slots, takes, ceiling, env, verify_only")),
     "unknown key of expect": ('text = "done"', 'text = "done", json = 1',
         ("endpoints.nap.expect.json: found 'json'; allowed: only the keys status, content_type, "
         "text, json_value, json_schema, size")),
     "sizes out of order": ('text = "done"', 'text = "done", size = [5, 4]',
         "endpoints.nap.expect: found 'a table'; allowed:…the most bytes, in this order, from 0"),
     "unknown key at the top": ('question = "Why?"', 'question = "Why?"\nanswer = 42',
-        ("answer: found 'answer'; allowed: only the keys question, source, deviations, profiles,"
-        " endpoints, loads, defaults, cases")),
+        ("answer: found 'answer'; allowed: only the keys title, question, source, deviations,"
+        " profiles, endpoints, loads, defaults, cases")),
     "unknown key in the defaults": ('cores = "split"', 'cores = "split"\nkores = 1',
         ("defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint, "
         "python, stack, server, loop, load, workers, threads, vary, pairs")),

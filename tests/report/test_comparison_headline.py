@@ -35,15 +35,15 @@ A, B = "x/a/py3.14", "x/b/py3.14"
 UNTOUCHED = "Nothing to judge: only documents differ, and no measured case depends on them."
 APART = "Nothing to judge: the sides have no case in common."
 MISSING = (Missing(case="x/a", reason="defined otherwise on head: load.connections 1 → 2"),)
-WORST = "most of all CPU/request of x/a/py3.14 by +2.13 % (+1.61…+2.65 %)"
+WORST = "needs 2.13 % more CPU per request (1.61…2.65 %)"
 SEEN = "changes of CPU/request from 0.81 % on could have been seen"
-BETTER = "Better in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by −3.00 % (−4.00…−2.00 %)"
+BETTER = "Better in 1 of 1 cases: x/a/py3.14 needs 3.00 % less CPU per request (2.00…4.00 %)"
 
 
 @pytest.mark.parametrize(
     ("found", "headline"),
     [
-        (made(one(A, SLOWER), one(B, SAME)), f"Worse in 1 of 2 cases, {WORST}."),
+        (made(one(A, SLOWER), one(B, SAME)), f"Worse in 1 of 2 cases: {A} {WORST}."),
         (made(one(A, SAME), one(B, SAME)), f"No change in 2 of 2 cases; {SEEN}."),
         # One open metric is not 'no change'.
         (
@@ -55,7 +55,10 @@ BETTER = "Better in 1 of 1 cases, most of all CPU/request of x/a/py3.14 by −3.
         # Benchmarks are no cases.
         (
             made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))),
-            f"Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, {WORST}.",
+            (
+                "Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, most of all "
+                f"{A}, which {WORST}."
+            ),
         ),
         (made(), "Nothing to judge: the change cannot have touched any measured case."),
         (made(notes=(UNTOUCHED, "another note")), UNTOUCHED),

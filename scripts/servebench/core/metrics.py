@@ -85,7 +85,7 @@ class Metric:
     less: str = ""
 
     def moved(self, size: str, *, rose: bool) -> str:
-        """What is said of a case whose figure moved by a size: `needs 22 % more CPU per request`."""
+        """What a case does whose figure moved by a size: `needs 22 % more CPU per request`."""
         said = self.more if rose else self.less
         return (said or f"has {{}} {'higher' if rose else 'lower'} {self.title}").format(size)
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from servebench.core import units
 from servebench.core.metrics import METRICS
+from servebench.declare import names
 from servebench.record.comparison import Comparison, Event, Verdict
 from servebench.report import formats, rows
 from servebench.report.rows import ComparisonRow, Grid, Groups
@@ -117,6 +118,12 @@ def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Bl
     ]
     told = f"Packages that differ: {len(packages)}"
     yield Block("Packages", told, grid=Grid(head, packages, head), folded=True)
+    called = tuple(
+        (case.case.id, str(name))
+        for case in comparison.cases
+        if (name := names.name(case.case.id)).known
+    )
+    yield Block("Cases", "What these cases are", called, folded=True)
     because = _by_reason((case.because, case.case.id) for case in comparison.cases)
     yield Block("Reasons", "Why these were judged", because, folded=True)
     yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)

@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from servebench.declare import names
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import formats
 from servebench.report.comparison import make_view
@@ -45,6 +46,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     view = make_view(comparison)
     console.print(Text(view.headline, style="bold"))
     for block in view.blocks:
+        if block.name == "Cases":  # their names stand beside the ids
+            continue
         title = ", ".join(filter(None, (block.under, block.title)))
         if title or block.kind == "legend":
             console.print()
@@ -64,10 +67,10 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
 def _grid(console: Console, found: Grid) -> None:
     """Rows below their first column, whose names are long; reasons stand below their rows."""
     reasons = [row[-1] if found.head[-1] == "why" else "" for row in found.rows]
-    names = [name for name in found.head[1:] if name != "why"]
+    further = [name for name in found.head[1:] if name != "why"]
     columns = {
         name: [row[found.head.index(name)] for row in found.rows]
-        for name in names
+        for name in further
         if any(row[found.head.index(name)] not in {"", formats.MISSING} for row in found.rows)
     }
     widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
@@ -90,7 +93,9 @@ def _grid(console: Console, found: Grid) -> None:
     for at, row in enumerate(found.rows):
         if row[0] != above:
             above = row[0]
-            console.print(Text(above), soft_wrap=True)
+            case = names.name(above)
+            called = Text(f"  {case}" if case.known else "", style="dim")
+            console.print(Text(above) + called, soft_wrap=True)
         printed(columns[name][at] for name in widths)
         if reasons[at]:
             console.print(Text(f"    {reasons[at]}", style="dim"), soft_wrap=True)
