@@ -166,7 +166,7 @@ def renew_command(
         clean_up(console)
         limit = budget_seconds(budget)
         found = _played(root, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
-        update = {"origin": "renewal", "label": f"anchor {name}"}
+        update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
         found = found.model_copy(update=update)
         _keep(folder, found, as_json=as_json)
         chained = not found.missing

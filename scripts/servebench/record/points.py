@@ -25,6 +25,9 @@ INSTRUCTIONS: Final = "instructions"
 
 Origin = Literal["night", "backfill", "renewal"]
 
+RENEWED: Final = "anchor "
+"""What the label of a renewal begins with; the name of the new anchor follows."""
+
 
 class Point(Frozen):
     """One metric of a case over the anchor's."""

@@ -6,6 +6,7 @@ become the same (`series.asv`), so that everything after reads one type.
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from servebench.core.flags import DISTURBING
 from servebench.core.metrics import HEADLINES, METRICS
-from servebench.core.model import CaseResult, Run
+from servebench.core.model import CaseResult, InterpreterRecord, Machine, Run
 from servebench.core.model import Status as LaunchStatus
 from servebench.series.summary import CaseSummary, summarise_case
 
@@ -40,10 +41,13 @@ class Track:
     """What the figures of a kind of benchmark are.
 
     Attributes:
-        served: Launches of servers, at the time of their run; otherwise asv's, at their commit's.
+        served: Launches of servers, at the time of their run. Others are asv's, at their commit's,
+            and ratios, at their stack's.
         interval: What `low` and `high` are, in a sentence of the data files.
         confidence: Whether they are a confidence interval, which a band may show.
         suffix: Of a candidate's id: two kinds may have the same day and locks.
+        cut: Whether another machine or interpreter begins a new series. What it does to a ratio it
+            does to both sides: there it is worth a mark, no more.
     """
 
     served: bool
@@ -51,6 +55,7 @@ class Track:
     interval_title: str
     confidence: bool
     suffix: str
+    cut: bool = True
 
 
 TRACKS: Final[dict[Kind, Track]] = {
@@ -60,6 +65,7 @@ TRACKS: Final[dict[Kind, Track]] = {
         interval_title="95 % interval",
         confidence=True,
         suffix="-anchored",
+        cut=False,
     ),
     "load": Track(
         served=True,
@@ -96,8 +102,8 @@ class RunHeader:
     """A run without its figures.
 
     Attributes:
-        profile: `asv` for benchmarks.
-        time: Start, s since 1970; of benchmarks the date of the commit.
+        profile: `asv` for benchmarks; of anchored points the anchor's name.
+        time: Start, s since 1970; of benchmarks the date of the commit, of points the stack's.
         commit: 40 hex digits; None outside a repository.
         fingerprint: The machine in words; another one is another machine, whatever its id.
         interpreters: Name → version and build, in words.
@@ -108,6 +114,7 @@ class RunHeader:
         definitions: A digest of its declaration.
         metrics: Names; for benchmarks the unit that asv gives.
         odd: Place in `cases` → what is to be said of it.
+        as_of: Date as of which its stacks were resolved, where no commit has their locks.
     """
 
     run: str
@@ -127,6 +134,7 @@ class RunHeader:
     stack_of: tuple[str, ...]
     metrics: tuple[str, ...]
     odd: dict[int, CaseState] = field(default_factory=dict)
+    as_of: str | None = None
 
     @property
     def track(self) -> Track:
@@ -156,6 +164,17 @@ def empty(header: RunHeader) -> tuple[Figures, Figures, Figures, Counts]:
     return nothing, nothing.copy(), nothing.copy(), np.zeros(shape, dtype=np.uint8)
 
 
+def fingerprint(machine: Machine) -> str:
+    """What makes it this machine, in words; kernels show a little less or more memory."""
+    known = machine.model_dump(exclude={"id", "memory"}).items()
+    return "; ".join(f"{key} {value}" for key, value in known if value is not None)
+
+
+def builds(interpreters: Iterable[InterpreterRecord]) -> dict[str, str]:
+    """Interpreters' versions and builds, in words, by name."""
+    return {one.name: f"{one.version}; {one.origin}; {one.build}" for one in interpreters}
+
+
 def of_run(run: Run) -> RunColumns:
     """The columns of a run; figures and intervals as everywhere (`summary`)."""
     results = run.results
@@ -168,16 +187,8 @@ def of_run(run: Run) -> RunColumns:
         time=int(datetime.fromisoformat(run.started).timestamp()),
         commit=run.commit,
         machine=run.machine.id,
-        # What makes it this machine; kernels show a little less or more memory.
-        fingerprint="; ".join(
-            f"{key} {value}"
-            for key, value in run.machine.model_dump(exclude={"id", "memory"}).items()
-            if value is not None
-        ),
-        interpreters={
-            record.name: f"{record.version}; {record.origin}; {record.build}"
-            for record in run.interpreters
-        },
+        fingerprint=fingerprint(run.machine),
+        interpreters=builds(run.interpreters),
         stacks={stack.name: stack.digest for stack in run.stacks},
         packages={stack.name: stack.packages for stack in run.stacks},
         cases=tuple(result.case.id for result in results),

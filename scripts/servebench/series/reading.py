@@ -24,7 +24,7 @@ from servebench.record.points import Points
 from servebench.record.trial import Trial
 from servebench.series import asv, cache
 from servebench.series.columns import RunColumns, of_run
-from servebench.series.points import of_points, trended
+from servebench.series.points import anchored
 
 T = TypeVar("T")
 
@@ -34,14 +34,14 @@ class Sources:
     """All that a site is made from.
 
     Attributes:
-        nights: Runs, also asv's, in no particular order.
+        nights: Runs, also asv's, and stacks against their anchor; in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
         trials: Of the instrument itself.
         comparisons: Those that are stored, oldest first; of each launch only what is judged.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
         points: All files of anchored points, oldest measurement first; those that are of a time,
-            and of no single release, are among the nights too.
+            and of no single release, are among the nights too, joined and chained.
         packages: What is known of the packages under test, by name.
         notes: What else a reader should know, in sentences.
     """
@@ -82,10 +82,11 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     points = files.attempted(record_points.found(results), record_points.read, problems)
     about = files.attempted(packages.found(results), packages.read, problems)
     points.sort(key=lambda one: (one.started, one.id))
+    ratios, unchained = anchored(points)
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
     return Sources(
-        nights=(*(one for _, (one,) in found), *of_asv, *map(of_points, trended(points))),
+        nights=(*(one for _, (one,) in found), *of_asv, *ratios),
         runs={path.stem: path for path, _ in found},
         changes=tuple(records),
         trials=trials,
@@ -94,7 +95,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         night_records=tuple(nights),
         points=tuple(points),
         packages=tuple(about),
-        notes=notes,
+        notes=(*notes, *unchained),
         comparisons=tuple(comparisons),
     )
 
