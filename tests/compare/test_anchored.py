@@ -28,6 +28,7 @@ from servebench.declare import anchor as declared
 from servebench.declare.anchor import Anchor
 from servebench.host.signals import InterruptedRun
 from servebench.measure.duet import DuetOutcome, SideCase
+from servebench.record import packages
 from servebench.record import points as record
 from servebench.record.change import Release
 from servebench.record.comparison import Instructions
@@ -258,6 +259,8 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     assert [one.label for one in again] == ["as of 2025-12-01"]
     for one in (*made.values(), single):
         assert record.read(tmp_path / "results" / record.path_of(one)) == one
+    known = packages.read(tmp_path / "results" / packages.path_of("alpha"))
+    assert [*known.versions] == ["1.0", "2.0", "3.0"]
     kept = {path.name for path in (tmp_path / "state").rglob("*.jsonl")}
     assert kept == set()
 
