@@ -281,6 +281,7 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
     came = (measured(run) for run in runs if run.night == by_status["incomplete"]["id"])
     assert CASES <= set.union(set(gone["missing"]), *came) <= {*CASES, broken}
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
+    assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
 
     # Against the anchor: each shard's points, and what has none.
     points = recorded(stage, "points").values()

@@ -10,7 +10,7 @@ import pytest
 import site_builds
 import sites
 import synthetic
-from servebench.record import change
+from servebench.record import change, comparison_store
 from servebench.record.comparison import Verdict
 from servebench.record.packages import VersionLinks
 from servebench.record.points import Points
@@ -155,6 +155,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site_builds.stored(results, site_builds.a_run(1))
     site_builds.released(results)
     change.save(results, synthetic.change_record())
+    comparison_store.save(site_builds.compared(JSON), results / comparison_store.FOLDER)
     return site_builds.built(folder)
 
 
@@ -180,6 +181,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "The first that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
     assert "a/b CPU/request ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
+    assert "base → head 1.0 → 1.1 1 19 Nov 2026" in package
 
 
 def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None:

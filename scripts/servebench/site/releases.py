@@ -23,7 +23,7 @@ from servebench.compare.statistics import CONFIDENCE_RATE, Method, Sample
 from servebench.core.metrics import METRICS, Metric
 from servebench.core.model import Machine
 from servebench.record.change import ChangeRecord, Release
-from servebench.record.comparison import Verdict
+from servebench.record.comparison import Comparison, Verdict
 from servebench.record.packages import PackageRecord, VersionLinks
 from servebench.record.points import CasePoints, Point, Points
 from servebench.series.columns import RunHeader
@@ -151,6 +151,7 @@ class Package:
         name: As locks have it.
         locked: Stack → version, in the newest lock that was measured.
         changes: Whose locks differ in it, or that it is named as the cause of; newest first.
+        comparisons: Stored ones whose sides differ in it, newest first.
         versions: Those with pages of their own: measured, or the cause of a change; the oldest
             first.
         about: Links of its versions, where its metadata were read.
@@ -160,6 +161,7 @@ class Package:
     axes: tuple[Axis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[ChangeRecord, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     versions: tuple[str, ...] = ()
     about: PackageRecord | None = None
 
@@ -185,14 +187,16 @@ def packages(
     points: Sequence[Points],
     headers: Iterable[RunHeader],
     changes: Iterable[ChangeRecord],
+    comparisons: Iterable[Comparison],
     about: Iterable[PackageRecord],
 ) -> dict[str, Package]:
     """All packages that locks have had, or that were measured or named, by name.
 
-    `headers` with the oldest first, changes with the newest.
+    `headers` with the oldest first, changes and comparisons with the newest.
     """
     measured = axes(points)
     named: dict[str, list[ChangeRecord]] = defaultdict(list)
+    compared: dict[str, list[Comparison]] = defaultdict(list)
     versions: dict[str, set[str]] = defaultdict(set)
     stacks: dict[str, Mapping[str, str]] = {}
     names: set[str] = set(measured)
@@ -206,6 +210,9 @@ def packages(
             named[name].append(record)
         for one in causes:
             versions[one.package].add(one.version)
+    for comparison in comparisons:
+        for name in {one.package for one in comparison.packages}:
+            compared[name].append(comparison)
     for name, many in measured.items():
         versions[name] |= {one.version for axis in many for one in axis.releases}
     known = {one.id: one for one in about}
@@ -215,10 +222,11 @@ def packages(
             measured.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
             tuple(named.get(name, ())),
+            tuple(compared.get(name, ())),
             tuple(sorted(versions.get(name, ()), key=order)),
             known.get(name),
         )
-        for name in sorted({*names, *named, *versions})
+        for name in sorted({*names, *named, *compared, *versions})
     }
 
 

@@ -237,6 +237,6 @@ def _legend(data: Lines) -> Iterator[LegendKey]:
     if len(data.series) > 1:
         for one, style in zip(data.series, data.styles(), strict=True):
             yield legend.series(one.title, style, joined=not data.change)
-    yield from legend.beside(data.values, lying=False, change=data.change)
+    yield from legend.beside(data.values, lying=False, change=data.change or data.ratios)
     if len(data.values) < sum(len(one.points) for one in data.series):
         yield legend.MISSING

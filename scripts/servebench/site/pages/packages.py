@@ -98,6 +98,10 @@ def _package(site: Site, package: Package, results: Results) -> PageFile:
             for number, axis in enumerate(package.axes)
         ],
         changes=_changes(package),
+        comparisons=[
+            (one, next(move for move in one.packages if move.package == package.name))
+            for one in package.comparisons
+        ],
     )
 
 

@@ -174,6 +174,7 @@ def gather(
             sources.points,
             sorted((night.header for night in ordered), key=lambda header: header.time),
             _newest_first(sources.changes),
+            reversed(sources.comparisons),
             sources.packages,
         ),
         notes=(*sources.problems, *sources.notes, *notes),
