@@ -156,6 +156,25 @@ def test_a_headline_has_the_interval_of_its_ratio() -> None:
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±5.1 %", True)
 
 
+def test_nights_of_one_launch_give_an_interval_together() -> None:
+    """Ratios of 1.2, and 3 % on the logarithms less and more; the night before was of other loads.
+
+    A single night of one launch has none.
+    """
+    other = runs.make_case(JSON, slots=7)
+    before = scattered(JSON, 1.0).model_copy(update={"case": other})
+    nights = [a_run(1, before, scattered(FREE, 1.0))]
+    for day, k in ((2, -1), (3, 0), (4, 1)):
+        free = scattered(FREE, 6000 * math.exp(k * 0.03 * math.sqrt(3) / 4.30265))
+        nights.append(a_run(day, scattered(JSON, 5000.0), free))
+    ratio = stated_of(table_of(*nights))[RATIO]
+    assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±3.0 %", True)
+    assert (ratio.launches, ratio.nights) == (3, 3)
+    card = next(one for one in front.headline_cards([table_of(*nights)]) if one.stated is not None)
+    assert card.meaning.endswith("; launches of 3 nights")
+    assert stated_of(table_of(nights[-1]))[RATIO].interval == "one launch"
+
+
 def test_headlines_are_all_of_one_machine() -> None:
     many = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
     one = table_of(a_run(1, *many))

@@ -14,13 +14,16 @@ from servebench.declare.published import Headline, headlines
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
 from servebench.series import table as series
-from servebench.series.summary import too_few
+from servebench.series.summary import estimate, too_few
 from servebench.series.table import STATES, Table
 from servebench.site.data_files import FORMAT, LETTERS, SeriesFile
 
 _DIGITS: Final = 6
 _WIDE: Final = 0.1
 """From half an interval of such a share on, a figure is shown as its ends."""
+NIGHTS: Final = 7
+"""Newest nights whose launches stand together where a night has too few for an interval."""
+
 _TOLD: Final = {"id", "status", "series", "when", "ratio", "low", "high", "verdict", "culprit"}
 _MEASURED: Final = STATES.index("measured")
 
@@ -30,7 +33,9 @@ class Stated:
     """A headline's newest figure on one machine, SI unit, with its interval if it has one.
 
     Attributes:
+        night: The newest that it is of.
         launches: How many it rests on; of a ratio, the fewer of both sides.
+        nights: Of how many nights these are.
     """
 
     headline: Headline
@@ -39,6 +44,7 @@ class Stated:
     mean: float
     low: float | None
     high: float | None
+    nights: int = 1
 
     @property
     def doubt(self) -> str:
@@ -133,7 +139,10 @@ def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str
 
 
 def stated(table: Table, headline: Headline) -> Stated | None:
-    """A headline of a machine, from its newest night that has all of it; None if none has."""
+    """A headline of a machine, from its newest night that has all of it; None if none has.
+
+    Where that has too few launches, from those of the newest nights that define it equally.
+    """
     cases = [headline.case, *([headline.base] if headline.base else [])]
     if headline.metric not in table.metrics or not {*cases} <= {*table.cases}:
         return None
@@ -145,6 +154,16 @@ def stated(table: Table, headline: Headline) -> Stated | None:
     night = int(np.flatnonzero(there)[-1])
     points = [series.point(table, night, case, headline.metric) for case in cases]
     launches = min(point.launches for point in points)
+    if too_few(launches):
+        recent = [
+            one
+            for one in np.flatnonzero(there)[-NIGHTS:].tolist()
+            if _defined(table, one, cases) == _defined(table, night, cases)
+        ]
+        values = [_value(table, one, cases, headline.metric) for one in recent]
+        if len(values) > launches:
+            found = estimate(values)
+            return Stated(headline, night, found.n, found.mean, found.low, found.high, len(values))
     mean, *below = (point.mean or math.nan for point in points)
     if not below:
         return Stated(headline, night, launches, mean, points[0].low, points[0].high)
@@ -156,6 +175,17 @@ def stated(table: Table, headline: Headline) -> Stated | None:
     factor = math.exp(math.hypot(*halves)) if len(halves) == len(points) else None
     low, high = (mean / factor, mean * factor) if factor else (None, None)
     return Stated(headline, night, launches, mean, low, high)
+
+
+def _defined(table: Table, night: int, cases: Sequence[str]) -> list[str]:
+    header = table.nights[night]
+    return [header.definitions[header.cases.index(case)] for case in cases]
+
+
+def _value(table: Table, night: int, cases: Sequence[str], metric: str) -> float:
+    """A night's figure of one case, or its ratio to another's."""
+    mean, *below = (float(table.mean[night, *table.place(case, metric)]) for case in cases)
+    return mean / below[0] if below else mean
 
 
 def speaker(tables: Iterable[Table]) -> Table | None:

@@ -112,7 +112,8 @@ def _card(table: Table, headline: Headline) -> HeadlineCard:
         headline,
         table.machine,
         stated=found,
-        meaning=f"ratio of {row.title}{better}" if headline.base else row.title,
+        meaning=(f"ratio of {row.title}{better}" if headline.base else row.title)
+        + (f"; launches of {found.nights} nights" if found.nights > 1 else ""),
         sketch=Markup(drawn),  # noqa: S704 - drawn by a template that escapes
         nights=len(recent),
         run=table.nights[found.night].run,
