@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from repos import commit, git
+from servebench.automation.runner import foreign
 from servebench.automation.runner import room as room_
 from servebench.automation.runner.room import OtherUser
 from servebench.cli import app
@@ -140,6 +141,22 @@ def test_what_is_measured_goes_to_a_folder_here(
     found = CliRunner().invoke(app, ["fleet", "inprocess", "--record", *words]).exception
     assert isinstance(found, UsageError)
     assert "expected" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [("run", ["run"]), ("play", ["anchor", "play"]), ("detect", ["detect"]), ("micro", ["micro"])],
+)
+def test_verbs_of_the_room_are_those_of_everywhere(
+    name: str, verb: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, heard = tmp_path / "fleet.json", []
+    file.write_text('{"user": "no-such-user", "room": "/var/lib/no-such-user"}')
+    monkeypatch.setenv(room_.CONFIG_VARIABLE, str(file))
+    monkeypatch.setattr(foreign, "measure", lambda _, words, __: heard.append(words))
+    done = CliRunner().invoke(app, ["ci", "fleet", name, "--results", "x", "--shard", "1"])
+    assert done.exit_code == 0, done
+    assert heard == [[*verb, "--results", "x", "--shard", "1"]]
 
 
 @changes_user

@@ -150,7 +150,13 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert found.refused == ()
     assert found.accepted == (points.path_of(made).as_posix(),)
 
-    scene.instruments.failing = frozenset(CASES)
+    # Of each case three duets had been played.
+    scene.instruments = FakeInstruments(stop=7)
+    done = scene.call("anchor", "play", *given, "--results", scene.results)
+    assert done.code == 130, done
+    (cut,) = read(scene)
+    assert (cut.shard, cut.notes) == (1, ("it was interrupted",))
+    assert {one.points[0].duets for one in cut.cases} == {3}  # none is an earlier play's
     done = scene.call("anchor", "play", *given, "--select", "tiny/*")
     assert (done.code, "leave --select out" in done.err) == (2, True)
     done = scene.call("anchor", "play", "--plan", plan, "--plan-sha256", "0" * 64, "--shard", "1")

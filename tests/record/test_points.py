@@ -54,4 +54,4 @@ def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:
     assert path.read_text() == whole + '["count", 8]\n'
     again.forget()
     again.forget()
-    assert not path.exists()
+    assert (path.exists(), again.begun, again.lines) == (False, False, [])

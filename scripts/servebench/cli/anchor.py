@@ -1,5 +1,6 @@
 """`servebench anchor`: the frozen stack that all trend points are held against."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +37,7 @@ from servebench.declare.anchor import Anchor
 from servebench.host import machine, paths
 from servebench.host.console import Console
 from servebench.host.machine_lock import measuring
-from servebench.host.signals import interruptible
+from servebench.host.signals import InterruptedRun, interruptible
 from servebench.measure import runner
 from servebench.record import files, points
 from servebench.record.night import assignment
@@ -116,12 +117,16 @@ def play_command(
         profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
     found, limit = declared.load(root), budget_seconds(budget)
     precision = replace(NIGHTLY, se=se)
+
+    def keep(made: Points) -> None:
+        marks = {} if assigned is None else assigned.marks(made.id)
+        _keep(folder, made.model_copy(update=marks), as_json=as_json)
+
     made = _played(
-        root, found, profile, globs, precision, seed, limit, console, inside=inside, commit=commit
-    )
-    if assigned is not None:
-        made = made.model_copy(update=assigned.marks(made.id))
-    _keep(folder, made, as_json=as_json)
+        root, found, profile, globs, precision, seed, limit, console, inside=inside, commit=commit,
+        interrupted=keep,
+    )  # fmt: skip
+    keep(made)
     if made.missing and (assigned is None or not made.cases):
         raise Exit(1 if made.cases else 3)
 
@@ -188,8 +193,12 @@ def _played(
     *,
     inside: bool,
     commit: str | None = None,
+    interrupted: Callable[[Points], None] = lambda _: None,
 ) -> Points:
-    """Hold the checkout against an anchor; with its `commit`, without what is not committed."""
+    """Hold the checkout against an anchor; with its `commit`, without what is not committed.
+
+    What was played before an interruption goes to `interrupted`.
+    """
     reporter = Reporter(console)
     backfill.fetch(root, anchor)
     with interruptible(), revisions.copies(reporter) as copies:
@@ -198,11 +207,20 @@ def _played(
         backfill.verify(anchor, both.base)
         head = backfill.of_checkout(both, inside=inside)
         began = datetime.now(UTC)
-        with measuring():
-            done = backfill.play([head], scope, reporter, precision, seed, limit)
+
+        def described() -> Points:
+            return backfill.described(anchor, head, "night", both.head.record.label, began, began)
+
+        try:
+            with measuring():
+                done = backfill.play([head], scope, reporter, precision, seed, limit)
+        except InterruptedRun:
+            head.notes.append("it was interrupted")
+            interrupted(described())
+            raise
         if not done:
             head.notes.append("the time was up before all cases were known as well as they should")
-        return backfill.described(anchor, head, "night", both.head.record.label, began, began)
+        return described()
 
 
 def _keep(folder: Path, made: Points, *, as_json: bool) -> None:

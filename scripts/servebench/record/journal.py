@@ -30,5 +30,7 @@ class Journal:
         self.lines.append(line)
 
     def forget(self) -> None:
-        """All is over."""
+        """All is over, or begins anew: nothing has happened."""
         self._path.unlink(missing_ok=True)
+        self.lines.clear()
+        self.begun = False
