@@ -56,7 +56,7 @@ def test_all_variants_are_of_one_run_of_the_machine_that_was_measured_last(site:
         ("3.14t, asgi-json/py3.14t/w1/c128", "5,999/s"),
     ]
     assert len(said) == 2 * 3, "once for wide pages, once for narrow ones"
-    assert "2 nights" in text
+    assert "2 points" in text
 
 
 def test_one_launch_is_hollow_and_not_ranked(tmp_path: Path) -> None:

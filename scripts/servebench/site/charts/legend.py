@@ -8,6 +8,7 @@ shades for light and dark pages.
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from servebench.declare import settings
@@ -55,6 +56,11 @@ def assign(names: Iterable[str]) -> dict[str, Style]:
     The known names have their own. For others the name chooses (CRC-32, the same on every build),
     and where two want the same, the alphabetically later one gets the next that is free.
     """
+    return dict(_assigned(tuple(names)))
+
+
+@lru_cache(maxsize=1024)  # the charts of a page have the same few, and settings are a file
+def _assigned(names: tuple[str, ...]) -> dict[str, Style]:
     configured = settings.load()
     pythons = {configured.gil: 0, configured.free_threaded: 1}
     bound = {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}

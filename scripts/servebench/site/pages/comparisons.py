@@ -129,7 +129,7 @@ def _page(
         confirmed=[told(record) for record in confirmed],
         machines={header.machine for header in site.headers.values()},
         forest=_forest(view, case),
-        played=[*_cases(comparison, view), *_inside(comparison, view)],
+        played=_in_order(view, (*_cases(comparison, view), *_inside(comparison, view))),
         sides=[(name, _side(side)) for name, side in _sides(comparison)],
         looks=[*looks(comparison, view.groups.all)],
         method=[(name.replace("_", " "), str(value)) for name, value in comparison.method.items()],
@@ -169,6 +169,12 @@ def _side(side: SideRecord) -> list[tuple[str, str]]:
             for one in side.stacks
         ),
     ]
+
+
+def _in_order(view: ComparisonView, played: Iterable[Played]) -> list[Played]:
+    """What moved first, as everywhere."""
+    places = {row.case: place for place, row in reversed([*enumerate(view.groups.all)])}
+    return sorted(played, key=lambda one: places.get(one.name, len(places)))
 
 
 def _cases(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:

@@ -106,9 +106,7 @@ def _page(
         title_of=METRICS[metric].title if metric else "",
         charts=[markup(one) for one in _charts(root, summary, shown)] if summary else [],
         variants=[
-            _variant(
-                summary, next((one for one in many if one.machine == machine), None), case, metric
-            )
+            _variant(summary, [one for one in many if one.machine == machine], case, metric)
             for case, many in tables.items()
         ],
     )
@@ -159,13 +157,18 @@ def _varies(key: str, cases: Sequence[Case]) -> bool:
     return len({KEYS[key].text(case) for case in cases}) > 1
 
 
-def _variant(summary: RunSummary | None, table: Table | None, case: str, metric: str) -> Variant:
+def _variant(
+    summary: RunSummary | None, tables: Sequence[Table], case: str, metric: str
+) -> Variant:
     found = summary.cases.get(case) if summary else None
     estimate = found.metrics.get(metric) if found else None
     flags = [flag.name.value for flag in found.warnings] if found else []
     if found and estimate is None:
         flags.insert(0, found.status)
-    sketch, sketched = _sketch(table, case) if table else ("", "")
+    # Ratios to the anchor are what a trend is of, where there are any.
+    ordered = sorted(tables, key=lambda table: table.kind != "anchored")
+    drawn = (_sketch(table, case) for table in ordered)
+    sketch, sketched = next((one for one in drawn if one[0]), ("", ""))
     return Variant(
         case=case,
         figure=words.figure(estimate.mean, metric) if estimate else "",
@@ -191,5 +194,6 @@ def _sketch(table: Table, case: str) -> tuple[str, str]:
     ]
     if sum(value is not None for value in values) < 2:
         return "", ""
-    told = f"{trends.title(metric)}, {words.many(len(values), 'night')}"
+    against = " to the anchor" if table.kind == "anchored" else ""
+    told = f"{trends.title(metric)}{against}, {words.many(len(values), 'point')}"
     return spark(f"{case}: {told}", values), told
