@@ -76,7 +76,7 @@ def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
 
 def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     text = sites.read(site / "cmp" / STORED / "index.html").text
-    assert "most of all CPU/request of asgi-wsgi/asgi-json/py3.14t/w1/c128 by +20.3 %" in text
+    assert "128 connections, which needs 20.3 % more CPU per request (19.2…21.5 %)" in text
     assert "56 usable, 6 not: disturbed or failed" in text
     assert "78.7 µs → 91.7 µs" in text
     assert "fastapi 0.139.0 0.163.2" in text

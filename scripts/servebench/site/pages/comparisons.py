@@ -13,6 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from servebench.core.metrics import METRICS
+from servebench.declare import names
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import (
     CaseComparison,
@@ -72,9 +73,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A case, or a benchmark inside the process, sample by sample."""
+    """A case, or a benchmark inside the process, sample by sample; `called` by people, or empty."""
 
     name: str
+    called: str
     because: str
     grid: Grid
     chart: Markup | None
@@ -196,6 +198,7 @@ def _inside(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
 def _played(name: str, because: str, own: Sequence[ComparisonRow], chart: Chart | None) -> Played:
     return Played(
         name=name,
+        called=str(called) if (called := names.name(name)).known else "",
         because=because,
         grid=rows.table(own, "case", "why"),
         chart=None if chart is None else markup(chart),

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from servebench.core.metrics import HEADLINES, METRICS
 from servebench.core.model import Case
+from servebench.declare import names
 from servebench.declare.layouts import KEYS, BarsLayout
 from servebench.series.summary import CaseSummary, RunSummary
 from servebench.series.table import STATES, Table
@@ -93,12 +94,14 @@ def _page(
     # Without a run's file there is a trend at least, of one machine as well.
     first = next((many[0].machine for many in tables.values() if many), "")
     machine = summary.run.machine.id if summary else first
+    called = {one.what for case in tables if (one := names.name(case)).known}
     return render(
         site,
         "endpoint.html.j2",
         address,
-        name,
+        called.pop() if len(called) == 1 else name,
         f"All variants of {name} side by side.",
+        name=name,
         modules=("js/keyboard.js",),
         experiment=experiment,
         has_page=experiment in site.experiments(),
