@@ -51,9 +51,9 @@ SIZES: Final = re.compile(
 STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
-    rf"^ ?\((?:{NUMBER}…{NUMBER}[^)]*|one launch[^)]*)\)| (?:on|and) .*\(medians\)"
+    rf"^(?: [A-Za-z ]{{1,40}})? ?\((?:{NUMBER}…{NUMBER}[^)]*|one launch[^)]*)\)| (?:on|and) .*\(medians\)"
 )
-"""What has to follow it: its interval, or that there is none."""
+"""What has to follow it, or what there is more of: its interval, or that there is none."""
 
 
 def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
