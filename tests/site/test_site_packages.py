@@ -11,7 +11,7 @@ import site_builds
 import sites
 import synthetic
 from servebench.record import change, comparison_store
-from servebench.record.comparison import Verdict
+from servebench.record.comparison import Missing, Verdict
 from servebench.record.packages import VersionLinks
 from servebench.record.points import Points
 from servebench.series.events import Bump
@@ -80,6 +80,15 @@ def test_releases_are_in_the_order_of_versions() -> None:
     assert axis.package == "fastapi"
 
 
+def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base() -> None:
+    lost = tuple(Missing(case=case.case, reason="no wheel") for case in SECOND.cases)
+    axis = axis_of(FIRST, SECOND.model_copy(update={"cases": (), "missing": lost}), THIRD)
+    assert len(axis.releases) == 3
+    assert {name: one.base.version for name, one in axis.results().items()} == {"0.11.0": "0.9.0"}
+    points = list(pages.over_first("", axis, JSON, CPU))
+    assert (points[1].y.mean, points[1].y.note) == (None, "no wheel")
+
+
 def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
     """2.2 standard errors leave out no change alone (t of 20 is 2.09), and not among two."""
     base = release_points("1", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
@@ -95,6 +104,22 @@ def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
     same = effects(FIRST, SECOND)
     assert same[JSON].verdict is Verdict.NO_CHANGE  # all of ±0.69 % is within 1 %
     assert same[FREE].verdict is Verdict.INCONCLUSIVE
+
+
+def test_other_metrics_cost_the_main_one_nothing() -> None:
+    """CPU and throughput are corrected apart from each other, for two cases each."""
+    pair = []
+    for one in (FIRST, SECOND):
+        rates = [case.points[0].model_copy(update={"metric": "throughput"}) for case in one.cases]
+        cases = (
+            case.model_copy(update={"points": (*case.points, rate)})
+            for case, rate in zip(one.cases, rates, strict=True)
+        )
+        pair.append(one.model_copy(update={"cases": tuple(cases)}))
+    first, last = axis_of(*pair).releases
+    found = {(one.case, one.metric): one.detectable for one in releases.over(first, last)}
+    assert found[JSON, CPU] == effects(FIRST, SECOND)[JSON].detectable
+    assert found[JSON, "throughput"] == found[JSON, CPU]
 
 
 def test_counts_are_no_verdict() -> None:
@@ -170,13 +195,13 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     package = text("fastapi")
     assert "What moved, over all releases" in package
     assert "asgi-wsgi/asgi-json/w1/c128 3.14 3.14t" in package, "both interpreters, as lines"
-    assert "0.10.0 8 Oct 2026 nothing moved in 2 cases; a change of 3.9 % would" in package
+    assert "0.10.0 8 Oct 2026 no change was seen in 2 cases; one of 3.9 % would" in package
     release = text("fastapi/0.11.0")
     assert "It came after 0.10.1, which was not measured" in release
     assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
     assert "Moved asgi-wsgi/asgi-json/py3.14t/w1/c128 ▼ slower +8.91 %" in release
     still = text("fastapi/0.10.0")
-    assert "Did not move; could have been seen: 1.3 % to 3.9 %" in still
+    assert "No change seen; would have been seen: 1.3 % to 3.9 %" in still
     assert "py3.14/w1/c128 = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
     assert "The first that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")

@@ -40,7 +40,7 @@ _NORMAL: Final = 1.96  # standard errors of a 95 % interval, where nobody knows 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A release that was held against the anchor.
+    """A release that was held against the anchor, or was to be.
 
     Attributes:
         when: The day on which it came out.
@@ -76,11 +76,16 @@ class Axis:
     releases: tuple[Measured, ...]
     last: datetime
 
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Those that have points: others could not be installed, or have failed."""
+        return tuple(one for one in self.releases if one.points)
+
     def results(self) -> dict[str, Result]:
         """What each release but the first did, over the measured one before it, by version."""
         return {
             head.version: Result(base, head, over(base, head))
-            for base, head in pairwise(self.releases)
+            for base, head in pairwise(self.measured)
         }
 
 
@@ -92,7 +97,7 @@ class Effect:
         low: End of the 95 % interval.
         detectable: The smallest change that would have been called four times in five.
         verdict: With its interval beyond the relevance floor, after correction for all figures of
-            the release that are judged; None: it is not judged.
+            its family; None: it is not judged.
     """
 
     case: str
@@ -173,7 +178,8 @@ class Package:
         newest = sorted(known, key=order)
         found = known.get(version) or known[newest[-1]]
         tags = (known[one].tag for one in newest[::-1] if known[one].tag is not None)
-        return found.model_copy(update={"tag": found.tag if found.tag else next(tags, None)})
+        tag = found.tag if found.tag is not None else next(tags, None)
+        return found.model_copy(update={"tag": tag})
 
 
 def blamed(record: ChangeRecord) -> tuple[Release, ...]:
@@ -287,19 +293,18 @@ def over(base: Measured, head: Measured) -> tuple[Effect, ...]:
         for after in case.points
         if (before := base.point(name, after.metric)) is not None
     ]
-    judged = [pair for pair in pairs if _judged(*pair[1:])]
-    ps = [
-        statistics.moved_p(_sample(before, after), _scale(after.metric).floor)
-        for _, before, after in judged
-    ]
-    called = statistics.adjusted(ps, [1.0] * len(ps))
-    rates = {
-        (case.case, after.metric): p for (case, _, after), p in zip(judged, called, strict=True)
-    }
-    return tuple(
-        _effect(case, before, after, rates.get((case.case, after.metric)), len(judged))
-        for case, before, after in pairs
-    )
+    found: list[Effect] = []
+    for family in (True, False):
+        judged = [
+            pair for pair in pairs if (pair[2].metric in MAIN) is family and _judged(*pair[1:])
+        ]
+        ps = [
+            statistics.moved_p(_sample(before, after), _scale(after.metric).floor)
+            for _, before, after in judged
+        ]
+        called = statistics.adjusted(ps, [1.0] * len(ps))
+        found += [_verdict(*pair, p, len(ps)) for pair, p in zip(judged, called, strict=True)]
+    return (*found, *(_counted(*pair) for pair in pairs if not _judged(*pair[1:])))
 
 
 def ratio(base: Point, head: Point) -> tuple[float, float, float]:
@@ -309,22 +314,25 @@ def ratio(base: Point, head: Point) -> tuple[float, float, float]:
     return math.exp(found.mean), math.exp(low), math.exp(high)
 
 
-def _effect(case: CasePoints, before: Point, after: Point, p: float | None, judged: int) -> Effect:
-    names = case.case, case.python, after.metric
-    if p is None:
-        apart, error = after.log - before.log, math.hypot(before.se, after.se)
-        low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
-        return Effect(*names, mean, low, high)
+def _verdict(case: CasePoints, before: Point, after: Point, p: float, family: int) -> Effect:
+    """What is said of one figure; `p` is corrected for so many in its family."""
     scale, (mean, low, high) = _scale(after.metric), ratio(before, after)
     detectable = statistics.detectable(
-        _sample(before, after), scale.floor, alpha=_METHOD.rate / judged, power=_METHOD.power
+        _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
     )
     inside = max(high, 1 / low) <= 1 + scale.tolerance
     verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
     if p <= _METHOD.rate:
         worse = (mean > 1) == (scale.better == "lower")
         verdict = Verdict.SLOWER if worse else Verdict.FASTER
-    return Effect(*names, mean, low, high, detectable, verdict)
+    return Effect(case.case, case.python, after.metric, mean, low, high, detectable, verdict)
+
+
+def _counted(case: CasePoints, before: Point, after: Point) -> Effect:
+    """A figure without a verdict."""
+    apart, error = after.log - before.log, math.hypot(before.se, after.se)
+    low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
+    return Effect(case.case, case.python, after.metric, mean, low, high)
 
 
 def _judged(before: Point, after: Point) -> bool:

@@ -62,7 +62,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         addresses.PACKAGES,
         "Packages",
         "What each release of the Python web stack's packages did to requests.",
-        measured=[(one, *_rows(one.axes[0], results[one.name])[0]) for one in every if one.axes],
+        measured=[(one, *_newest(one.axes[0], results[one.name])) for one in every if one.axes],
         others=[one for one in every if not one.axes],
     )
     for package in every:
@@ -74,6 +74,11 @@ def pages(site: Site) -> Iterator[PageFile]:
 def _rows(axis: Axis, results: Results) -> list[Row]:
     """The newest release first."""
     return [(one, results[axis].get(one.version)) for one in axis.releases[::-1]]
+
+
+def _newest(axis: Axis, results: Results) -> Row:
+    rows = _rows(axis, results)
+    return next((row for row in rows if row[0].points), rows[0])
 
 
 def _package(site: Site, package: Package, results: Results) -> PageFile:
@@ -134,9 +139,9 @@ def _overview(
     site: Site, root: str, number: int, axis: Axis, results: Iterable[Result]
 ) -> tuple[list[Markup], Markup | None]:
     """A small chart for every endpoint that a release moved, and a list of what did not move."""
-    first, last = axis.releases[0], axis.releases[-1]
-    if first is last:
+    if len(axis.measured) < 2:
         return [], None
+    first, *_, last = axis.measured
     total = Result(first, last, releases.over(first, last))
     moved = {one.case for result in (*results, total) for one in result.moved}
     cases = {case.case: case for one in axis.releases for case in one.points.values()}
@@ -150,7 +155,9 @@ def _overview(
     ]
     drawn = {one.case for many in shown.values() for one in many}
     still = [one for one in total.main if one.case not in drawn]
-    about = Caption(f"still-{number}", "What did not move", f"{last.version} over {first.version}.")
+    about = Caption(
+        f"still-{number}", "Where no change was seen", f"{last.version} over {first.version}."
+    )
     return charts, _forest(site, root, about, still) if still else None
 
 
@@ -201,7 +208,7 @@ def _forest(site: Site, root: str, about: Caption, effects: Iterable[Effect]) ->
     moved = [one for one in ordered if one.moved]
     still = sorted((one for one in ordered if not one.moved), key=lambda one: one.case)
     seen = sorted(one.detectable or 0.0 for one in still)
-    told = f"Did not move; could have been seen: {_span(seen)}"
+    told = f"No change seen; would have been seen: {_span(seen)}"
     found = tuple(
         DotGroup(title, tuple(_dot(site, root, one) for one in many))
         for title, many in (("Moved", moved), (told, still))
