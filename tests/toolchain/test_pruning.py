@@ -12,7 +12,7 @@ from rich.console import Console
 
 from servebench.cli import setup as setup_cli
 from servebench.core.errors import BusyError
-from servebench.declare import settings
+from servebench.declare import anchor, settings
 from servebench.host import cache as artefact
 from servebench.host import paths
 from servebench.host.machine_lock import measuring
@@ -108,6 +108,22 @@ def test_interpreters_go_with_their_last_environment(cache: Path) -> None:
     environment(cache / "environments" / "a-py3.13-000000000002", builds[1] / "3.13/bin/p", 300)
     assert gone() == ["a-py3.13-000000000002", builds[1].name]
     assert builds[0].is_dir()
+
+
+def test_the_anchor_s_interpreters_stay(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are newer ones' elders: nobody may have them to give any more."""
+    builds = [cache / "interpreters" / name for name in ("source-3.14.1-ab", "prebuilt-3.14.2")]
+    for build in builds:
+        made(build / "3.14")
+        aged(build, 365)
+    assert [one.path for one in prune.unused()] == builds[::-1]
+    text = anchor.place().read_text().replace(anchor.load().interpreters["3.14"], "3.14.1")
+    file = tmp_path / "anchor.toml"
+    file.write_text(text)
+    monkeypatch.setattr(anchor, "place", lambda _=None: file)
+    assert [one.path for one in prune.unused()] == builds[1:]
 
 
 def test_snapshots_locks_and_generators_go_by_age(cache: Path) -> None:

@@ -78,7 +78,7 @@ class Precision:
 
 
 NIGHTLY: Final = Precision(least=5, seconds=40.0)
-"""A night's: with its launches it takes 57 minutes on two cores. A closed loop is played 5 times
+"""A night's: with its launches it takes 55 minutes on two cores. A closed loop is played 5 times
 or more, in 4 s each; what waits for seconds, 3 times."""
 
 

@@ -1,8 +1,8 @@
 """Removing from the cache what nothing has used for long.
 
 Every lock and every build has a place of its own in the cache. What the present checkout declares
-stays, whenever it was used, and so does what the site has read of a results folder that is there;
-anything else can be made again.
+stays, whenever it was used, and so do the anchor's interpreters, which may be had nowhere any more,
+and what the site has read of a results folder that is there; anything else can be made again.
 """
 
 import time
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from servebench.core.errors import ServebenchError
-from servebench.declare import settings
+from servebench.declare import anchor, settings
 from servebench.host import cache, paths
 from servebench.toolchain import interpreters, stacks, tools
 
@@ -43,7 +43,7 @@ def unused(days: float = DAYS) -> tuple[UnusedFolder, ...]:
     Raises:
         DeclarationError: The checkout's declarations are wrong: what it needs is not known.
     """
-    kept = _declared()
+    kept = _declared() | set(_of_anchor())
     environments = list(_folders("environments"))
     kinds: dict[str, Iterable[Path]] = {
         "environment": environments,
@@ -98,6 +98,14 @@ def _declared() -> set[Path]:
             except ServebenchError:
                 continue  # not locked, or not made: it has nothing to lose
     return kept
+
+
+def _of_anchor() -> Iterator[Path]:
+    if anchor.place().is_file():
+        versions = {*anchor.load().interpreters.values()}
+        for build in _folders("interpreters"):  # prebuilt-3.14.7, source-3.14.7-…
+            if versions & {*build.name.split("-")}:
+                yield build
 
 
 def _folders(kind: str, pattern: str = "*") -> Iterator[Path]:
