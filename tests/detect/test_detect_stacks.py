@@ -20,7 +20,7 @@ from fake_sessions import SilentReporter, readings
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from servebench.automation import branches
-from servebench.compare import session
+from servebench.compare import revisions, session
 from servebench.compare.builder import Question, unmeasured
 from servebench.compare.inprocess import Target
 from servebench.compare.instruments import Reporter
@@ -184,6 +184,34 @@ def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
         find_locks(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+
+
+def test_locks_as_of_dates_that_were_never_in_git_are_resolved_again(bumps: Bumps) -> None:
+    """The very files; where the index has changed since, with the versions that were recorded."""
+    days = {"base": "2026-01-31", "head": "2026-02-20"}
+    resolved = {
+        side: revisions.resolved(bumps.root, "one", QUIET, date.fromisoformat(day))
+        for side, day in days.items()
+    }
+    states = {
+        side: StackState(stack="one", digest=resolved[side].digest, as_of=day)
+        for side, day in days.items()
+    }
+    for lock in (one.lock for one in resolved.values()):
+        lock.unlink()  # as on another day, or another machine
+    git(bumps.root, "checkout", "--quiet", "--orphan", "other")  # no lock of old is in this history
+    commit(bumps.root, "All anew")
+    git(bumps.root, "branch", "--quiet", "-D", "main")
+    nowhere = {"base_commit": "0" * 40, "head_commit": "0" * 40}
+    found = find_locks(bumps.root, bumps.candidate(**states, **nowhere), QUIET)
+    for text, side in ((found.base, "base"), (found.head, "head")):
+        assert hashlib.sha256(text.encode()).hexdigest() == states[side].digest
+    assert found.notes == ()
+
+    other = states["base"].model_copy(update={"digest": "1" * 64, "as_of": "2026-02-20"})
+    found = find_locks(bumps.root, bumps.candidate(**{**states, "base": other}, **nowhere), QUIET)
+    assert "beta==1.0 " in found.base
+    assert "resolved again as of 2026-02-20, with the recorded versions" in found.notes[0]
 
 
 def test_a_message_lists_the_releases() -> None:

@@ -1,6 +1,7 @@
 """Tables with steps, dismissals and records of changes, for tests of detection."""
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -66,6 +67,8 @@ def table(
     stack: Mapping[str, str] | None = None,
     kernels: Sequence[str] | None = None,
     states: Mapping[int, Status] | None = None,
+    others: Sequence[str] | None = None,
+    errors: float | Sequence[float] | None = None,
 ) -> Table:
     """The nights of one machine.
 
@@ -73,26 +76,36 @@ def table(
         figures: By case, one per night.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
-        stack: Stacks of cases that are of another; its lock never changes.
+        stack: Stacks of cases that are of another.
         kernels: One per night.
         states: Of all cases, in some nights.
+        others: Versions of `granian` in the stack `other`; by default its lock never changes.
+        errors: Standard errors of the logarithms, which make it a table of anchored points.
     """
     cases, where = tuple(figures), stack or {}
     nights = []
+    spread = [errors] * len(versions) if isinstance(errors, float) else errors
     for number, version in enumerate(versions):
+        other = others[number] if others else "0"
         state = (states or {}).get(number)
         header = header_of(
             number,
             cases,
             fingerprint=kernels[number] if kernels else "6.1",
-            stacks={"current": digest(version), "other": digest("0")},
-            packages={"current": {"granian": version, "fastapi": "1"}, "other": {}},
+            kind="load" if spread is None else "anchored",
+            stacks={"current": digest(version), "other": digest(other)},
+            packages={
+                "current": {"granian": version, "fastapi": "1"},
+                "other": {"granian": other},
+            },
             stack_of=tuple(where.get(case, "current") for case in cases),
             metrics=(metric,),
             odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
         )
         mean, low, high, launches = empty(header)
         mean[:, 0] = [figures[case][number] for case in cases]
+        if spread is not None:
+            low[:], high[:] = (mean * math.exp(z * spread[number]) for z in (-1.96, 1.96))
         nights.append(RunColumns(header, mean, low, high, launches))
     (made,) = history.tables(nights)
     return made

@@ -35,10 +35,17 @@ from servebench.host.progress import Narrator
 from servebench.host.signals import interruptible
 from servebench.plan.nights import present
 from servebench.record import change, comparison_store, files
-from servebench.record.change import Candidate, Candidates, ChangeRecord, Dismissal, dismissals
+from servebench.record.change import (
+    Candidate,
+    Candidates,
+    ChangeRecord,
+    Dismissal,
+    Step,
+    dismissals,
+)
 from servebench.record.comparison import Comparison
 from servebench.report.change import title
-from servebench.report.formats import percent
+from servebench.report.formats import ends, percent
 from servebench.series import reading
 from servebench.series.table import tables as tables_of
 
@@ -76,8 +83,9 @@ def detect_command(
     """Find series that moved for good when a stack changed, and confirm them by duets.
 
     Each machine's series of this checkout's results (`servebench ci history pull` fetches the
-    nights) are looked through, from their last break on: those of server runs, and those inside the
-    process that a comparison can play (git tells with which locks a commit was measured). Steps
+    nights) are looked through: the ratios to the anchor, and of what has none the figures of server
+    runs from their last break on, and those inside the process that a comparison can play (git
+    tells with which locks a commit was measured). Steps
     near a change of their stack are candidates: one per change of a stack, however many series
     moved. Changes that were undone are closed.
 
@@ -128,7 +136,12 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     # Without such nights no declaration is read.
     inside = declared_benchmarks(root) if any(not table.track.served for table in tables) else {}
     found = detect(tables, sources.changes, dismissed, inside)
-    latest = {table.machine: table.nights[-1].run for table in tables if table.track.served}
+    # Ids begin with the time at which they were measured.
+    latest: dict[str, str] = {}
+    for table in tables:
+        if table.kind != "inprocess":
+            newest = max(night.run for night in table.nights)
+            latest[table.machine] = max(latest.get(table.machine, ""), newest)
     return found, undone, present(latest)
 
 
@@ -184,7 +197,7 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
         table = Table("case", "metric", "change", "nights")
         for step in candidate.steps[:_SHOWN]:
             nights = f"{step.nights[0]} + {step.nights[1]}"
-            table.add_row(step.series.case, title(step.series.metric), percent(step.ratio), nights)
+            table.add_row(step.series.case, title(step.series.metric), _size(step), nights)
         console.print(table)
         if len(candidate.steps) > _SHOWN:
             console.say(f"and {len(candidate.steps) - _SHOWN} more series")
@@ -195,12 +208,17 @@ def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -
         )
     for step in sorted(found.unexplained, key=lambda step: -step.strength)[:_SHOWN]:
         console.say(
-            f"  {step.series.case} {title(step.series.metric)} {percent(step.ratio)} at "
+            f"  {step.series.case} {title(step.series.metric)} {_size(step)} at "
             f"{step.after_run} on {step.series.machine}"
         )
     next_ = "; judge them on their machines: servebench ci detect --confirm"
     hint = next_ if found.candidates else ""
     console.say(f"{len(found.candidates)} candidates, {found.known} judged already{hint}")
+
+
+def _size(step: Step) -> str:
+    """A step, with its interval where it has one."""
+    return percent(step.ratio) + (f" ({ends(*step.within)})" if step.within else "")
 
 
 def _headline(candidate: Candidate) -> str:

@@ -7,6 +7,10 @@ are one candidate, between the stack before the first of them and the one after 
 Server runs and benchmarks inside the process are looked through apart: they have other nights, and
 what was judged of the one says nothing of the other. Where both moved between the same two locks,
 and were first seen at the same commit, they are one candidate all the same, and are judged at once.
+Of anchored points both are in one table, and other figures of such a case are not looked through.
+
+Releases that came to several stacks at once are one candidate: of the stack to which all of them
+came. Only its cases are played; series of the others are told as not played.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from servebench.detect.conclude import is_inprocess
-from servebench.detect.steps import steps
+from servebench.detect.steps import anchored_too, steps
 from servebench.host import cache
 from servebench.record.change import (
     Candidate,
@@ -49,10 +53,11 @@ def detect(
     found: list[Candidate] = []
     unexplained: list[Step] = []
     judged = 0
+    tables = tuple(tables)
     # Server runs first: what moved inside the process joins them.
     for table in sorted(tables, key=lambda one: not one.track.served):
         places = {night.run: place for place, night in enumerate(table.nights)}
-        candidates, others = of_table(table, inside)
+        candidates, others = of_table(table, inside, anchored_too(table, tables))
         unexplained += others
         for candidate in candidates:
             known: list[ChangeRecord | Dismissal] = [*records, *(dismissed or {}).values()]
@@ -65,7 +70,7 @@ def detect(
                 tries = max((one.tries for one in earlier if isinstance(one, Dismissal)), default=0)
                 _join(found, candidate.model_copy(update={"tries": tries}))
     return Candidates(
-        candidates=tuple(sorted(found, key=lambda one: (-one.steps[0].strength, one.id))),
+        candidates=tuple(_united(found)),
         unexplained=tuple(unexplained),
         known=judged,
     )
@@ -86,22 +91,55 @@ def _join(found: list[Candidate], candidate: Candidate) -> None:
     found.append(candidate)
 
 
+def _united(found: Iterable[Candidate]) -> list[Candidate]:
+    """Candidates, strongest first; of several stacks that the same releases came to at once, one.
+
+    It is that of the stack to which all of them came.
+    """
+
+    def releases(one: Candidate) -> set[tuple[str, str | None, str | None]]:
+        return {(move.package, move.base, move.head) for move in one.packages}
+
+    def strongest(one: Candidate) -> tuple[float, str]:
+        return -one.steps[0].strength, one.id
+
+    kept: list[Candidate] = []
+    for candidate in sorted(found, key=lambda one: (-len(releases(one)), *strongest(one))):
+        where = candidate.machine, candidate.before_run, candidate.after_run
+        for place, other in enumerate(kept):
+            if (
+                where == (other.machine, other.before_run, other.after_run)
+                and candidate.base.stack != other.base.stack
+                and releases(candidate)
+                and releases(candidate) <= releases(other)
+            ):
+                both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
+                kept[place] = other.model_copy(update={"steps": tuple(both)})
+                break
+        else:
+            kept.append(candidate)
+    return sorted(kept, key=strongest)
+
+
 def _same(
     candidate: Candidate, judged: ChangeRecord | Dismissal, places: Mapping[str, int]
 ) -> bool:
     """Whether something that was judged lies between the same runs, at least in part.
 
-    With every night the step may be seen a night earlier or later, and must not be a new one.
+    With every night the step may be seen a night earlier or later, and must not be a new one. A
+    record of another stack has judged what it tells.
     `places` are those of the runs of the candidate's table; names of others sort by time.
     """
     if isinstance(judged, ChangeRecord):
         where, series = (judged.series.machine, judged.base.stack), (judged.series, *judged.others)
+        told = {*series, *judged.unplayed}.intersection(step.series for step in candidate.steps)
     else:
         where, series = (judged.machine, judged.stack), judged.series
+        told = set()
     kinds = {is_inprocess(one) for one in series} or {False}
     if (
-        where != (candidate.machine, candidate.base.stack)
-        or is_inprocess(candidate.steps[0].series) not in kinds
+        not (told or where == (candidate.machine, candidate.base.stack))
+        or not any(is_inprocess(step.series) in kinds for step in candidate.steps)
         or judged.before_run is None
         or judged.after_run is None
     ):
@@ -115,15 +153,15 @@ def _same(
 
 
 def of_table(
-    table: Table, inside: Collection[str] = ()
+    table: Table, inside: Collection[str] = (), without: Collection[str] = ()
 ) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
-    """The candidates of a machine, and steps where no stack changed; `inside` as in `detect`."""
+    """The candidates of a machine, and steps where no stack changed; the rest as in `steps`."""
     changed: dict[str, list[int]] = {}
     for bump in bumps(table):
         changed.setdefault(bump.stack, []).append(bump.night)
     clusters: dict[str, list[_Cluster]] = {}
     unexplained: list[Step] = []
-    for found in steps(table, inside):
+    for found in steps(table, inside, without):
         header = table.nights[found.night]
         stack = header.stack_of[header.cases.index(table.cases[found.case])]
         near = {
@@ -162,8 +200,8 @@ def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) ->
         when=when,
         before_run=base.run,
         after_run=head.run,
-        base=StackState(stack=stack, digest=digests[0]),
-        head=StackState(stack=stack, digest=digests[1]),
+        base=StackState(stack=stack, digest=digests[0], as_of=base.as_of),
+        head=StackState(stack=stack, digest=digests[1], as_of=head.as_of),
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from servebench.compare import inprocess
+from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.metrics import METRICS
+from servebench.detect.steps import CPU
 from servebench.record.change import (
     Candidate,
     Cause,
@@ -32,12 +34,12 @@ _MOVED = frozenset({Verdict.SLOWER, Verdict.FASTER})
 def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dismissal:
     """Judge a candidate.
 
-    A step is confirmed if its case and metric moved in the duets in the same direction. Steps of
-    cases that were not played are named beside it, and not claimed, where others of their kind
-    (server runs, or benchmarks inside the process) are confirmed; those that were played and did
-    not move, not.
+    A step is confirmed if its case and metric moved in the duets in the same direction; a step of
+    instructions, if CPU per request did, and it is told as a change of that. Steps of cases that
+    were not played are named beside it, and not claimed, where others of their kind (server runs,
+    or benchmarks inside the process) are confirmed; those that were played and did not move, not.
     """
-    found = [(step, judgement_on(comparison, step.series)) for step in candidate.steps]
+    found = [(step, judgement_on(comparison, judged_as(step.series))) for step in candidate.steps]
     judged = [(step, one) for step, one in found if one is not None]
     confirmed = [
         (step, one)
@@ -70,8 +72,12 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     slower = said.verdict is Verdict.SLOWER
     return ChangeRecord(
         status="open" if slower else "closed",
-        series=main.series,
-        others=tuple(step.series for step, _ in confirmed if step is not main),
+        series=judged_as(main.series),
+        others=tuple(
+            one
+            for one in dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
+            if one != judged_as(main.series)
+        ),
         unplayed=tuple(
             step.series
             for step in candidate.steps
@@ -98,11 +104,20 @@ def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, st
     return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(said)}."
 
 
+def judged_as(series: SeriesName) -> SeriesName:
+    """The series whose duets judge a step of another: instructions only say where to look."""
+    return series.model_copy(update={"metric": CPU}) if series.metric == INSTRUCTIONS else series
+
+
 def _method(main: Step, judged: Judgement) -> str:
     within = is_inprocess(main.series)
     nights, played = ("commits", "pairs of processes") if within else ("nights", "duets")
+    how = f"{nights} (asv's step detection)"
+    if main.within is not None:
+        what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
+        how = f"points{what} held against an anchor"
     return (
-        f"A step between {main.nights[0]} and {main.nights[1]} {nights} (asv's step detection), "
+        f"A step between {main.nights[0]} and {main.nights[1]} {how}, "
         f"confirmed by {judged.duets} {played} between the two stacks on the same machine."
     )
 

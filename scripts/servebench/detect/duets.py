@@ -1,16 +1,18 @@
 """The duet between the two stacks of a candidate, on the machine on which the series moved.
 
 Run files hold the digest of each lock, and git holds the locks: the text is right if its digest is.
-Where a clone is shallow the one commit is fetched. A lock that cannot be found any more is resolved
-from the other side's, with the versions that the run recorded.
+Where a clone is shallow the one commit is fetched. A lock that was resolved as of a date was never
+in git, and is resolved so again. One that cannot be found any more is resolved from the other
+side's, with the versions that the run recorded.
 """
 
 import glob
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from servebench.compare import affected, inprocess, revisions, session
 from servebench.compare import sides as sides_
@@ -27,7 +29,7 @@ from servebench.host.git import GitError, HopelessError, run
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
 from servebench.record.change import Candidate, ChangeRecord, StackState
-from servebench.record.comparison import Comparison, PackageChange
+from servebench.record.comparison import Comparison, PackageChange, SideName
 from servebench.toolchain import locks, stacks
 
 MOST_CASES: Final = 8
@@ -102,15 +104,16 @@ class RealDuets:
 
 
 def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:
-    """What is played: the strongest cases, and benchmarks, that are still declared.
+    """What is played: the stack's strongest cases, and benchmarks, that are still declared.
 
     UsageError: none is.
     """
-    known = {case.id for case in declared_cases(root)}
-    inside = declared_benchmarks(root)
+    stack = candidate.base.stack
+    known = {case.id: case.stack for case in declared_cases(root)}
+    inside = {name: known[case] for name, case in declared_benchmarks(root).items()}
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
-    served = [name for name in moved if name in known]
-    benchmarks = [name for name in moved if name in inside]
+    served = [name for name in moved if known.get(name) == stack]
+    benchmarks = [name for name in moved if inside.get(name) == stack]
     found = (*served[:MOST_CASES], *benchmarks[:MOST_CASES])
     if not found:
         raise UsageError(
@@ -172,6 +175,9 @@ class Between:
     head_commit: str | None
 
 
+Change = Candidate | ChangeRecord | Between
+
+
 @dataclass(frozen=True, slots=True)
 class Locks:
     """Texts of one stack's lock before and after a change, with notes for readers."""
@@ -181,33 +187,62 @@ class Locks:
     notes: tuple[str, ...] = ()
 
 
-def find_locks(root: Path, change: Candidate | ChangeRecord | Between, narrator: Narrator) -> Locks:
+def find_locks(root: Path, change: Change, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
 
     Raises:
         HistoryError: Neither can be found.
         SetupError: uv finds no set of the recorded versions.
     """
-    base = lock_text(root, change.base, getattr(change, "base_commit", None))
-    head = lock_text(root, change.head, getattr(change, "head_commit", None))
-    if base is not None and head is not None:
-        return Locks(base, head)
+    notes: list[str] = []
+    base, head = (_found(root, change, side, narrator, notes) for side in get_args(SideName))
     if base is None and head is None:
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
             "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
         )
-    missing, keep = ("base", head or "") if base is None else ("head", base)
-    versions = {move.package: getattr(move, missing) for move in change.packages}
+    gone = (
+        "The lock of {} is not in the git history any more; it was resolved again from the "
+        "recorded versions"
+    )
+    if base is None:
+        base = _recorded(root, change, "base", head or "", narrator)
+        notes.append(gone.format("base"))
+    if head is None:
+        head = _recorded(root, change, "head", base, narrator)
+        notes.append(gone.format("head"))
+    return Locks(base, head, tuple(notes))
+
+
+def _found(
+    root: Path, change: Change, side: SideName, narrator: Narrator, notes: list[str]
+) -> str | None:
+    """The lock of a side, in git or kept here, or resolved as of its date; None: in none of these.
+
+    Where the index has changed since, it is that date's with the versions that were recorded.
+    """
+    state = change.base if side == "base" else change.head
+    text = lock_text(root, state, getattr(change, f"{side}_commit", None))
+    if text is not None or state.as_of is None:
+        return text
+    again = revisions.resolved(root, state.stack, narrator, date.fromisoformat(state.as_of))
+    text = again.lock.read_text("utf-8")
+    if again.digest == state.digest:
+        return text
+    notes.append(
+        f"The lock of {side} was resolved again as of {state.as_of}, with the recorded versions: "
+        "it is not the file that was measured then"
+    )
+    return _recorded(root, change, side, text, narrator)
+
+
+def _recorded(root: Path, change: Change, side: SideName, keep: str, narrator: Narrator) -> str:
+    """A lock with the versions that were recorded of one side, else as another lock."""
+    versions = {move.package: getattr(move, side) for move in change.packages}
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        text = locks.resolve(name, None, tick, root=root, keep=keep, pins=pins)
-    note = (
-        f"The lock of {missing} is not in the git history any more; it was resolved again from the "
-        "recorded versions"
-    )
-    return Locks(text if base is None else base, text if head is None else head, (note,))
+        return locks.resolve(name, None, tick, root=root, keep=keep, pins=pins)
 
 
 def lock_text(root: Path, state: StackState, commit: str | None) -> str | None:

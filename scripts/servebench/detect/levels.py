@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-PIECE: Final = 18.0
+PIECE: Final = 14.0
 """Price of another piece, in squared standard errors. With it 1 in 100 series of 60 points that do
 not move has a step at any time while the points come one by one, and with 0.4 % of standard error
 a step of 2 % is seen at its second point."""
@@ -92,12 +92,13 @@ def _piece(
 
 def _variances(y: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Of each point: its error's, none smaller than the usual one, and what all scatter more."""
-    found = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
+    found: np.ndarray = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
     if len(y) < _FEW:
         return found
     # By neighbours, of which few are on two levels.
     scatter = float(np.median(np.diff(y) ** 2)) / _MEDIAN / 2
-    return found + max(0.0, scatter - float(np.median(found)))
+    found += max(0.0, scatter - float(np.median(found)))
+    return found
 
 
 def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -126,7 +126,13 @@ class Step(Frozen):
 
     series: SeriesName
     ratio: float = Field(gt=0, description="The level after over the level before.")
-    strength: float = Field(description="Height of the step over the scatter beside it.")
+    within: tuple[float, float] | None = Field(
+        default=None,
+        description="Where the points have standard errors: the ratio's 95 % interval.",
+    )
+    strength: float = Field(
+        description="Height of the step over its standard error, or over the scatter beside it."
+    )
     before_run: str = Field(description="The last run on the old level.")
     after_run: str = Field(description="The first run on the new level.")
     when: AwareDatetime = Field(description="Start of that run.")

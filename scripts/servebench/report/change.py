@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.metrics import METRICS
 from servebench.declare import names
 from servebench.declare.names import CaseName
@@ -68,6 +69,8 @@ def _release(release: Release) -> str:
 
 def title(metric: str) -> str:
     """What is measured, in words; of a benchmark inside the process, with the unit of asv."""
+    if metric == INSTRUCTIONS:
+        return "instructions"
     return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
 
 

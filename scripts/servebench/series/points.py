@@ -47,7 +47,8 @@ def of_points(found: Points, places: Mapping[str, tuple[str, str]] | None = None
         run=found.id,
         kind="anchored",
         profile=found.anchor,
-        time=int(found.when.timestamp()),
+        # Of today, what was not out when it was measured is not in it.
+        time=int(min(found.when, found.started).timestamp()),
         commit=found.commit,
         machine=found.machine.id,
         fingerprint=fingerprint(found.machine),

@@ -22,6 +22,7 @@ from servebench.automation.incoming.facts import (
 )  # fmt: skip
 from servebench.automation.incoming.folder import ArtifactFile
 from servebench.compare import inprocess
+from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
 from servebench.core.model import Artefact
@@ -198,7 +199,7 @@ def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> 
         inside = series.metric == inprocess.SECONDS
         if not (inprocess.SERIES.fullmatch(series.case) if inside else CASE.fullmatch(series.case)):
             raise ArtifactError(f"the case {shown(series.case)}")
-        if not inside and series.metric not in METRICS:
+        if not inside and series.metric not in {*METRICS, INSTRUCTIONS}:
             raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")
     require_time("time of the change", found.when.astimezone(UTC).isoformat(), None, now)
 
