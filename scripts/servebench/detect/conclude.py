@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from servebench.compare import inprocess
-from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.metrics import METRICS
 from servebench.detect.steps import CPU
 from servebench.record.change import (
@@ -25,6 +24,7 @@ from servebench.record.change import (
     Step,
 )
 from servebench.record.comparison import Comparison, Judgement, PackageChange, Verdict
+from servebench.record.points import INSTRUCTIONS
 
 IMPROVED = "An improvement: there is nothing to do."
 

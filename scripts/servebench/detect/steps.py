@@ -1,8 +1,7 @@
 """Steps in the series of a table. Pure.
 
 Anchored series have points with standard errors, and go through `levels`. What the machine did
-moves both sides of a ratio: another machine, kernel or interpreter is no break. Only points of the
-newest anchor are looked at.
+moves both sides of a ratio: another machine, kernel or interpreter is no break.
 
 Other series go through asv's step detection, without weights. It fits a piecewise constant function
 with as few pieces as the scatter asks for (a Potts functional in L1, its penalty chosen by an
@@ -24,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servebench.compare import inprocess
-from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.metrics import JUDGED, METRICS
 from servebench.detect.levels import Level, fitted
 from servebench.record.change import SeriesName, Step
+from servebench.record.points import INSTRUCTIONS
 from servebench.series import events
 from servebench.series.table import STATES, Table
 
@@ -72,9 +71,7 @@ def steps(
     Of benchmarks only those `inside` are looked at, which a comparison can play; cases `without`
     not at all.
     """
-    newest = table.nights[-1].profile
-    ours = [table.kind != "anchored" or night.profile == newest for night in table.nights]
-    breaks = {} if table.kind == "anchored" else events.breaks(table)
+    breaks = events.breaks(table) if table.track.cut else {}
     found: list[TableStep] = []
     for row, case in enumerate(table.cases):
         benchmark = table.kind == "inprocess" or inprocess.SERIES.fullmatch(case)
@@ -82,8 +79,7 @@ def steps(
             continue
         begins = max((one.night for one in breaks.get(case, ())), default=0)
         begins = max(begins, len(table.nights) - LONGEST)
-        usable = np.flatnonzero((table.status[:, row] == _MEASURED) & ours)
-        usable = usable[usable >= begins]
+        usable = np.flatnonzero(table.status[begins:, row] == _MEASURED) + begins
         for column in _columns(table, row):
             figures = table.mean[usable, row, column]
             there = usable[np.isfinite(figures) & (figures > 0)]

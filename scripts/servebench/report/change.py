@@ -4,11 +4,11 @@ import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.metrics import METRICS
 from servebench.declare import names
 from servebench.declare.names import CaseName
 from servebench.record.change import Cause, ChangeRecord, Effect, Release, Share
+from servebench.record.points import INSTRUCTIONS
 from servebench.report import formats
 
 

@@ -22,7 +22,6 @@ from servebench.automation.incoming.facts import (
 )  # fmt: skip
 from servebench.automation.incoming.folder import ArtifactFile
 from servebench.compare import inprocess
-from servebench.compare.anchored import INSTRUCTIONS
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
 from servebench.core.model import Artefact
@@ -33,6 +32,7 @@ from servebench.record import files as record_files
 from servebench.record.change import DISMISSED, Candidate, ChangeRecord, Dismissal, SeriesName
 from servebench.record.change import FOLDER as CHANGES
 from servebench.record.comparison import Comparison
+from servebench.record.points import INSTRUCTIONS
 
 LIMIT: Final = 32_000_000
 """Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""
