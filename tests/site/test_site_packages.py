@@ -217,6 +217,8 @@ def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None
         "https://forge.example/a/fastapi",
         "https://forge.example/a/fastapi/compare/v0.10.0...v0.11.0",
     ]
+    cause = sites.read(site / "p" / "granian" / "2.8.7" / "index.html")
+    assert "https://forge.example/a/granian/compare/2.8.6...2.8.7" in str(cause.tags)
     badge = (site / "p" / "fastapi" / "0.11.0" / "badge.svg").read_text()
     assert ET.fromstring(badge).tag.endswith("svg")
     assert not (site / "p" / "fastapi" / "0.9.0" / "badge.svg").exists()

@@ -212,7 +212,9 @@ def released(results: Path) -> None:
         links={"home": "https://fastapi.example/", "source": "https://forge.example/a/fastapi"},
         tag="v",
     )
-    packages.remember(results, {("fastapi", "0.11.0"): metadata})
+    other = VersionLinks(links={"source": "https://forge.example/a/granian"}, tag="")
+    known = {("fastapi", "0.11.0"): metadata, ("granian", "2.8.0"): other}
+    packages.remember(results, known)
 
 
 def built(folder: Path) -> Path:

@@ -243,7 +243,9 @@ def _release(site: Site, package: Package, version: str, results: Results) -> It
                 charts = list(_charts(site, root, number, result)) if result else []
                 sections.append((axis, release, result, charts))
     drawn = next(filter(None, (picture(axis, one) for axis, _, one, _ in sections if one)), "")
-    before = next((one.base.version for _, _, one, _ in sections if one), None)
+    known = [one.base.version if one else release.previous for _, release, one, _ in sections]
+    causes = (one for record in package.changes for one in releases.blamed(record))
+    known += [one.previous for one in causes if (one.package, one.version) == (name, version)]
     yield render(
         site,
         "release.html.j2",
@@ -254,7 +256,7 @@ def _release(site: Site, package: Package, version: str, results: Results) -> It
         package=package,
         version=version,
         when=next((release.when for _, release, _, _ in sections), None),
-        links=_links(package, version, before),
+        links=_links(package, version, next(filter(None, known), None)),
         sections=sections,
         changes=_changes(package, version),
         badge=Markup(drawn),  # noqa: S704 - `svg` escapes
