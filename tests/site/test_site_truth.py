@@ -51,7 +51,8 @@ SIZES: Final = re.compile(
 STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
-    rf"^(?: [A-Za-z ]{{1,40}})? ?\((?:{NUMBER}…{NUMBER}[^)]*|one launch[^)]*)\)| (?:on|and) .*\(medians\)"
+    rf"^(?: [A-Za-z ]{{1,40}})? ?\((?:{NUMBER}…{NUMBER}[^)]*|one launch[^)]*)\)"
+    r"| (?:on|and) .*\(medians\)"
 )
 """What has to follow it, or what there is more of: its interval, or that there is none."""
 

@@ -14,7 +14,7 @@ from servebench.series.columns import RunColumns
 
 FOLDER: Final = "columns"
 """Of the site's cache; `prune` removes what is not used for long."""
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Goes up when the same files would make other columns."""
 
 _REPEATED: Final = (
