@@ -13,6 +13,7 @@ from site_builds import FREE, JSON, a_run, scattered
 
 TWO = "asgi-wsgi/asgi-json/py3.14/w2/c256"
 NAME = "asgi-wsgi/asgi-json"
+HERE = runs.MACHINE.id
 OTHER = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
 
 
@@ -42,9 +43,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_variants_are_of_one_run_of_the_machine_that_was_measured_last(site: Path) -> None:
     """A quick look at one case does not take the place of a night of all three."""
     text = text_of(site)
-    assert f"Its 3 variants side by side, as the nightly run {night(2).id}" in text.replace(
-        "- ", "-"
-    )
+    assert f"Its 3 variants side by side, all measured on {HERE}" in text.replace("- ", "-")
+    told = f"3 launches each in the nightly run {night(2).id} of 2 Nov 2026 . Nothing is ranked"
+    assert told in text.replace("- ", "-")
     assert "other-4c" not in text.replace("- ", "-")
     assert "1,234" not in text
     html = (site / "b" / NAME / "index.html").read_text("utf-8")
@@ -59,13 +60,20 @@ def test_all_variants_are_of_one_run_of_the_machine_that_was_measured_last(site:
     assert "2 points" in text
 
 
-def test_one_launch_is_hollow_and_not_ranked(tmp_path: Path) -> None:
-    site = site_of(tmp_path, a_run(1, scattered(JSON, 5000.0), scattered(FREE, 9000.0),
-                                   profile="quick", launches=1))  # fmt: skip
+def test_one_launch_is_hollow_and_stands_in_only_where_there_is_no_more(tmp_path: Path) -> None:
+    """Of the case that the night has too, the figure of the night is shown."""
+    few = a_run(2, scattered(JSON, 1234.0), scattered(TWO, 9000.0), site_builds.failed(FREE),
+                profile="quick", launches=1)  # fmt: skip
+    site = site_of(tmp_path, a_run(1, scattered(JSON, 4900.0, 5000.0, 5100.0)), few)
     text = text_of(site)
-    assert "hollow dots are of too few launches" in text
+    assert "; where it lacks them, 1 launch each in the quick run" in text
+    assert "1,234" not in text
     html = (site / "b" / NAME / "index.html").read_text("utf-8")
+    said = re.findall(r"<title>([^<]*throughput[^<]*|[^<]*/s[^<]*)</title>", html)
+    (one,) = {one for one in said if "9,000/s" in one}
+    assert "not judged" in one
     assert "hollow" in html
+    assert "no figure: failed; not_ready: 60 s were not enough" in html
     assert not re.search("verdict v-|class=.(better|worse)", html)
 
 

@@ -1,10 +1,11 @@
 """What cases have in common: pages of an experiment's endpoints, and of one endpoint's variants.
 
-They stand where the addresses of cases begin. All figures of a page are of one run of one machine;
-variants stand in the order of what they are, and nothing is ranked.
+They stand where the addresses of cases begin. All figures of a page are of one machine; variants
+stand in the order of what they are, and nothing is ranked.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,10 +13,10 @@ import numpy as np
 from markupsafe import Markup
 
 from servebench.core.metrics import HEADLINES, METRICS
-from servebench.core.model import Case
+from servebench.core.model import Case, Run
 from servebench.declare import names
 from servebench.declare.layouts import KEYS, BarsLayout
-from servebench.series.summary import CaseSummary, RunSummary
+from servebench.series.summary import ENOUGH_LAUNCHES, CaseSummary
 from servebench.series.table import STATES, Table
 from servebench.site.charts import declared
 from servebench.site.charts.declared import ChartCases
@@ -31,8 +32,17 @@ NIGHTS: Final = 90
 
 _VARIED: Final = ("stack", "server", "loop", "workers", "threads", "load", "connections", "cores")
 """What tells variants apart, but for the interpreter, which gives the colour."""
+_NUMBERS: Final = re.compile(r"([0-9]+)")
 _METRICS: Final = tuple(name for name in HEADLINES if METRICS[name].compared)
 _MEASURED: Final = STATES.index("measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a case, and the run that it is of."""
+
+    summary: CaseSummary
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,7 @@ class Variant:
     case: str
     figure: str
     interval: str
+    profile: str
     flags: str
     sketch: Markup
     sketched: str
@@ -55,7 +66,9 @@ class Variant:
 def pages(site: Site) -> Iterator[PageFile]:
     """A page for each experiment's endpoints, and one for each endpoint."""
     tables = site.cases()
-    experiments = grouped((case.partition("/")[0], case) for case in sorted(site.planned))
+    experiments = grouped(
+        (case.partition("/")[0], case) for case in sorted(site.planned, key=_natural)
+    )
     for experiment, cases in experiments.items():
         found = grouped((endpoint(case), case) for case in cases)
         named = {name: many for name, many in found.items() if name and name not in site.planned}
@@ -64,6 +77,11 @@ def pages(site: Site) -> Iterator[PageFile]:
         for name, many in named.items():
             here = {case: tables.get(case, ()) for case in many}
             yield _page(site, experiment, name, here)
+
+
+def _natural(case: str) -> list[str | int]:
+    """2 threads stand before 10."""
+    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(case)]
 
 
 def _list_page(
@@ -88,12 +106,13 @@ def _page(
 ) -> PageFile:
     address = addresses.prefix(name)
     root = addresses.root(addresses.file(address))
-    summary = chosen(site, tuple(tables))
-    shown = [summary.cases[case] for case in tables if case in summary.cases] if summary else []
+    found = chosen(site, tables)
+    shown = [one.summary for one in found.values()]
+    runs = {one.run.id: one.run for one in found.values()}
     metric = next((one for one in _METRICS if any(one in case.metrics for case in shown)), "")
     # Without a run's file there is a trend at least, of one machine as well.
     first = next((many[0].machine for many in tables.values() if many), "")
-    machine = summary.run.machine.id if summary else first
+    machine = next((run.machine.id for run in runs.values()), first)
     called = {one.what for case in tables if (one := names.name(case)).known}
     return render(
         site,
@@ -105,39 +124,48 @@ def _page(
         modules=("js/keyboard.js",),
         experiment=experiment,
         has_page=experiment in site.experiments(),
-        run=summary.run if summary else None,
+        runs=[*runs.values()],
+        machine=machine,
         title_of=METRICS[metric].title if metric else "",
-        charts=[markup(one) for one in _charts(root, summary, shown)] if summary else [],
+        charts=[*map(markup, _charts(root, shown))],
         variants=[
-            _variant(summary, [one for one in many if one.machine == machine], case, metric)
+            _variant(found.get(case), [one for one in many if one.machine == machine], case, metric)
             for case, many in tables.items()
         ],
     )
 
 
-def chosen(site: Site, cases: Sequence[str]) -> RunSummary | None:
-    """The run that has measured most of the cases, of the machine that measured any of them last.
+def chosen(site: Site, cases: Collection[str]) -> dict[str, Shown]:
+    """What the newest runs of one machine have of the cases.
 
-    Of equals the newest.
+    It is the machine that measured any of them last. Of each case it is what a run of enough
+    launches measured; without one, what another did, or why there is nothing.
     """
     having = [
-        (sum(one.cases[case].measured > 0 for case in cases if case in one.cases), one)
+        one
         for one in site.newest.values()
+        if any(case in one.cases and one.cases[case].measured for case in cases)
     ]
-    having = [(count, one) for count, one in having if count]
-    if not having:
-        return None
-    _, last = max(having, key=lambda pair: (pair[1].run.started, pair[1].run.id))
-    here = [pair for pair in having if pair[1].run.machine.id == last.run.machine.id]
-    return max(here, key=lambda pair: (pair[0], pair[1].run.started, pair[1].run.id))[1]
+    last = max(having, key=lambda one: (one.run.started, one.run.id), default=None)
+    found: dict[str, Shown] = {}
+    if last is not None:
+        here = [one for one in having if one.run.machine.id == last.run.machine.id]
+        here.sort(key=lambda one: (one.run.started, one.run.id), reverse=True)
+        here.sort(key=lambda one: one.run.launches < ENOUGH_LAUNCHES)
+        for case in cases:
+            tried = [Shown(one.cases[case], one.run) for one in here if case in one.cases]
+            measured = [one for one in tried if one.summary.measured]
+            if tried:
+                found[case] = (measured or tried)[0]
+    return found
 
 
-def _charts(root: str, summary: RunSummary, shown: Sequence[CaseSummary]) -> Iterator[Chart]:
+def _charts(root: str, shown: Sequence[CaseSummary]) -> Iterator[Chart]:
     of_run = ChartCases(
         cases=shown,
         published=None,
         address=lambda case: root + addresses.case(case),
-        source=f"{words.many(summary.run.launches, 'launch', 'launches')} per case.",
+        source="",
     )
     keys = tuple(key for key in _VARIED if _varies(key, [one.case for one in shown]))
     several = len({one.case.python for one in shown}) > 1
@@ -160,14 +188,11 @@ def _varies(key: str, cases: Sequence[Case]) -> bool:
     return len({KEYS[key].text(case) for case in cases}) > 1
 
 
-def _variant(
-    summary: RunSummary | None, tables: Sequence[Table], case: str, metric: str
-) -> Variant:
-    found = summary.cases.get(case) if summary else None
-    estimate = found.metrics.get(metric) if found else None
-    flags = [flag.name.value for flag in found.warnings] if found else []
-    if found and estimate is None:
-        flags.insert(0, found.status)
+def _variant(shown: Shown | None, tables: Sequence[Table], case: str, metric: str) -> Variant:
+    estimate = shown.summary.metrics.get(metric) if shown else None
+    flags = [flag.name.value for flag in shown.summary.warnings] if shown else []
+    if shown and not shown.summary.measured:
+        flags.insert(0, shown.summary.status)
     # Ratios to the anchor are what a trend is of, where there are any.
     ordered = sorted(tables, key=lambda table: table.kind != "anchored")
     drawn = (_sketch(table, case) for table in ordered)
@@ -176,6 +201,7 @@ def _variant(
         case=case,
         figure=words.figure(estimate.mean, metric) if estimate else "",
         interval=words.spread(estimate, metric),
+        profile=shown.run.profile if shown else "",
         flags=", ".join(flags),
         sketch=Markup(sketch),  # noqa: S704 - drawn by what escapes
         sketched=sketched,
