@@ -21,6 +21,7 @@ from servebench.core.model import Case, Load, LoadModel, Plan, Run, RunStatus
 from servebench.host import machine
 from servebench.host.git import Remote
 from servebench.plan import nights as nights_
+from servebench.plan import outcomes
 from servebench.plan.duration import expected
 from servebench.plan.nights import Recorded, share_out
 from servebench.record import files, store
@@ -260,9 +261,9 @@ def arrived(planned_: NightPlan, number: int, who: str, **changes: Any) -> Run:
 def test_a_whole_night_is_complete() -> None:
     night = shards_of("a", "b", "c")
     runs = [arrived(night, n, who) for n, who in enumerate((A, B, C), start=1)]
-    record = nights_.outcome(night, runs)
+    record = outcomes.outcome(night, runs)
     assert (record.status, record.missing) == ("complete", ())
-    assert nights_.sentences(record) == ()
+    assert outcomes.sentences(record) == ()
     assert [shard.runs for shard in record.shards] == [
         (f"{who}/{night_run(0).id}",) for who in (A, B, C)
     ]
@@ -276,7 +277,7 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
     failed = arrived(night, 3, C).model_copy(update={"results": (result_of(case("c"), broken),)})
     another = arrived(night, 1, A, night="20261119T030000Z-nightly-3f2a9c17")
     useful = arrived(night, 3, C, notes=("the other launches",))
-    record = nights_.outcome(night, [cut, failed, another])
+    record = outcomes.outcome(night, [cut, failed, another])
     assert record.status == "empty"
     assert [(one.missing, one.failed, one.reason) for one in record.shards] == [
         (("experiment/a",), (), "no run of this shard arrived"),
@@ -284,8 +285,8 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
         ((), ("experiment/c",), ""),
     ]
     assert [one.shard for one in record.missing] == [1, 2]
-    assert nights_.outcome(night, [cut, useful]).status == "incomplete"
-    text = nights_.markdown(record)
+    assert outcomes.outcome(night, [cut, useful]).status == "incomplete"
+    text = outcomes.markdown(record)
     assert f"| 1 | {A} | none | 1 | 1 | 0 | 0 |" in text
     assert "- `experiment/b`" in text
 
@@ -295,15 +296,15 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
     runs = [arrived(night, n, who) for n, who in enumerate((A, B), start=1)]
     found = foreign.points(night=night.id, missing=(), cases=())
     other = found.model_copy(update={"night": "20261119T030000Z-nightly-3f2a9c17", "shard": 2})
-    record = nights_.outcome(night, runs, [found, other])
+    record = outcomes.outcome(night, runs, [found, other])
     assert record.status == "complete"
     assert [[(one.case, one.reason) for one in s.without_point] for s in record.shards] == [
         [("experiment/a", "its points do not hold it")],
         [("experiment/b", "no points of this shard arrived")],
     ]
-    assert nights_.sentences(record)[1] == (
-        f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: no points of this "
-        "shard arrived"
+    assert outcomes.sentences(record)[1] == (
+        f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: 'no points of this "
+        "shard arrived'"
     )
     point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
     counted = point.points[0].model_copy(update={"metric": "instructions"})
@@ -313,14 +314,17 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
             "missing": (Missing(case="experiment/a", reason="60 s"),),
         }
     )
-    record = nights_.outcome(night, runs, [why])
+    record = outcomes.outcome(night, runs, [why])
     assert record.shards[0].without_point == why.missing
-    record = nights_.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
+    hostile = Missing(case="experiment/a", reason="##[set-env name=X]`y")
+    told = outcomes.outcome(night, runs, [why.model_copy(update={"missing": (hostile,)})])
+    assert outcomes.sentences(told)[0].endswith("the first of them: '# #[set-env name=X]'y'")
+    record = outcomes.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
     assert record.shards[0].without_point == ()
-    assert f"| 1 | {A} | `{A}/{night_run(0).id}` | 1 | 0 | 0 | 0 |" in nights_.markdown(record)
+    assert f"| 1 | {A} | `{A}/{night_run(0).id}` | 1 | 0 | 0 | 0 |" in outcomes.markdown(record)
     # A night that had no anchor, and a check that does not look at points, say nothing of them.
-    for silent in (nights_.outcome(night, runs), nights_.outcome(shards_of("a", "b"), runs, [])):
-        assert nights_.sentences(silent) == ()
+    for silent in (outcomes.outcome(night, runs), outcomes.outcome(shards_of("a", "b"), runs, [])):
+        assert outcomes.sentences(silent) == ()
 
 
 def test_records_are_read_in_order(tmp_path: Path) -> None:

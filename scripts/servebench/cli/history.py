@@ -12,7 +12,7 @@ from servebench.core.errors import NothingMeasuredError
 from servebench.host import paths
 from servebench.host.console import Console, errors
 from servebench.host.git import BRANCH, remote_of
-from servebench.plan import nights
+from servebench.plan import outcomes
 from servebench.record import files as files_
 from servebench.record.history.kinds import File, collect
 from servebench.record.history.sync import pull, push
@@ -111,7 +111,7 @@ def push_command(
             for one in files
             if one.path.startswith(f"{POINTS}/")
         ]
-        record = nights.outcome(files_.read(NightPlan, plan), runs, played)
+        record = outcomes.outcome(files_.read(NightPlan, plan), runs, played)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -134,8 +134,8 @@ def push_command(
 
 
 def _judge(record: NightRecord) -> None:
-    actions.summary(nights.markdown(record))
-    for sentence in nights.sentences(record):
+    actions.summary(outcomes.markdown(record))
+    for sentence in outcomes.sentences(record):
         errors().say(sentence)
     if record.status == "empty":
         raise NothingMeasuredError(

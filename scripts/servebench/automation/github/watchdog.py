@@ -14,7 +14,7 @@ from servebench.automation.github.slash import WORKFLOW, read_run_name, unguarde
 from servebench.automation.github.text import plain
 from servebench.core.text import short
 from servebench.host.git import BRANCH
-from servebench.plan import nights
+from servebench.plan import outcomes
 from servebench.record.history.branch import RESULTS
 from servebench.record.night import FOLDER, NightRecord
 from servebench.report.formats import duration
@@ -164,7 +164,7 @@ def _nights_missing(
     how = "none has been stored"
     if newest is not None:
         how = f"the newest that was stored, {newest.id}, is {newest.status}"
-        how += "".join(f" ({sentence})" for sentence in nights.sentences(newest)[:1])
+        how += "".join(f" ({sentence})" for sentence in outcomes.sentences(newest)[:1])
     return [
         Trouble(
             what=f"no complete night has begun for {duration(limit.total_seconds())}; {how}",

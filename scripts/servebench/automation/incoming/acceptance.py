@@ -17,7 +17,7 @@ from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.model import Frozen, Run
 from servebench.core.text import shown
-from servebench.plan.nights import outcome, sentences
+from servebench.plan.outcomes import outcome, sentences
 from servebench.record import files as files_
 from servebench.record import points as points_
 from servebench.record import store
