@@ -2,57 +2,15 @@
 
 import math
 from datetime import UTC, datetime
-from typing import Any, Literal
 
 import pytest
 
-import synthetic as runs
-from servebench.core.model import StackRecord
+from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from servebench.record.comparison import Missing
-from servebench.record.points import CasePoints, Point, Points
+from servebench.record.points import Points
 from servebench.series import events
 from servebench.series.points import METRICS, anchored, trended
 from servebench.series.table import Table, point, tables
-
-CPU = "server_cpu_per_request"
-CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
-OTHER = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
-
-
-def ratio(value: float, se: float = 0.003, duets: int = 11, metric: str = CPU) -> Point:
-    return Point(metric=metric, ratio=value, se=se, anchor=2e-4, duets=duets)
-
-
-def of(case: str, *points: Point) -> CasePoints:
-    return CasePoints(case=case, stack="current", python="3.14", points=points)
-
-
-def a_file(
-    day: int,
-    *cases: CasePoints,
-    label: str = "",
-    anchor: str = "A",
-    origin: Literal["night", "backfill", "renewal"] = "backfill",
-    measured: int | None = None,
-    **changes: Any,
-) -> Points:
-    """The points of a stack of a day of November 2026, measured on that day or another."""
-    machine = changes.pop("machine", "machine-2c")
-    kernel = changes.pop("kernel", "6.1")
-    base = runs.make_run([])
-    when = datetime(2026, 11, day, tzinfo=UTC)
-    stack = StackRecord(name="current", digest=f"{day:02d}" * 32, packages={"fastapi": f"1.{day}"})
-    return Points(
-        id=f"{measured or day:02d}-{origin}-{machine}-{len(cases)}", anchor=anchor, origin=origin,
-        label=label or f"as of {when:%Y-%m-%d}", when=when,
-        started=when.replace(day=measured or day), seconds=1.0, servebench="0.1.0", commit=None,
-        machine=base.machine.model_copy(update={"id": machine, "kernel": kernel}),
-        interpreters=base.interpreters, stacks=(stack,), cases=cases, **changes,
-    )  # fmt: skip
-
-
-def renewal(day: int, *cases: CasePoints, **changes: Any) -> Points:
-    return a_file(day, *cases, label="anchor B", origin="renewal", **changes)
 
 
 def table_of(*files: Points) -> Table:
@@ -166,7 +124,7 @@ def test_columns_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
 
 def test_another_kernel_is_a_mark_on_a_series_that_goes_on() -> None:
     table = table_of(a_file(1, of(CASE, ratio(1.1))), a_file(2, of(CASE, ratio(1.2)), kernel="6.2"))
-    assert not table.track.cut
+    assert table.track.ratio
     (mark,) = events.breaks(table)[CASE]
     assert (mark.night, mark.what) == (1, "machine")
     assert [point(table, night, CASE, CPU).mean for night in (0, 1)] == [

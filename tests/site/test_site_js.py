@@ -185,17 +185,19 @@ def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
     found = sites.node(
         """
         const { aligned } = await import(js + "/plot.js");
-        const history = { points: given, bumps: [], gaps: [3], breaks: [{ time: 4 }] };
-        const { rows, data } = aligned(history);
-        result = [rows.map((one) => one && one.time), data[0],
+        result = [true, false].map((cut) => {
+          const history = { points: given, cut, bumps: [], gaps: [3], breaks: [{ time: 4 }] };
+          const { rows, data } = aligned(history);
+          return [rows.map((one) => one && one.time), data[0],
                   data[3].map((one) => one === undefined ? "none" : one)];
+        });
         """,
         nights,
     )
     assert found == [
-        [1, 2, 3, None, None, 4],
-        [1, 2, 3, 3.5, 3.5, 4],
-        [10, "none", None, None, None, 12],
+        [[1, 2, 3, None, None, 4], [1, 2, 3, 3.5, 3.5, 4], [10, "none", None, None, None, 12]],
+        # Ratios go on where the machine changed.
+        [[1, 2, 3, None, 4], [1, 2, 3, 3.5, 4], [10, "none", None, None, 12]],
     ]
 
 

@@ -46,8 +46,8 @@ class Track:
         interval: What `low` and `high` are, in a sentence of the data files.
         confidence: Whether they are a confidence interval, which a band may show.
         suffix: Of a candidate's id: two kinds may have the same day and locks.
-        cut: Whether another machine or interpreter begins a new series. What it does to a ratio it
-            does to both sides: there it is worth a mark, no more.
+        ratio: Whether they are ratios to an anchor. What another kernel does, it does to both
+            sides: it is worth a mark, and begins no new series.
     """
 
     served: bool
@@ -55,7 +55,7 @@ class Track:
     interval_title: str
     confidence: bool
     suffix: str
-    cut: bool = True
+    ratio: bool = False
 
 
 TRACKS: Final[dict[Kind, Track]] = {
@@ -65,7 +65,7 @@ TRACKS: Final[dict[Kind, Track]] = {
         interval_title="95 % interval",
         confidence=True,
         suffix="-anchored",
-        cut=False,
+        ratio=True,
     ),
     "load": Track(
         served=True,

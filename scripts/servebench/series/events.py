@@ -20,7 +20,8 @@ _CIRCUMSTANCES: Final[tuple[Circumstance, ...]] = ("machine", "interpreter", "ca
 class Break:
     """Something besides the stack changed: what is on either side cannot be compared.
 
-    `night` is the place of the first one after it; `before` and `after` say in words how it was.
+    Unless it is a ratio (`Track.ratio`). `night` is the place of the first one after it; `before`
+    and `after` say in words what was different.
     """
 
     night: int
@@ -64,12 +65,20 @@ def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
             before = known.setdefault(case, now)
             if now != before:
                 found[case] += [
-                    Break(night, what, old, new)
+                    Break(night, what, *differing(old, new))
                     for what, old, new in zip(_CIRCUMSTANCES, before, now, strict=True)
                     if old != new
                 ]
                 known[case] = now
     return {case: tuple(many) for case, many in found.items()}
+
+
+def differing(before: str, after: str) -> tuple[str, str]:
+    """Only the parts that differ; circumstances are `key value; key value; …`."""
+    old, new = before.split("; "), after.split("; ")
+    gone = "; ".join(part for part in old if part not in new)
+    come = "; ".join(part for part in new if part not in old)
+    return gone or "nothing", come or "nothing"
 
 
 def bumps(table: Table) -> tuple[Bump, ...]:

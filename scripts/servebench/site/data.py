@@ -7,6 +7,7 @@ nights/<machine>-<kind>/<year>-<hash>.json   runs, gaps, breaks and stack bumps 
 series/<file>/<year>-<hash>.json    figures of about twelve series
 across/<machine>-<kind>/<metric>/<year>-<hash>.json   one metric of all cases, to compare them
 runs/<run>.json                     the run files as they are
+points/<id>.json                    the files of anchored points
 c/<change>.json                     the change records
 cmp/<comparison>.json               the stored comparisons as they are
 badge/<name>.json                   for shields.io
@@ -106,7 +107,7 @@ def refuse_others_work(site: Path, sign: str, made: str, option: str = "") -> No
 
 
 SECTIONS: Final = ("series", "across", "nights")
-OURS: Final = (*SECTIONS, "parquet", "badge")
+OURS: Final = (*SECTIONS, "parquet", "badge", "points")
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
 Manifest = dict[str, dict[str, dict[str, tuple[str, int]]]]
@@ -156,6 +157,8 @@ def write(folder: Folder, sources: Sources, tables: Sequence[Table]) -> Written:
     told = {"format": FORMAT, **{name: files for name, files in manifest.items() if files}}
     for run, path in sources.runs.items():
         folder.put(f"runs/{run}.json", path.read_bytes())
+    for points in sources.points:
+        folder.put(f"points/{points.id}.json", points.model_dump_json().encode())
     folder.put("overview.json", dense(overview.overview(tables, sources.changes, sources.problems)))
     folder.put("index.json", dense(overview.index(divided, sources.runs)))
     for record in sources.changes:

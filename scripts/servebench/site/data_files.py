@@ -197,7 +197,7 @@ def series_document(year: ScaledYear, file: SeriesFile) -> dict[str, Any]:
             {
                 "case": cases.index(case),
                 "metric": table.metrics[metric],
-                **_unit(table.metrics[metric]),
+                **_unit(table, table.metrics[metric]),
                 **year.columns(case, metric),
             }
             for case, metric in file.series
@@ -206,7 +206,12 @@ def series_document(year: ScaledYear, file: SeriesFile) -> dict[str, Any]:
 
 
 def compared_metrics(table: Table) -> tuple[str, ...]:
-    """The metrics of a table that can be compared across cases, the default first."""
+    """The metrics of a table that can be compared across cases, the default first.
+
+    Ratios to an anchor are compared by their trends only.
+    """
+    if table.track.ratio:
+        return ()
     if found := tuple(name for name in COMPARED if name in table.metrics):
         return found
     cases = [row for row, case in enumerate(table.cases) if not case.startswith(GUARD)]
@@ -244,7 +249,7 @@ def across_document(year: ScaledYear, metric: str) -> dict[str, Any]:
         "kind": table.kind,
         "metric": metric,
         "title": metric_title(metric),
-        **_unit(metric),
+        **_unit(table, metric),
         "formatter": getattr(row.format, "__name__", metric) if row else metric,
         "floor": row.floor if row else _DEFAULT_FLOOR,
         "year": year.year.year,
@@ -327,9 +332,10 @@ def medians(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return found
 
 
-def _unit(metric: str) -> dict[str, str]:
+def _unit(table: Table, metric: str) -> dict[str, str]:
     row = METRICS.get(metric)
-    return {"unit": row.unit if row else metric, "better": row.better if row else "lower"}
+    unit = "1" if table.track.ratio else row.unit if row else metric
+    return {"unit": unit, "better": row.better if row else "lower"}
 
 
 def _exponents(values: Block) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ shades for light and dark pages.
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -118,4 +118,5 @@ BAND: Final = LegendKey(
     INTERVAL, (Rect("band", 0, 2, 28, 10), Line("line trend-line", 0, 7, 28, 7))
 )
 BREAK: Final = LegendKey("not comparable with before", (Line("break", 14, 0, 14, 14),))
+CIRCUMSTANCE: Final = replace(BREAK, label="another machine, kernel or interpreter")
 BUMP: Final = LegendKey("stack bump", (Path("bump", symbol("triangle", 14, 7, 3.5)),))

@@ -94,6 +94,7 @@ class Trend:
     Attributes:
         points: In the order of time; the newest 400 are drawn.
         breaks: Where machine, interpreter build or case definition changed.
+        cut: Whether figures on either side of a break are not to be compared, nor joined.
     """
 
     about: Caption
@@ -102,6 +103,7 @@ class Trend:
     changes: tuple[TrendEvent, ...] = ()
     breaks: tuple[TrendEvent, ...] = ()
     bumps: tuple[TrendEvent, ...] = ()
+    cut: bool = True
 
     def __post_init__(self) -> None:
         times = [point.time for point in self.points]
@@ -113,9 +115,11 @@ class Trend:
         if len(self.points) <= most:
             return self
         points = self.points[-most:]
-        events = (self.changes, self.breaks, self.bumps)
-        recent = (tuple(one for one in kind if one.at >= points[0].at) for kind in events)
-        return Trend(self.about, self.quantity, points, *recent)
+        changes, breaks, bumps = (
+            tuple(one for one in kind if one.at >= points[0].at)
+            for kind in (self.changes, self.breaks, self.bumps)
+        )
+        return replace(self, points=points, changes=changes, breaks=breaks, bumps=bumps)
 
 
 def trend(data: Trend) -> Chart:
@@ -209,7 +213,7 @@ def _joined(data: Trend) -> Iterator[tuple[float, Value | None]]:
     """
     steps = [after.at - before.at for before, after in pairwise(data.points)]
     silence = _LONG * statistics.median(steps) if len(steps) > 1 else float("inf")
-    breaks = [event.at for event in data.breaks]
+    breaks = [event.at for event in data.breaks if data.cut]
     before = float("-inf")
     for point in data.points:
         cut = any(before < at <= point.at for at in breaks)
@@ -281,7 +285,7 @@ def _figures(data: Trend, x: AxisScale, y: AxisScale, area: Plane) -> Iterator[S
 
 def _events(data: Trend, x: AxisScale, area: Plane) -> Iterator[Mark]:
     for number, event in enumerate(data.breaks[-_EVENTS:]):
-        at, say = x.at(event.at), f"{day_text(event.at)}: {_APART}{event.label}"
+        at, say = x.at(event.at), f"{day_text(event.at)}: {_apart(data)}{event.label}"
         line = Line("break", at, area.top, at, area.bottom)
         yield Mark(say, 2, number, at, area.top, (line,), "break-mark")
     for number, event in enumerate(data.bumps[-_EVENTS:]):
@@ -308,10 +312,14 @@ def _changes(data: Trend, x: AxisScale, area: Plane, width: float) -> Iterator[M
         yield Mark(say, 1, number, at, area.top, tuple(shapes), kind, event.href)
 
 
+def _apart(data: Trend) -> str:
+    return _APART if data.cut else ""
+
+
 def _rows(data: Trend) -> list[tuple[TrendPoint, str]]:
     """Points, newest first, with what happened since the one before each, as words."""
     happened = [(event.at, event.said) for event in (*data.changes, *data.bumps)]
-    happened = sorted(happened + [(event.at, _APART + event.label) for event in data.breaks])
+    happened = sorted(happened + [(event.at, _apart(data) + event.label) for event in data.breaks])
     rows = []
     for point in data.points:
         since = [said for at, said in happened if at <= point.at]
@@ -331,7 +339,7 @@ def _legend(data: Trend) -> Iterator[LegendKey]:
             f"change-mark {TONES.get(verdict, 'open')}",
         )
     if data.breaks:
-        yield legend.BREAK
+        yield legend.BREAK if data.cut else legend.CIRCUMSTANCE
     if data.bumps:
         yield legend.BUMP
     if any(value.mean is not None and not value.valid for value in values):

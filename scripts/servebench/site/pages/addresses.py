@@ -40,6 +40,11 @@ def year(number: int) -> str:
     return f"{RUNS}year-{number}/"
 
 
+def points_file(points_id: str) -> str:
+    """A file of anchored points."""
+    return f"points/{quote(points_id)}.json"
+
+
 def run_file(run_id: str) -> str:
     """The run file itself, as it was measured."""
     return f"{RUNS}{quote(run_id)}.json"

@@ -20,7 +20,7 @@ from servebench.series.summary import Estimate, RunSummary
 from servebench.series.table import Point, Table
 from servebench.site import data_files
 from servebench.site.charts import trend
-from servebench.site.charts.data import Caption, Quantity, Value
+from servebench.site.charts.data import Caption, Quantity, Value, interval
 from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import Dot, DotGroup, Forest, forest
 from servebench.site.pages import addresses, trace, trends, words
@@ -60,6 +60,7 @@ class CaseView:
     metric: str
     title: str
     newest: Point
+    figure: str
     interval: str
     header: RunHeader
     chart: Markup
@@ -99,11 +100,13 @@ def _page(
         _view(site, root, table, case, changes, "trend" if place == 0 else f"trend-{place + 1}")
         for place, table in enumerate(tables)
     ]
+    # How to measure it, and with what launches, is told of its own figures.
+    own = next((view for view in views if view.table.track.served), None)
     summaries = [one for one in site.newest.values() if case in one.cases]
     described = max(summaries, key=lambda one: one.run.started, default=None)
     summary = described.cases[case] if described else None
     known = (name for name in HEADLINES if summary and name in summary.metrics)
-    metric = views[0].metric if views and views[0].metric in METRICS else next(known, None)
+    metric = own.metric if own and own.metric in METRICS else next(known, None)
     each = None
     if metric is not None:
         each = launch_chart(summaries, case, metric, lambda run: root + addresses.run(run))
@@ -130,7 +133,7 @@ def _page(
         launches=None if each is None else markup(each),
         summary=summary,
         facts=_declared_facts(summary.case) if summary else recorded,
-        command=trace.command(case, header.profile, header.commit),
+        command=trace.again(header, case),
         links=trace.links(site, views[0].newest.run if views else seen),
         files=_files(site, folders, case, tables),
     )
@@ -150,7 +153,8 @@ def _view(
         metric=metric,
         title=trends.title(metric),
         newest=newest,
-        interval=_interval(newest, metric),
+        figure=words.figure(newest.mean, trends.unit(table, metric)),
+        interval=_interval(table, newest, metric),
         header=table.nights[night],
         chart=markup(trend.trend(data)),
         lines=tuple(_lines(table, newest, night, case, names)),
@@ -170,21 +174,24 @@ def _lines(
         column = table.metrics.index(metric)
         known = METRICS.get(metric)
         point = replace(newest, mean=mean[column], low=low[column], high=high[column])
-        span = (words.figure(end[column], metric) for end in (lowest, highest))
+        written = trends.unit(table, metric)
+        span = (words.figure(end[column], written) for end in (lowest, highest))
         yield MetricLine(
             metric=metric,
             title=trends.title(metric),
             meaning=known.meaning if known else "",
-            figure=words.figure(point.mean, metric),
-            interval=_interval(point, metric),
+            figure=words.figure(point.mean, written),
+            interval=_interval(table, point, metric),
             range=" … ".join(span) if counts[column] > 1 else "",
             nights=counts[column],
         )
 
 
-def _interval(point: Point, metric: str) -> str:
+def _interval(table: Table, point: Point, metric: str) -> str:
     if point.mean is None:
         return point.reason or (point.status if point.status != "measured" else "not in this run")
+    if table.track.ratio:
+        return interval(trends.quantity(table, metric, ""), trends.value(point, with_ends=True))
     estimate = Estimate(n=point.launches, mean=point.mean, low=point.low, high=point.high)
     return words.spread(estimate, metric)
 
@@ -240,12 +247,18 @@ def _for_scripts(
         "case": case,
         "machines": [
             {
-                "id": table.machine,
+                # The data's folder tells a machine's ratios from its own figures.
+                "id": data_files.table_folder(table) if table.track.ratio else table.machine,
+                "label": trends.label(table),
                 "nights": data_files.table_folder(table),
                 "stack": trends.stack_of(table, case),
                 "interval": table.track.interval_title,
                 "metrics": [
-                    {"name": one, "title": trends.title(one), "format": trends.format_name(one)}
+                    {
+                        "name": one,
+                        "title": trends.title(one, table),
+                        "format": trends.format_name(trends.unit(table, one)),
+                    }
                     for one in trends.metrics(table, case)
                 ],
                 "shards": where[table.machine, table.kind].get(case, {}),

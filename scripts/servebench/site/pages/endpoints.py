@@ -223,6 +223,5 @@ def _sketch(table: Table, case: str) -> tuple[str, str]:
     ]
     if sum(value is not None for value in values) < 2:
         return "", ""
-    against = " to the anchor" if table.kind == "anchored" else ""
-    told = f"{trends.title(metric)}{against}, {words.many(len(values), 'point')}"
+    told = f"{trends.title(metric, table)}, {words.many(len(values), 'point')}"
     return spark(f"{case}: {told}", values), told

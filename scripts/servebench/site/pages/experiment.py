@@ -117,7 +117,7 @@ def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
 
 
 def _has_inprocess(site: Site) -> bool:
-    return not all(table.track.served for table in site.tables.values())
+    return any(case.startswith("inprocess/") for case in site.planned)
 
 
 def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
@@ -129,7 +129,7 @@ def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
         (
             ExperimentAnswer(text, header.run, header.profile, header.machine, ())
             for header in site.headers.values()
-            if not header.track.served
+            if header.kind == "inprocess"
             and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
         ),
         None,
@@ -215,7 +215,7 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
         files=[
             file
             for run, header in site.headers.items()
-            if not header.track.served and (header.machine, header.commit) in shown
+            if header.kind == "inprocess" and (header.machine, header.commit) in shown
             for file in trace.raw_asv(site, run)
         ],
     )

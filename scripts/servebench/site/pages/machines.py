@@ -13,6 +13,7 @@ from servebench.compare.selftest import scores
 from servebench.core.units import share
 from servebench.report.page import describe_machine
 from servebench.series.columns import RunHeader
+from servebench.series.events import differing
 from servebench.series.table import STATES, Table
 from servebench.site import data_files
 from servebench.site.charts import trend
@@ -38,12 +39,14 @@ class MachineSummary:
     Attributes:
         runs: Of server runs, how many.
         snapshots: Of commits that asv measured, how many.
+        stacks: That were held against the anchor, how many.
     """
 
     id: str
     described: str
     runs: int
     snapshots: int
+    stacks: int
     newest: RunHeader
 
 
@@ -82,18 +85,10 @@ def widths(table: Table, metric: str = METRIC) -> list[float | None]:
 def moves(headers: Sequence[RunHeader]) -> list[tuple[RunHeader, str]]:
     """Where the machine's description changed: the first run after it, and what is different."""
     return [
-        (after, _difference(before.fingerprint, after.fingerprint))
+        (after, " → ".join(differing(before.fingerprint, after.fingerprint)))
         for before, after in pairwise(header for header in headers if header.track.served)
         if before.fingerprint != after.fingerprint
     ]
-
-
-def _difference(before: str, after: str) -> str:
-    """Only the parts that differ; fingerprints are `key value; key value; …`."""
-    old, new = before.split("; "), after.split("; ")
-    gone = [part for part in old if part not in new]
-    come = [part for part in new if part not in old]
-    return f"{'; '.join(gone) or 'nothing'} → {'; '.join(come) or 'nothing'}"
 
 
 def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineSummary:
@@ -105,7 +100,8 @@ def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineS
         id=machine,
         described=described.removeprefix(f"{machine}: "),
         runs=sum(header.track.served for header in headers),
-        snapshots=sum(not header.track.served for header in headers),
+        snapshots=sum(header.kind == "inprocess" for header in headers),
+        stacks=sum(header.kind == "anchored" for header in headers),
         newest=newest,
     )
 

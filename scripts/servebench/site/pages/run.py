@@ -17,7 +17,7 @@ from servebench.record.change import ChangeRecord
 from servebench.report.page import make_page
 from servebench.series.columns import CaseState, RunColumns, RunHeader
 from servebench.series.summary import Estimate, RunSummary
-from servebench.site.pages import addresses, trace, words
+from servebench.site.pages import addresses, trace, trends, words
 from servebench.site.pages.case import suite_of
 from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site, grouped
@@ -145,7 +145,7 @@ def neighbours(headers: Mapping[str, RunHeader]) -> dict[str, tuple[str, str]]:
 
 
 def lines(night: RunColumns) -> Iterator[CaseLine]:
-    """Of a benchmarks' night every figure; of another one, what was odd."""
+    """Of a night of benchmarks or ratios every case's first figure; of a run, what was odd."""
     header = night.header
     if header.track.served:
         yield from (CaseLine(header.cases[place], odd) for place, odd in sorted(header.odd.items()))
@@ -156,12 +156,14 @@ def lines(night: RunColumns) -> Iterator[CaseLine]:
         if not len(there):
             yield CaseLine(case, odd)
             continue
-        at = place, int(there[0])  # a benchmark has one unit
+        at = place, int(there[0])  # a benchmark has one unit, and ratios have their headline first
         mean, low, high = (float(block[at]) for block in (night.mean, night.low, night.high))
-        count, unit = int(night.launches[at]), header.metrics[at[1]]
+        count, unit, titled = int(night.launches[at]), header.metrics[at[1]], ""
+        if header.track.ratio:
+            unit, titled = words.RATIO, f"{trends.title(unit)} "
         known = {} if np.isnan(low) else {"low": low, "high": high}
         interval = words.spread(Estimate(n=count, mean=mean, **known), unit)
-        yield CaseLine(case, odd, words.figure(mean, unit), interval, count)
+        yield CaseLine(case, odd, titled + words.figure(mean, unit), interval, count)
 
 
 def _page(
@@ -175,8 +177,8 @@ def _page(
     header = night.header
     page = make_page(summary, site.published, site.about) if summary is not None else None
     found = list(lines(night))
-    suites = {} if header.track.served else grouped((suite_of(line.case), line) for line in found)
-    one_case = [trace.command(case, header.profile, header.commit) for case in header.cases[:1]]
+    suites = {} if header.track.served else grouped((_part(line.case), line) for line in found)
+    one_case = [trace.again(header, case) for case in header.cases[:1]]
     return render(
         site,
         "run.html.j2",
@@ -200,13 +202,19 @@ def _page(
     )
 
 
+def _part(case: str) -> str:
+    """What a case is listed under: its suite, or its experiment."""
+    experiment = case.partition("/")[0]
+    return suite_of(case) if experiment == "inprocess" else experiment
+
+
 def _facts(header: RunHeader) -> tuple[tuple[str, str], ...]:
     def packed(stack: str) -> str:
         packages = header.packages.get(stack, {})
         return ", ".join(f"{package} {version}" for package, version in packages.items())
 
     return (
-        ("profile", header.profile),
+        ("anchor" if header.track.ratio else "profile", header.profile),
         ("machine", f"{header.machine}: {header.fingerprint}"),
         ("commit", header.commit or "none: not measured in a git repository"),
         *((f"interpreter {name}", told) for name, told in header.interpreters.items() if told),

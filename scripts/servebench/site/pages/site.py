@@ -17,7 +17,7 @@ from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.report.page import About, read_about
 from servebench.series import asv
-from servebench.series.columns import Kind, RunColumns, RunHeader
+from servebench.series.columns import TRACKS, Kind, RunColumns, RunHeader
 from servebench.series.events import Events
 from servebench.series.reading import Sources
 from servebench.series.summary import RunSummary, summarise
@@ -56,7 +56,8 @@ class Site:
             anyway.
         static: Folder of stylesheet and modules, from the root, with a slash at its end.
         tables: All nights by machine and kind.
-        nights: Every night by its run's id, also of profiles that have no trend; oldest first.
+        nights: Every night by its run's id, also of profiles that have no trend, and every stack
+            that was held against an anchor; oldest first.
         newest: The newest run of each machine and profile, read and summarised.
         snapshots: Of what asv measured the commits with the newest figures, newest commit first;
             read when they are asked for first.
@@ -106,10 +107,11 @@ class Site:
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
-        """Every case of a trend and the tables that have it; server runs first, newest first."""
+        """Every case of a trend and the tables that have it, by kind (`TRACKS`), newest first."""
+        kinds = list(TRACKS)
         ordered = sorted(
             self.tables.values(),
-            key=lambda table: (not table.track.served, -table.nights[-1].time, table.machine),
+            key=lambda table: (kinds.index(table.kind), -table.nights[-1].time, table.machine),
         )
         return grouped((case, table) for table in ordered for case in table.cases if has_page(case))
 

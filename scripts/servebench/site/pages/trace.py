@@ -38,8 +38,19 @@ def experiment_command(name: str, profile: str = "nightly", commit: str | None =
     return _run(profile, commit, "--select", f"{glob.escape(name)}/*")
 
 
+def again(header: RunHeader, case_id: str) -> str:
+    """The shell command that measures a case of a run again."""
+    if not header.track.ratio:
+        return command(case_id, header.profile, header.commit)
+    # What is measured inside the process goes with what is played of a stack.
+    one = () if case_id.startswith(_INSIDE) else ("--select", glob.escape(case_id))
+    return _point(header, *one)
+
+
 def run_command(header: RunHeader) -> str:
     """The shell command that repeats a whole run."""
+    if header.track.ratio:
+        return _point(header)
     if not header.track.served:
         return f"{_at(header.commit)}servebench inprocess"
     return _run(header.profile, header.commit)
@@ -55,6 +66,8 @@ def links(site: Site, run_id: str) -> list[tuple[str, str]]:
         found.append(("run", addresses.run(run_id)))
     if run_id in site.runs:
         found.append(("run file", addresses.run_file(run_id)))
+    elif run_id in site.nights and site.headers[run_id].track.ratio:
+        found.append(("points file", addresses.points_file(run_id)))
     elif run_id in site.nights:
         found += [("asv's file", address) for address in raw_asv(site, run_id)]
     return found
@@ -69,6 +82,13 @@ def raw_asv(site: Site, run_id: str) -> list[str]:
 def _run(profile: str, commit: str | None, *options: str) -> str:
     known = profile if profile in _PROFILES else "nightly"
     return _at(commit) + shlex.join(("servebench", "run", "--profile", known, *options))
+
+
+def _point(header: RunHeader, *options: str) -> str:
+    if header.as_of is not None:
+        day = header.as_of
+        return shlex.join(("servebench", "backfill", "--from", day, "--to", day, *options))
+    return _at(header.commit) + shlex.join(("servebench", "anchor", "play", *options))
 
 
 def _at(commit: str | None) -> str:

@@ -39,16 +39,30 @@ def metrics(table: Table, case: str) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: name != first))
 
 
-def title(metric: str) -> str:
-    """A metric in words; of benchmarks inside the process, whose metrics are units, what it is."""
-    if metric in METRICS:
-        return METRICS[metric].title
-    return "time" if metric == "seconds" else metric or "figure"
+def title(metric: str, table: Table | None = None) -> str:
+    """A metric in words; of benchmarks inside the process, whose metrics are units, what it is.
+
+    With its table it says, too, whether the figures are ratios.
+    """
+    other = {"seconds": "time", "instructions": "instructions/request"}
+    known = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
+    return f"{known}, times the anchor's" if table is not None and table.track.ratio else known
 
 
-def format_name(metric: str) -> str:
-    """What `formats.js` calls the format of a metric's figures; of benchmarks it is the unit."""
-    return METRICS[metric].format.name if metric in METRICS else metric
+def label(table: Table) -> str:
+    """What a table is beside others of its case."""
+    anchor = table.nights[-1].profile
+    return f"{table.machine}, against the anchor {anchor}" if table.track.ratio else table.machine
+
+
+def unit(table: Table, metric: str) -> str:
+    """What `words.figure` and the scripts write a series' figures by."""
+    return words.RATIO if table.track.ratio else metric
+
+
+def format_name(written: str) -> str:
+    """What `formats.js` calls the format of a metric's figures; of others it is the unit."""
+    return METRICS[written].format.name if written in METRICS else written
 
 
 def trend(
@@ -65,11 +79,16 @@ def trend(
     first = points[0].time if points else 0
     planned = int(np.count_nonzero(table.status[:, table.cases.index(case)]))
     caption = f"On {table.machine}."
+    if table.track.ratio:
+        caption = (
+            f"Each point is the ratio of a stack to the anchor {table.nights[-1].profile}, from "
+            f"duets on {table.machine}, at the time of the stack."
+        )
     if planned > len(points):
         caption += f" The newest {len(points)} of {planned} nights."
     return Trend(
-        about=Caption(anchor, title(metric), caption),
-        quantity=quantity(metric, title(metric)),
+        about=Caption(anchor, title(metric, table), caption),
+        quantity=quantity(table, metric, title(metric, table)),
         points=_points(root, table, points),
         changes=tuple(
             _change(record, root + addresses.change(record.id))
@@ -89,15 +108,19 @@ def trend(
             )
             for time, bump in _bumps(table, happened, {stack_of(table, case)}, first)
         ),
+        cut=not table.track.ratio,
     )
 
 
 def around(site: Site, record: ChangeRecord) -> Around | None:
     """The nights around a change; None if its series is not on this site."""
     name = record.series
-    for kind in TRACKS:
-        table = site.tables.get((name.machine, kind))
-        if table is None or name.case not in table.cases or name.metric not in table.metrics:
+    there = filter(None, (site.tables.get((name.machine, kind)) for kind in TRACKS))
+    # The series that it was found in, where several kinds have the case.
+    for table in sorted(
+        there, key=lambda one: all(night.run != record.after_run for night in one.nights)
+    ):
+        if name.case not in table.cases or name.metric not in table.metrics:
             continue
         planned = np.flatnonzero(table.status[:, table.cases.index(name.case)]).tolist()
         when = record.when.timestamp()
@@ -121,7 +144,7 @@ def trend_around(
             f"{what} before and after",
             f"Up to {AROUND} nights on either side, as they were measured, one by one.",
         ),
-        quantity=quantity(name.metric, what),
+        quantity=quantity(table, name.metric, what),
         points=_points(root, table, points),
         changes=(_change(record),),
         breaks=_breaks(table, happened, name.case, first, last),
@@ -133,6 +156,7 @@ def trend_around(
             )
             for time, bump in _bumps(table, happened, stacks, first, last)
         ),
+        cut=not table.track.ratio,
     )
 
 
@@ -169,11 +193,13 @@ def stack_of(table: Table, case: str) -> str:
     return header.stack_of[header.cases.index(case)]
 
 
-def quantity(metric: str, title: str) -> Quantity:
-    """The quantity of a metric, or of the unit that asv gives to a benchmark."""
-    if metric in METRICS:
+def quantity(table: Table, metric: str, title: str) -> Quantity:
+    """The quantity of a metric, of the unit that asv gives to a benchmark, or of a ratio."""
+    written = unit(table, metric)
+    if written in METRICS:
         return Quantity.of(metric)
-    return Quantity(title, lambda number: words.figure(number, metric), "lower")
+    better = METRICS[metric].better if metric in METRICS else "lower"
+    return Quantity(title, lambda number: words.figure(number, written), better)
 
 
 @lru_cache(maxsize=4096)
@@ -190,12 +216,13 @@ def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoin
     # A band is a confidence interval; the spread of asv's samples is none.
     with_ends = table.track.confidence
     return tuple(
-        TrendPoint(_moment(one.time), one.run, _value(one, with_ends), _run(root, one.run))
+        TrendPoint(_moment(one.time), one.run, value(one, with_ends=with_ends), _run(root, one.run))
         for one in nights
     )
 
 
-def _value(night: Point, with_ends: bool) -> Value:
+def value(night: Point, *, with_ends: bool) -> Value:
+    """A night's figure as charts take it."""
     if night.mean is None:
         return Value(None, note=night.reason or night.status)
     low, high = night.low, night.high

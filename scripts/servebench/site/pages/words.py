@@ -17,6 +17,8 @@ from servebench.series.summary import Estimate
 from servebench.site.pages import addresses
 
 MISSING: Final = formats.MISSING
+RATIO: Final = "×"
+"""In place of a metric or unit: the figure is so many times another one."""
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")

@@ -34,6 +34,7 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
 /**
  * @typedef {object} NightsFile
  * @property {number} year
+ * @property {string} [kind]
  * @property {string[]} run
  * @property {number[]} time
  * @property {(string | null)[]} commit
@@ -71,7 +72,8 @@ const STATES = { m: "measured", d: "disturbed", f: "failed", n: "not measured" }
  * A series with what happened to it.
  * @typedef {object} History
  * @property {Point[]} points Oldest first.
- * @property {Happening[]} breaks Figures on either side cannot be compared.
+ * @property {boolean} cut Whether figures on either side of a break cannot be compared.
+ * @property {Happening[]} breaks Machine, interpreter or declaration changed.
  * @property {Happening[]} bumps The stack changed.
  * @property {number[]} gaps Times of the last night before nights are missing.
  */
@@ -131,10 +133,12 @@ export function points(nights, shard, caseId, metric) {
  * What happened to a case in one year.
  * @param {NightsFile} nights @param {string} caseId
  * @param {string} stack The stack whose bumps count.
- * @returns {{breaks: Happening[], bumps: Happening[], gaps: number[]}}
+ * @returns {{cut: boolean, breaks: Happening[], bumps: Happening[], gaps: number[]}}
  */
 export function happenings(nights, caseId, stack) {
   return {
+    // What a machine does to a ratio, it does to both sides.
+    cut: nights.kind !== "anchored",
     breaks: nights.breaks
       .filter((one) => one.cases.includes(caseId))
       .map((one) => ({

@@ -30,7 +30,8 @@ export function backdrop(u, model, colour) {
       const measured = model.history.points.filter(
         (one) => one.status === "measured" && one.mean !== null,
       );
-      const edges = [...model.history.breaks, ...model.changes].map((one) => one.time);
+      const { breaks, cut } = model.history;
+      const edges = [...(cut ? breaks : []), ...model.changes].map((one) => one.time);
       ctx.fillStyle = faded(colour("--s-grey"), 0.16);
       for (const { start, end, middle } of stretches(measured, edges)) {
         const [left, right] = [start, end].map((time) => u.valToPos(time, "x", true));

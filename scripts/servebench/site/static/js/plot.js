@@ -101,8 +101,13 @@ export function sentence(point, model) {
   return [
     `${day(point.time)}: ${figure(point, model)}`,
     ...bumps.map((one) => one.label),
-    ...breaks.map((one) => `not comparable with before: ${one.label}`),
+    ...breaks.map((one) => `${apart(history)}${one.label}`),
   ].join("; ");
+}
+
+/** What is said before a break. @param {History} history */
+export function apart(history) {
+  return history.cut ? "not comparable with before: " : "";
 }
 
 /** @param {Point} point @param {Pick<Model, "format" | "interval">} model */
@@ -231,7 +236,9 @@ export function draw(library_, into, model, on) {
 export function aligned(history) {
   /** @type {{time: number, point: Point | null}[]} */
   const all = history.points.map((point) => ({ time: point.time, point }));
-  for (const one of history.breaks) all.push({ time: one.time - 0.5, point: null });
+  if (history.cut) {
+    for (const one of history.breaks) all.push({ time: one.time - 0.5, point: null });
+  }
   for (const time of history.gaps) all.push({ time: time + 0.5, point: null });
   all.sort((one, other) => one.time - other.time);
   /** @type {number[]} */

@@ -3,7 +3,7 @@
 
 import { make, root } from "./data.js";
 import { day, interval, named } from "./formats.js";
-import { sentence } from "./plot.js";
+import { apart, sentence } from "./plot.js";
 
 /** @import { Point } from "./columns.js" */
 /** @import { Model, Plot } from "./plot.js" */
@@ -35,7 +35,7 @@ export function rows(model, plot) {
       href: one.href,
       point: () => plot.point(one.time, null),
     })),
-    history.breaks.filter(shown).map(happened("not comparable with before: ")),
+    history.breaks.filter(shown).map(happened(apart(history))),
     history.bumps.filter(shown).map(happened("")),
   ].filter((row) => row.length);
 }

@@ -21,6 +21,7 @@ import { address, rows, tabulate } from "./told.js";
  * What the page knows of a case on one machine.
  * @typedef {object} Machine
  * @property {string} id
+ * @property {string} label
  * @property {string} nights Folder of the nights' files.
  * @property {string} stack
  * @property {string} interval What intervals are.
@@ -89,7 +90,7 @@ class Trend {
   }
 
   start() {
-    fill(this.field("machine"), this.config.machines.map((one) => [one.id, one.id]));
+    fill(this.field("machine"), this.config.machines.map((one) => [one.id, one.label]));
     const label = this.form.querySelector(".machine");
     if (label instanceof HTMLElement) label.hidden = this.config.machines.length < 2;
     this.form.addEventListener("submit", (event) => event.preventDefault());
@@ -130,7 +131,7 @@ class Trend {
       this.#undraw();
       this.note(
         `${this.dropped} ${why(problem)}. The picture is the one that was made with the site: ` +
-          `${this.config.machines[0].metrics[0].title} on ${this.config.machines[0].id}.`,
+          `${this.config.machines[0].metrics[0].title} on ${this.config.machines[0].label}.`,
       );
     }
   }
@@ -153,7 +154,7 @@ class Trend {
       throw new DataError("The data of this figure are missing from manifest.json");
     }
     /** @type {History} */
-    const history = { points: [], breaks: [], bumps: [], gaps: [] };
+    const history = { points: [], cut: true, breaks: [], bumps: [], gaps: [] };
     for (const entry of [...shards].reverse()) {
       const newest = history.points.at(-1)?.time;
       if (newest !== undefined && new Date(this.#from(newest) * 1000).getUTCFullYear() > entry.year) {
@@ -167,6 +168,7 @@ class Trend {
       try {
         const happened = happenings(of_year, id, machine.stack);
         history.points.unshift(...points(of_year, figures, id, this.view.metric));
+        history.cut = happened.cut;
         for (const name of /** @type {const} */ (["breaks", "bumps", "gaps"])) {
           history[name].unshift(.../** @type {any[]} */ (happened[name]));
         }
@@ -218,7 +220,7 @@ class Trend {
       { zoomed: (low, high) => this.#zoomed(low, high), reset: () => this.#reset(), chosen: open },
     );
     this.#plot = plot;
-    this.#describe(metric.title, `On ${machine.id}. Drag across to zoom, double-click to go back.`);
+    this.#describe(metric.title, `On ${machine.label}. Drag across to zoom, double-click to go back.`);
     provide(this.figure, () => ({
       rows: rows(model, plot),
       clear: () => plot.clear(),
