@@ -66,7 +66,7 @@ def test_one_launch_is_hollow_and_stands_in_only_where_there_is_no_more(tmp_path
                 profile="quick", launches=1)  # fmt: skip
     site = site_of(tmp_path, a_run(1, scattered(JSON, 4900.0, 5000.0, 5100.0)), few)
     text = text_of(site)
-    assert "; where it lacks them, 1 launch each in the quick run" in text
+    assert "; where that has none, 1 launch each in the quick run" in text
     assert "1,234" not in text
     html = (site / "b" / NAME / "index.html").read_text("utf-8")
     said = re.findall(r"<title>([^<]*throughput[^<]*|[^<]*/s[^<]*)</title>", html)

@@ -124,7 +124,7 @@ def _page(
         modules=("js/keyboard.js",),
         experiment=experiment,
         has_page=experiment in site.experiments(),
-        runs=[*runs.values()],
+        runs=sorted(runs.values(), key=lambda run: run.launches < ENOUGH_LAUNCHES),
         machine=machine,
         title_of=METRICS[metric].title if metric else "",
         charts=[*map(markup, _charts(root, shown))],
