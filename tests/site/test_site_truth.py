@@ -106,6 +106,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
         site_builds.stored(results, run)
     for place in MOVED:
         change.save(results, a_record(place, measured))
+    site_builds.released(results)
     return site_builds.built(folder)
 
 
