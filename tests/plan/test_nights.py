@@ -303,8 +303,8 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
         [("experiment/b", "no points of this shard arrived")],
     ]
     assert outcomes.sentences(record)[1] == (
-        f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: 'no points of this "
-        "shard arrived'"
+        f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: 'no points of "
+        "this shard arrived'"
     )
     point = foreign.points().cases[0].model_copy(update={"case": "experiment/a"})
     counted = point.points[0].model_copy(update={"metric": "instructions"})
