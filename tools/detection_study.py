@@ -27,6 +27,7 @@ from scipy import stats
 
 from servebench.core.metrics import METRICS
 from servebench.detect import levels
+from servebench.detect.steps import LEAST
 
 Found = list[tuple[int, float]]
 """Places of the first points on another level, and the heights (logarithms)."""
@@ -102,15 +103,15 @@ def ours(y: np.ndarray, errors: np.ndarray, *, lone: bool = False) -> Found:
     ]
 
 
-def asv(y: np.ndarray, errors: np.ndarray, *, least: int) -> Found:
-    """Asv's step detection with weights, and so many points on a level at least."""
+def asv(y: np.ndarray, errors: np.ndarray) -> Found:
+    """Step detection of asv with weights, and some points on a level at least."""
     step_detect: Any = importlib.import_module("asv.step_detect")
     weights = np.median(errors) / errors
     pieces = step_detect.detect_steps(np.exp(y).tolist(), weights.tolist())
     return [
         (one[0], math.log(one[2] / before[2]))
         for before, one in pairwise(pieces)
-        if min(one[1] - one[0], before[1] - before[0]) >= least
+        if min(one[1] - one[0], before[1] - before[0]) >= LEAST
     ]
 
 
@@ -127,7 +128,7 @@ def pelt(y: np.ndarray, errors: np.ndarray) -> Found:
     if len(y) < 2 * 2:
         return []
     fitted = ruptures.Pelt(model="l2", min_size=2, jump=1).fit(y / np.median(errors))
-    return _heights(y, fitted.predict(pen=levels.PIECE)[:-1])
+    return _heights(y, fitted.predict(pen=levels.PRICE)[:-1])
 
 
 def _heights(y: np.ndarray, places: Sequence[int]) -> Found:
@@ -140,8 +141,7 @@ def _heights(y: np.ndarray, places: Sequence[int]) -> Found:
 def ways() -> Iterator[tuple[str, Way]]:
     """All that are installed."""
     yield "ours", ours
-    yield "asv, 3 points", partial(asv, least=3)
-    yield "asv, 1 point", partial(asv, least=1)
+    yield f"asv, {LEAST} points", asv
     for module, name, way in (("otava", "Otava", otava), ("ruptures", "ruptures", pelt)):
         if importlib.util.find_spec(module):
             yield name, way
@@ -236,7 +236,7 @@ NONE: Final = (
 
 def tell(line: str) -> None:
     """Print a line now: the rest takes minutes."""
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(line.replace("%", " %") + "\n")
     sys.stdout.flush()
 
 
@@ -255,10 +255,10 @@ def main() -> None:
         every = [partial(ours, lone=True) if exact and way is ours else way for _, way in there]
         tell(f"| {name} | {' | '.join(map(cell, every))} |")
 
-    tell(f"| step: found, right of what is found, delay | {head} |\n|---|{'---|' * len(there)}")
+    tell(f"| step after 30 points | {head} |\n|---|{'---|' * len(there)}")
     for kind in STEPS:
         row(kind.name, lambda way, kind=kind: seen(way, kind, count, seed), kind)
-    tell(f"\n| no step: steps in a history | {head} |\n|---|{'---|' * len(there)}")
+    tell(f"\n| no step | {head} |\n|---|{'---|' * len(there)}")
     for kind in NONE:
         row(kind.name, lambda way, kind=kind: false(way, kind, count, seed, coming=False), kind)
     row("two machines in turn: as one, each alone", lambda way: alternating(way, count, seed))

@@ -14,7 +14,7 @@ from detecting import BUMPED, CPU, MACHINE, dismissed, moved_at, recorded, run_o
 from fake_sessions import FakeInstruments, compared_by
 from servebench.detect.candidates import detect
 from servebench.detect.conclude import conclude
-from servebench.detect.levels import LONE, PIECE, Level, fitted
+from servebench.detect.levels import LONE, PRICE, Piece, fitted
 from servebench.detect.steps import steps
 from servebench.record.change import ChangeRecord, SeriesName, Step
 from servebench.record.comparison import Verdict
@@ -34,7 +34,7 @@ def places(logs: Sequence[float], errors: Sequence[float] | float = E, **how: bo
 
 def test_a_step_is_worth_its_likelihood_ratio() -> None:
     """A points on one level and b on another are worth ab/(a + b) · (height/error)²."""
-    just = math.sqrt(PIECE * (4 + 2) / (4 * 2))  # 3.24 standard errors
+    just = math.sqrt(PRICE * (4 + 2) / (4 * 2))  # 3.24 standard errors
     assert places([0.0] * 4 + [1.01 * just * E] * 2) == [4]
     assert places([0.0] * 4 + [-1.01 * just * E] * 2) == [4]
     assert places([0.0] * 4 + [0.99 * just * E] * 2) == []
@@ -47,12 +47,12 @@ def test_levels_are_weighted_means_without_outliers() -> None:
     assert [one.log, other.log] == pytest.approx([0.006, 0.5])
     assert [one.se, other.se] == pytest.approx([E / math.sqrt(1 + 1 / 4), E / math.sqrt(2)])
     assert fitted([], []) == []
-    assert fitted([0.7], [2**-6]) == [Level(0, 1, 0.7, 2**-6)]
+    assert fitted([0.7], [2**-6]) == [Piece(0, 1, 0.7, 2**-6)]
 
 
 def test_one_far_point_is_an_outlier_and_two_are_a_level() -> None:
     """However far; but not where nothing scatters."""
-    assert PIECE / 2 < LONE < PIECE
+    assert PRICE / 2 < LONE < PRICE
     for far in (0.1, 10.0):
         assert places([0.0] * 6 + [far]) == []
         assert places([0.0] * 3 + [far] + [0.0] * 3) == []

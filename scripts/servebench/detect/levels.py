@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-PIECE: Final = 14.0
-"""Price of another piece, in squared standard errors. With it 1 in 100 series of 60 points that do
-not move has a step at any time while the points come one by one, and with 0.4 % of standard error
-a step of 2 % is seen at its second point."""
+PRICE: Final = 14.0
+"""Price of another piece, in squared standard errors. With it none of 300 series of 60 points that
+do not move had a step at any time while the points came one by one, and with 0.3 to 0.6 % of
+standard error a step of 2 % is seen at its second point (docs/method.md)."""
 
-LONE: Final = 0.6 * PIECE
+LONE: Final = 0.6 * PRICE
 """What a point costs at most: one alone makes no piece, two do. (It is an outlier from 3.3 standard
 errors on.)"""
 
@@ -37,7 +37,7 @@ _FINE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Piece:
     """A piece: first place, place after the last, level and its standard error (logarithms)."""
 
     start: int
@@ -46,7 +46,7 @@ class Level:
     se: float
 
 
-def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False) -> list[Level]:
+def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False) -> list[Piece]:
     """The pieces of a series of logarithms with their standard errors.
 
     With `lone` one point can be a piece: what repeats exactly has no outliers.
@@ -62,14 +62,14 @@ def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False
     best = 0.0
     for place in range(len(y)):
         # Each level goes on, or begins here, after the best that led here.
-        begins = cost > best + PIECE if place else np.zeros(len(tried), dtype=bool)
-        cost = np.where(begins, best + PIECE, cost)
+        begins = cost > best + PRICE if place else np.zeros(len(tried), dtype=bool)
+        cost = np.where(begins, best + PRICE, cost)
         since[begins] = place
         cost = cost + np.minimum(w[place] * (y[place] - tried) ** 2, limit)
         at = int(np.argmin(cost))
         best = float(cost[at])
         before.append(int(since[at]))
-    pieces: list[Level] = []
+    pieces: list[Piece] = []
     end = len(y)
     while end:
         start = before[end - 1]
@@ -80,14 +80,14 @@ def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False
 
 def _piece(
     y: np.ndarray, w: np.ndarray, tried: np.ndarray, limit: float, start: int, end: int
-) -> Level:
+) -> Piece:
     """A piece, its level without its outliers."""
     far = w[start:end, None] * (y[start:end, None] - tried) ** 2
     chosen = np.minimum(far, limit).sum(axis=0).argmin()
     near = far[:, chosen] <= limit
     weights = w[start:end][near]
     level = float(np.average(y[start:end][near], weights=weights))
-    return Level(start, end, level, float(weights.sum() ** -0.5))
+    return Piece(start, end, level, float(weights.sum() ** -0.5))
 
 
 def _variances(y: np.ndarray, errors: np.ndarray) -> np.ndarray:

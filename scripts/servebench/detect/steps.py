@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from servebench.compare import inprocess
 from servebench.core.metrics import JUDGED, METRICS
-from servebench.detect.levels import Level, fitted
+from servebench.detect.levels import Piece, fitted
 from servebench.record.change import SeriesName, Step
 from servebench.record.points import INSTRUCTIONS
 from servebench.series import events
@@ -123,7 +123,7 @@ _Places = npt.NDArray[np.intp]
 
 def _of_anchored(
     table: Table, row: int, column: int, nights: _Places
-) -> tuple[list[int], list[Level]]:
+) -> tuple[list[int], list[Piece]]:
     """Nights whose figure has an interval, and the levels of their logarithms."""
     low, high = (block[nights, row, column].astype(float) for block in (table.low, table.high))
     known = np.isfinite(low) & np.isfinite(high) & (low > 0)
@@ -133,7 +133,7 @@ def _of_anchored(
     return nights[known].tolist(), fitted(logs.tolist(), errors.tolist(), lone=lone)
 
 
-def _of_asv(table: Table, row: int, column: int, nights: _Places) -> tuple[list[int], list[Level]]:
+def _of_asv(table: Table, row: int, column: int, nights: _Places) -> tuple[list[int], list[Piece]]:
     """The nights, and their levels that are long enough; scatter in place of a standard error."""
     # asv has no types; this is all that is used of it here.
     from asv import step_detect  # noqa: PLC0415 - only detection waits for its import
@@ -143,13 +143,13 @@ def _of_asv(table: Table, row: int, column: int, nights: _Places) -> tuple[list[
     figures = table.mean[nights, row, column]
     pieces: list[Any] = step_detect.detect_steps((figures / np.median(figures)).tolist())
     return nights.tolist(), [
-        Level(int(start), int(end), math.log(level), float(scatter / level))
+        Piece(int(start), int(end), math.log(level), float(scatter / level))
         for start, end, level, _, scatter in pieces
     ]
 
 
 def _of_series(
-    table: Table, row: int, column: int, nights: Sequence[int], pieces: Sequence[Level]
+    table: Table, row: int, column: int, nights: Sequence[int], pieces: Sequence[Piece]
 ) -> list[TableStep]:
     metric = table.metrics[column]
     row_of = METRICS.get(CPU if metric == INSTRUCTIONS else metric)
