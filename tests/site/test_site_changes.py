@@ -22,6 +22,7 @@ from servebench.report import change
 from servebench.series import table as history
 from servebench.site import data, data_files
 from servebench.site.data import Folder
+from servebench.site.pages import addresses
 from servebench.site.pages import changes as pages
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
@@ -198,8 +199,8 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
         entry.findtext("a:title", namespaces=ATOM) for entry in found.findall("a:entry", ATOM)
     ]
     assert titles == [
-        "a/b: faster, CPU/request −10 % (95 %: −11 % to −9.0 %) [closed]",
-        "a/b: slower, CPU/request +3.1 % (95 %: +2.5 % to +3.7 %), since granian 2.8.7",
+        "a/b needs 10.0 % less CPU per request (9.00…11.0 %) [closed]",
+        "granian 2.8.7: a/b needs 3.10 % more CPU per request (2.50…3.70 %)",
     ]
     assert found.findtext("a:updated", namespaces=ATOM) == "2026-11-21T00:00:00Z"
     links = [link.get("href") for link in found.findall("a:entry/a:link", ATOM)]
@@ -208,6 +209,20 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
         "https://example.org/bench/c/20261120-granian-0/",
     ]
     assert "granian 2.8.6 → 2.8.7" in str(found.findtext("a:entry[2]/a:summary", namespaces=ATOM))
+
+
+def test_a_package_has_a_feed_of_what_may_be_its_own() -> None:
+    """Anyio differs too, and was found not to be it once granian was."""
+    suspected = a_record(culprit=None)
+    assert [pages.may_be(suspected, name) for name in ("granian", "anyio")] == [True, True]
+    assert [pages.may_be(a_record(), name) for name in ("granian", "anyio")] == [True, False]
+    address = addresses.package_feed("granian")
+    assert address == "p/granian/changes.atom"
+    found = ET.fromstring(pages.feed([a_record()], "", address, "granian"))
+    links = [link.get("href") for link in found.iter(f"{{{ATOM['a']}}}link")]
+    assert links == [
+        "../../p/granian/changes.atom", "../../", "../../c/20261120-granian-0/",
+    ]  # fmt: skip
 
 
 def test_hostile_text_is_text_in_the_feed() -> None:

@@ -94,7 +94,7 @@ def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
     assert f'href="../../cmp/{made.id}/"' in (site / "c/20261120-granian-0/index.html").read_text()
     html = page_of(site, made.id)
     assert 'href="../../c/20261120-granian-0/"' in html
-    assert "+2.50…+3.70 %" in html
+    assert "a/b needs 3.10 % more CPU per request (2.50…3.70 %)" in html
     assert list(sites.dead_links(site)) == []
 
 

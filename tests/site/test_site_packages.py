@@ -205,7 +205,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "py3.14/w1/c128 = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
     assert "The first that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
-    assert "a/b CPU/request ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
+    assert "(2.50…3.70 %) ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
     assert " 1.0 → 1.1 1 19 Nov 2026" in package, "a comparison"
 
 

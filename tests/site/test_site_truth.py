@@ -44,14 +44,14 @@ READINGS: Final = ("higher", "lower", "better", "worse", "faster", "slower")
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
 ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) %")
 SIZES: Final = re.compile(
-    rf"{NUMBER} % (?:higher|lower|faster|slower|more|less)"
+    rf"{NUMBER} % (?:higher|lower|faster|slower|more|less|fewer|longer|shorter)"
     rf"|{NUMBER} times as (?:high|many|much|fast)|ratio of {NUMBER}"
 )
 """A size in a sentence."""
 STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
-    rf"^(?: [A-Za-z ]{{1,40}})? ?\((?:{NUMBER}…{NUMBER}[^)]*|one launch[^)]*)\)"
+    rf"^(?: [\w.]+){{0,4}} ?\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*)\)"
     r"| (?:on|and) .*\(medians\)"
 )
 """What has to follow it, or what there is more of: its interval, or that there is none."""

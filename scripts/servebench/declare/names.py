@@ -18,28 +18,30 @@ _USUAL_LOOPS = frozenset({"asyncio", "none"})
 
 @dataclass(frozen=True, slots=True)
 class CaseName:
-    """A case for people: `FastAPI's JSON` on `Granian, Python 3.14`, under `128 connections`.
+    """A case for people: `FastAPI's JSON` on `Granian`, `Python 3.14`, `128 connections`.
 
     Attributes:
         what: What is served; of a case that is not declared, its id.
-        where: Server, interpreter, and how many workers and threads; empty: not declared.
-        load: Empty: not declared.
+        server: With its event loop, if that is an unusual one; empty: not declared.
+        python: `Python 3.14`.
+        rest: How many workers and threads, and the load.
     """
 
     id: str
     what: str
-    where: str = ""
-    load: str = ""
+    server: str = ""
+    python: str = ""
+    rest: str = ""
 
     @property
     def known(self) -> bool:
         """Whether it is more than the id."""
-        return bool(self.where)
+        return bool(self.server)
 
     @property
     def variant(self) -> str:
         """Without what is served, for where that is said once: `Granian, Python 3.14, …`."""
-        return f"{self.where}, {self.load}" if self.known else self.id
+        return f"{self.server}, {self.python}, {self.rest}" if self.known else self.id
 
     def __str__(self) -> str:
         """All of it."""
@@ -94,11 +96,18 @@ def _named(
 ) -> CaseName:
     what = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title
     loop = "" if case.loop in _USUAL_LOOPS else f" with {case.loop}"
-    where = [f"{case.server.capitalize()}{loop}", f"Python {pythons[case.python]}"]
-    for number, noun in ((case.workers, "worker"), (case.threads, "thread")):
-        if number and (number > 1 or noun == "thread"):
-            where.append(f"{count(number)} {noun}{'s' * (number > 1)}")
-    return CaseName(case.id, what, ", ".join(where), _load(case))
+    rest = [
+        f"{count(number)} {noun}{'s' * (number > 1)}"
+        for number, noun in ((case.workers, "worker"), (case.threads, "thread"))
+        if number and (number > 1 or noun == "thread")
+    ]
+    return CaseName(
+        case.id,
+        what,
+        f"{case.server.capitalize()}{loop}",
+        f"Python {pythons[case.python]}",
+        ", ".join([*rest, _load(case)]),
+    )
 
 
 def _load(case: Case) -> str:

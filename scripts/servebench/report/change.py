@@ -42,9 +42,7 @@ class ChangeText:
 def told(record: ChangeRecord) -> ChangeText:
     """Put a change into words."""
     metric, culprit = record.series.metric, record.culprit
-    word, cause = record.verdict.value, ""
-    if metric in METRICS:
-        word = formats.verdict(metric, record.verdict).partition(" ")[2]
+    word, cause = formats.worded(metric, record.verdict), ""
     if len(record.shares) == 1:
         cause = released(record.shares[0])
     elif record.shares:

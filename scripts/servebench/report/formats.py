@@ -95,6 +95,11 @@ def verdict(metric: str, found: Verdict) -> str:
     return f"{MARKS[found]} {word}"
 
 
+def worded(metric: str, found: Verdict) -> str:
+    """The verdict's word alone; of what is not in the registry, as it is recorded."""
+    return verdict(metric, found).partition(" ")[2] if metric in METRICS else found.value
+
+
 def percent(ratio: float | None) -> str:
     """A ratio as a signed change: `+1.23 %`; a dash when there is none."""
     return MISSING if ratio is None else f"{_signed(ratio)} %"
@@ -155,7 +160,7 @@ def some(names: Sequence[str], at_most: int) -> str:
 
 def _signed(ratio: float) -> str:
     change = 100 * (ratio - 1)
-    digits = 2 if abs(change) < 10 else 1
+    digits = 2 if round(abs(change), 2) < 10 else 1
     text = f"{change:+.{digits}f}"
     # Typographic minus, and no sign on what rounds to nothing.
     return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"

@@ -188,7 +188,8 @@ def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
         if page.path not in names:  # two names with one digest: the first keeps the address
             names.add(page.path)
             folder.put(page.path, page.html.encode("utf-8", "replace"))
-    folder.put(addresses.FEED, changes.feed(site.changes, site.base))
+    for address, document in changes.feeds(site):
+        folder.put(addresses.file(address), document)
     return len(names)
 
 

@@ -84,6 +84,11 @@ def release(package: str, version: str) -> str:
     return _below(PACKAGES, f"{package}/{version}")
 
 
+def package_feed(name: str) -> str:
+    """The changes that may be a package's, as a feed."""
+    return f"{package(name)}{FEED}"
+
+
 def badge(package: str, version: str) -> str:
     """The same as a picture for other pages."""
     return f"{release(package, version)}badge.svg"

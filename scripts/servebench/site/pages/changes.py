@@ -44,7 +44,27 @@ def pages(site: Site) -> Iterator[PageFile]:
         yield _page(site, record, around(site, record))
 
 
-def feed(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
+def feeds(site: Site) -> Iterator[tuple[str, bytes]]:
+    """The feed of all changes, and one for each package of those that may be its own."""
+    yield addresses.FEED, feed(site.changes, site.base)
+    for package in site.packages.values():
+        own = [record for record in package.changes if may_be(record, package.name)]
+        address = addresses.package_feed(package.name)
+        yield address, feed(own, site.base, address, f"servebench: changes by {package.name}")
+
+
+def may_be(record: ChangeRecord, package: str) -> bool:
+    """Whether a change may be a package's: it was found to be, or nothing says that it is not."""
+    moves = [one for one in record.packages if one.package == package]
+    return not moves or blame(record, moves[0]) != "no"
+
+
+def feed(
+    changes: Iterable[ChangeRecord],
+    base: str = "",
+    address: str = addresses.FEED,
+    title: str = "servebench: changes of the Python web stack",
+) -> bytes:
     """The Atom feed, newest change first; the same changes always give the same bytes.
 
     `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
@@ -52,20 +72,24 @@ def feed(changes: Iterable[ChangeRecord], base: str = "") -> bytes:
     newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
     updated = newest[0].when if newest else datetime.fromtimestamp(0, UTC)
     entries = [(record, feed_title(record), words.moved(record.packages)) for record in newest]
-    document = filled("changes.atom.j2", base=base, updated=updated, entries=entries)
+    below = base or addresses.root(addresses.file(address))
+    document = filled(
+        "changes.atom.j2",
+        base=base,
+        below="" if below == "./" else below,
+        address=address,
+        title=title,
+        updated=updated,
+        entries=entries,
+    )
     return document.encode() + b"\n"
 
 
 def feed_title(record: ChangeRecord) -> str:
     """The change in a sentence: what, by how much, how surely, since when, because of what."""
-    span = f"{words.change(record.low)} to {words.change(record.high)}"
-    text = (
-        f"{record.series.case}: {record.verdict}, {told(record).title} "
-        f"{words.change(record.ratio)} (95 %: {span})"
-    )
-    if record.culprit is not None:
-        text += f", since {record.culprit.package} {record.culprit.version}"
-    return f"{text} [closed]" if record.status == "closed" else text
+    text = told(record)
+    said = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
+    return f"{said} [closed]" if record.status == "closed" else said
 
 
 def listed(
@@ -99,8 +123,8 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         site,
         "change.html.j2",
         address,
-        f"{name.case}: {told_.title} {told_.change}",
-        f"{told_.title} of {name.case}: {told_.word}, {told_.change}, 95 % interval "
+        told_.sentence,
+        f"{told_.name}: {told_.title} {told_.word}, {told_.change}, 95 % interval "
         f"{told_.interval}.",
         modules=("js/keyboard.js",),
         record=record,

@@ -14,7 +14,7 @@ from servebench.declare.published import Headline, headlines
 from servebench.declare.suites import SHARED_PAGE
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
-from servebench.report import formats
+from servebench.report import formats, selftest
 from servebench.report.change import told
 from servebench.series.events import Events
 from servebench.series.table import STATES, Table
@@ -24,6 +24,7 @@ from servebench.site.overview import Stated
 from servebench.site.pages import addresses, words
 from servebench.site.pages.changes import listed
 from servebench.site.pages.experiment import questions
+from servebench.site.pages.news import matrix, news
 from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site, grouped
 
@@ -54,6 +55,9 @@ def pages(site: Site) -> Iterator[PageFile]:
         further=len(newest) - MACHINES,
         stale=STALE,
         night=next(iter(site.sources.night_records[-1:]), None),
+        news=news(site),
+        matrix=matrix(overview.speaker(newest)),
+        trust=selftest.running(site.sources.trials),
         still=[told(record) for record in still[:OPEN]],
         open_changes=len(still),
         headlines=headline_cards(newest),

@@ -22,7 +22,7 @@ from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.forest import CHANGE, Dot, DotGroup, Forest
 from servebench.site.charts.lines import LinePoint, Lines, LineSeries
 from servebench.site.pages import addresses, words
-from servebench.site.pages.changes import blame
+from servebench.site.pages.changes import blame, may_be
 from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, grouped
 from servebench.site.releases import (
@@ -129,8 +129,8 @@ def _changes(
         }:
             continue
         moves = [one for one in record.packages if one.package == package.name]
-        said = blame(record, moves[0]) if moves else "yes"
-        if said != "no":
+        if may_be(record, package.name):
+            said = blame(record, moves[0]) if moves else "yes"
             found.append((change_text.told(record), next(iter(moves), None), said))
     return found
 

@@ -11,10 +11,13 @@ from markupsafe import Markup, escape
 from servebench.core.metrics import METRICS
 from servebench.core.text import clean
 from servebench.core.units import count, seconds, significant
+from servebench.declare.names import experiment, name
 from servebench.record.comparison import PackageChange
 from servebench.report import formats
 from servebench.series.summary import Estimate
 from servebench.site.pages import addresses
+
+__all__ = ["experiment", "name"]
 
 MISSING: Final = formats.MISSING
 RATIO: Final = "×"
@@ -93,13 +96,21 @@ def prose(sentence: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
+def case_link(root: str, case: str, query: str = "") -> Markup:
+    """A case's name as a link to its trend, and its id beside it; the id alone without a name."""
+    called = name(case)
+    link = Markup('<a class="case" href="{}{}">{}</a>')
+    if not called.known:
+        return link.format(root + addresses.case(case), query, breakable(case))
+    beside = Markup(' <code class="case-id">{}</code>').format(breakable(case))
+    return link.format(root + addresses.case(case), query, str(called)) + beside
+
+
 @lru_cache(maxsize=64)  # thousands of nights have the same cases
 def case_items(root: str, cases: tuple[str, ...]) -> Markup:
     """Cases as items of a list, each a link to its trend."""
-    item = Markup('<li><a class="case" href="{}">{}</a></li>')
-    return Markup("\n").join(
-        item.format(root + addresses.case(case), breakable(case)) for case in cases
-    )
+    item = Markup("<li>{}</li>")
+    return Markup("\n").join(item.format(case_link(root, case)) for case in cases)
 
 
 def moved(packages: Iterable[PackageChange]) -> str:
