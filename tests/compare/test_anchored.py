@@ -17,7 +17,7 @@ from repos import commit, git, make_tiny, write
 from servebench.cli.verbs import VerbGroup
 from servebench.compare import backfill
 from servebench.compare.anchored import Head, Play, Precision
-from servebench.compare.backfill import Task, Wanted
+from servebench.compare.backfill import BackfillTask, Wanted
 from servebench.compare.instruments import Reporter
 from servebench.compare.pairs import Pair
 from servebench.compare.sides import Scope
@@ -222,7 +222,7 @@ def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: Wanted) -> l
     scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
-    task = Task(root, anchor, tmp_path / "results", scope, precision, seed=1, at_once=2)
+    task = BackfillTask(root, anchor, tmp_path / "results", scope, precision, seed=1, at_once=2)
     return list(backfill.backfill(task, wanted, QUIETLY))
 
 

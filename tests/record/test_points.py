@@ -10,7 +10,7 @@ import foreign
 from servebench.core.errors import RecordError
 from servebench.record import points
 from servebench.record.journal import Journal
-from servebench.record.points import Point
+from servebench.record.points import AnchoredPoint
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from servebench.record.points import Point
 )
 def test_the_interval_is_wider_where_duets_are_few(duets: int, width: float) -> None:
     """Student's t as tables have it; one count is no sample of one."""
-    point = Point(metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets)
+    point = AnchoredPoint(metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets)
     half = math.exp(width * 0.01)
     assert point.interval() == pytest.approx((2 / half, 2 * half), rel=1e-5)
 
@@ -26,7 +26,7 @@ def test_the_interval_is_wider_where_duets_are_few(duets: int, width: float) -> 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, math.inf, math.nan])
 def test_a_ratio_is_a_number_above_zero(ratio: float) -> None:
     with pytest.raises(ValidationError, match="ratio"):
-        Point(metric="throughput", ratio=ratio, se=0.01, anchor=1.0, duets=5)
+        AnchoredPoint(metric="throughput", ratio=ratio, se=0.01, anchor=1.0, duets=5)
 
 
 def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:

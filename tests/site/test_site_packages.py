@@ -18,7 +18,7 @@ from servebench.series.events import Bump
 from servebench.site import releases
 from servebench.site.pages import packages as pages
 from servebench.site.pages import trends
-from servebench.site.releases import CPU, Axis, Effect, Result
+from servebench.site.releases import CPU, ReleaseAxis, ReleaseEffect, Result
 from site_builds import FREE, JSON, release_points
 
 FIRST, SECOND, THIRD = (
@@ -28,12 +28,12 @@ FIRST, SECOND, THIRD = (
 )
 
 
-def axis_of(*points: Points) -> Axis:
+def axis_of(*points: Points) -> ReleaseAxis:
     ((found,),) = releases.axes(points).values()
     return found
 
 
-def effects(base: Points, head: Points) -> dict[str, Effect]:
+def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
     first, last = axis_of(base, head).releases
     return {one.case: one for one in releases.over(first, last) if one.metric == CPU}
 
@@ -140,8 +140,8 @@ def test_a_case_measured_again_counts_as_it_was_then_and_machines_stay_apart() -
     assert [one.machine.id, other.machine.id] == ["other-4c", FIRST.machine.id]
 
 
-def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> Effect:
-    return Effect(
+def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> ReleaseEffect:
+    return ReleaseEffect(
         JSON, "3.14", CPU, ratio, ratio * 0.99, ratio * 1.01, detectable, verdict
     )  # fmt: skip
 

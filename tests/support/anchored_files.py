@@ -5,18 +5,18 @@ from typing import Any, Final, Literal
 
 import synthetic as runs
 from servebench.core.model import StackRecord
-from servebench.record.points import CasePoints, Point, Points
+from servebench.record.points import AnchoredPoint, CasePoints, Points
 
 CPU: Final = "server_cpu_per_request"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 OTHER: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
-def ratio(value: float, se: float = 0.003, duets: int = 11, metric: str = CPU) -> Point:
-    return Point(metric=metric, ratio=value, se=se, anchor=2e-4, duets=duets)
+def ratio(value: float, se: float = 0.003, duets: int = 11, metric: str = CPU) -> AnchoredPoint:
+    return AnchoredPoint(metric=metric, ratio=value, se=se, anchor=2e-4, duets=duets)
 
 
-def of(case: str, *points: Point) -> CasePoints:
+def of(case: str, *points: AnchoredPoint) -> CasePoints:
     return CasePoints(case=case, stack="current", python="3.14", points=points)
 
 

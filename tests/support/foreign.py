@@ -26,7 +26,7 @@ from servebench.record.comparison import (
     Verdict,
 )
 from servebench.record.night import NightPlan, Shard
-from servebench.record.points import CasePoints, Point, Points
+from servebench.record.points import AnchoredPoint, CasePoints, Points
 from servebench.record.trial import Installation, Said, Trial
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
@@ -157,7 +157,7 @@ def points(number: int = 1, **changes: Any) -> Points:
     assert shard is not None
     first, second = (case.id for case in shard.plan.cases)
     series = f"inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/e{number}a)/py3.14/current"
-    cpu = Point(metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6)
+    cpu = AnchoredPoint(metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6)
     cases = [
         CasePoints(case=name, stack="current", python="3.14", points=(point,))
         for name, point in (

@@ -15,7 +15,7 @@ from servebench.host.machine import fingerprint
 from servebench.record import points
 from servebench.record.comparison import Missing
 from servebench.record.night import assignment
-from servebench.record.points import CasePoints, Point, Points
+from servebench.record.points import AnchoredPoint, CasePoints, Points
 
 
 def main(words: list[str]) -> None:
@@ -24,7 +24,9 @@ def main(words: list[str]) -> None:
     assert assigned is not None
     lost, *played = assigned.plan.cases
     now = datetime.now(UTC)
-    point = Point(metric="server_cpu_per_request", ratio=1.01, se=0.004, anchor=1e-4, duets=5)
+    point = AnchoredPoint(
+        metric="server_cpu_per_request", ratio=1.01, se=0.004, anchor=1e-4, duets=5
+    )
     made = Points(
         id=f"{now:%Y%m%dT%H%M%SZ}-night-0a1b2c", anchor="first", origin="night", label="a night",
         when=now, started=now, seconds=60.0, servebench=__version__, commit=assigned.commit,

@@ -27,7 +27,7 @@ from servebench.record.comparison import (
     Verdict,
 )
 from servebench.record.packages import VersionLinks
-from servebench.record.points import CasePoints, Point, Points
+from servebench.record.points import AnchoredPoint, CasePoints, Points
 from servebench.series.columns import of_run
 from servebench.series.table import Table, tables
 from servebench.site import data
@@ -182,8 +182,10 @@ def release_points(
         CasePoints(
             case=case, stack="current", python=python,
             points=(
-                Point(metric="server_cpu_per_request", ratio=ratio, se=se, anchor=1e-4, duets=11),
-                Point(metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1),
+                AnchoredPoint(
+                    metric="server_cpu_per_request", ratio=ratio, se=se, anchor=1e-4, duets=11
+                ),
+                AnchoredPoint(metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1),
             ),
         )
         for case, python, (ratio, se) in (

@@ -19,7 +19,7 @@ from servebench.cli.options import (
 )
 from servebench.compare import backfill, revisions
 from servebench.compare.anchored import Precision
-from servebench.compare.backfill import Task, Wanted
+from servebench.compare.backfill import BackfillTask, Wanted
 from servebench.compare.instruments import Reporter
 from servebench.compare.sides import Scope
 from servebench.declare import anchor as declared
@@ -101,7 +101,9 @@ def backfill_command(
                 scope = Scope(
                     profile, tuple(select or ()), paths.state_dir() / "logs", reporter, copies
                 )
-                task = Task(root, anchor, folder, scope, Precision(se, most=most), seed, at_once)
+                task = BackfillTask(
+                    root, anchor, folder, scope, Precision(se, most=most), seed, at_once
+                )
                 for points in backfill.backfill(task, wanted, reporter):
                     made.append(points)
                     tell(

@@ -33,7 +33,7 @@ from servebench.measure.duet import SideCase, server_of
 from servebench.measure.runner import utc_now
 from servebench.record.comparison import Duet, Instructions, Missing
 from servebench.record.journal import Journal
-from servebench.record.points import INSTRUCTIONS, CasePoints, Point
+from servebench.record.points import INSTRUCTIONS, AnchoredPoint, CasePoints
 
 RANGE: Final = 0.5
 """Standard error of a ratio of counts over the range of three rounds. A median of three has 0.67
@@ -178,13 +178,13 @@ class Head:
                 )
         return tuple(found), tuple(lost)
 
-    def _counted(self, case: str) -> list[Point]:
+    def _counted(self, case: str) -> list[AnchoredPoint]:
         found = self.counted.get(case)
         if not isinstance(found, Instructions):
             return []
         ratio = found.head / found.base
         return [
-            Point(
+            AnchoredPoint(
                 metric=INSTRUCTIONS,
                 ratio=round(ratio, 7),
                 se=round(found.spread * RANGE, 7),
@@ -194,7 +194,7 @@ class Head:
         ]
 
 
-def _points(case: str, samples: Samples[Any], lost: list[Missing]) -> list[Point]:
+def _points(case: str, samples: Samples[Any], lost: list[Missing]) -> list[AnchoredPoint]:
     """The points of what was sampled; why there are none is added to what is `lost`."""
     reason = samples.void() or ("" if len(samples.usable) > 1 else _few(samples))
     if reason:
@@ -207,7 +207,7 @@ def _points(case: str, samples: Samples[Any], lost: list[Missing]) -> list[Point
             continue
         base = [samples.figures(one, "base")[metric] for one in samples.usable]
         points.append(
-            Point(
+            AnchoredPoint(
                 metric=metric or SECONDS, ratio=round(math.exp(samples.logs(metric).mean()), 7),
                 se=round(standard_error(samples, metric), 7),
                 anchor=float(f"{figures.geometric_mean(base):.5g}"),

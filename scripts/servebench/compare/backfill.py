@@ -156,7 +156,7 @@ def newest_of(package: str, narrator: Narrator) -> Callable[[date], str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BackfillTask:
     """What is to be measured, and where it is kept."""
 
     root: Path
@@ -168,7 +168,7 @@ class Task:
     at_once: int = AT_ONCE
 
 
-def backfill(task: Task, wanted: Sequence[Wanted], reporter: Reporter) -> Iterator[Points]:
+def backfill(task: BackfillTask, wanted: Sequence[Wanted], reporter: Reporter) -> Iterator[Points]:
     """Measure stacks of other times: the points of each as soon as they are saved.
 
     Raises:
@@ -230,7 +230,7 @@ def verify(anchor: Anchor, side: Side) -> None:
         )
 
 
-def _done(task: Task) -> dict[str, set[str]]:
+def _done(task: BackfillTask) -> dict[str, set[str]]:
     """Cases that have points already, by label."""
     here = machine.fingerprint().id
     found: dict[str, set[str]] = {}
@@ -242,7 +242,7 @@ def _done(task: Task) -> dict[str, set[str]]:
 
 
 def _batch(
-    task: Task,
+    task: BackfillTask,
     base: Anchored,
     wanted: Sequence[Wanted],
     done: Mapping[str, set[str]],
@@ -303,7 +303,7 @@ def _place(anchor: str, label: str) -> Path:
 
 
 def _head(
-    task: Task, base: Anchored, wanted: Wanted, done: Collection[str], reporter: Reporter
+    task: BackfillTask, base: Anchored, wanted: Wanted, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
     side, lost = base.head(wanted.label, wanted.lock(base.base.root, reporter))

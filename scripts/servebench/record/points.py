@@ -29,7 +29,7 @@ RENEWED: Final = "anchor "
 """What the label of a renewal begins with; the name of the new anchor follows."""
 
 
-class Point(Frozen):
+class AnchoredPoint(Frozen):
     """One metric of a case over the anchor's."""
 
     metric: str = Field(description="Of the registry; `instructions`; `seconds` inside a process.")
@@ -60,7 +60,7 @@ class CasePoints(Frozen):
     case: str
     stack: str
     python: str
-    points: tuple[Point, ...] = Field(min_length=1)
+    points: tuple[AnchoredPoint, ...] = Field(min_length=1)
 
 
 class Points(Artefact):

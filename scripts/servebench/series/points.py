@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from servebench.record.points import RENEWED, CasePoints, Point, Points
+from servebench.record.points import RENEWED, AnchoredPoint, CasePoints, Points
 from servebench.series.columns import (
     MOST_LAUNCHES,
     TRENDS,
@@ -149,7 +149,7 @@ class _Chain:
             points = points.model_copy(update={"anchor": new, "cases": kept})
         return points
 
-    def _links(self, points: Points) -> dict[tuple[str, str], Point]:
+    def _links(self, points: Points) -> dict[tuple[str, str], AnchoredPoint]:
         """By case and metric: what the next anchor is to that of the points, on their machine.
 
         Where this machine did not measure it: on another one.
@@ -169,7 +169,9 @@ class _Chain:
         }
 
 
-def _divided(case: CasePoints, links: Mapping[tuple[str, str], Point]) -> Iterator[Point]:
+def _divided(
+    case: CasePoints, links: Mapping[tuple[str, str], AnchoredPoint]
+) -> Iterator[AnchoredPoint]:
     """A case's points, each divided by its link; what has none is left out."""
     for point in case.points:
         if (link := links.get((case.case, point.metric))) is not None:

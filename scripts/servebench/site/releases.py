@@ -25,7 +25,7 @@ from servebench.core.model import Machine
 from servebench.record.change import ChangeRecord, Release
 from servebench.record.comparison import Comparison, Verdict
 from servebench.record.packages import PackageRecord, VersionLinks
-from servebench.record.points import CasePoints, Point, Points
+from servebench.record.points import AnchoredPoint, CasePoints, Points
 from servebench.series.columns import RunHeader
 
 CPU: Final = "server_cpu_per_request"
@@ -57,14 +57,14 @@ class Measured:
     points: Mapping[str, CasePoints]
     missing: Mapping[str, str]
 
-    def point(self, case: str, metric: str) -> Point | None:
+    def point(self, case: str, metric: str) -> AnchoredPoint | None:
         """One metric of a case; None: it has none."""
         known = self.points[case].points if case in self.points else ()
         return next((one for one in known if one.metric == metric), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class ReleaseAxis:
     """The releases of a package that were held against one anchor on one machine, in their order.
 
     `last`: When one of them was measured last.
@@ -90,7 +90,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ReleaseEffect:
     """What a release does to one metric of a case, over another release.
 
     Attributes:
@@ -124,20 +124,20 @@ class Result:
 
     base: Measured
     head: Measured
-    effects: tuple[Effect, ...]
+    effects: tuple[ReleaseEffect, ...]
 
     @property
-    def main(self) -> tuple[Effect, ...]:
+    def main(self) -> tuple[ReleaseEffect, ...]:
         """What it is summed up by: of each case that is judged one metric."""
         return tuple(one for one in self.effects if one.verdict and one.metric in MAIN)
 
     @property
-    def others(self) -> tuple[Effect, ...]:
+    def others(self) -> tuple[ReleaseEffect, ...]:
         """What else is judged."""
         return tuple(one for one in self.effects if one.verdict and one.metric not in MAIN)
 
     @property
-    def moved(self) -> tuple[Effect, ...]:
+    def moved(self) -> tuple[ReleaseEffect, ...]:
         """Where it did something to what it is summed up by, the most first."""
         found = (one for one in self.main if one.moved)
         return tuple(sorted(found, key=lambda one: one.size, reverse=True))
@@ -149,7 +149,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class ReleasedPackage:
     """What is known of a package under test.
 
     Attributes:
@@ -163,7 +163,7 @@ class Package:
     """
 
     name: str
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[ChangeRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -195,7 +195,7 @@ def packages(
     changes: Iterable[ChangeRecord],
     comparisons: Iterable[Comparison],
     about: Iterable[PackageRecord],
-) -> dict[str, Package]:
+) -> dict[str, ReleasedPackage]:
     """All packages that locks have had, or that were measured or named, by name.
 
     `headers` with the oldest first, changes and comparisons with the newest.
@@ -223,7 +223,7 @@ def packages(
         versions[name] |= {one.version for axis in many for one in axis.releases}
     known = {one.id: one for one in about}
     return {
-        name: Package(
+        name: ReleasedPackage(
             name,
             measured.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
@@ -244,7 +244,7 @@ def order(version: str) -> tuple[bool, Version, str]:
         return False, Version("0"), version
 
 
-def axes(every: Iterable[Points]) -> dict[str, tuple[Axis, ...]]:
+def axes(every: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
     """By package what was measured of its releases, on the machine that did so last first.
 
     `every`: Oldest measurement first. A case that was measured once more counts as it was then.
@@ -254,12 +254,12 @@ def axes(every: Iterable[Points]) -> dict[str, tuple[Axis, ...]]:
         if one.release is not None:
             key = (canonicalize_name(one.release.package), one.machine.id, one.anchor)
             found.setdefault(key, {}).setdefault(one.release.version, []).append(one)
-    made: dict[str, list[Axis]] = {}
+    made: dict[str, list[ReleaseAxis]] = {}
     for (package, _, anchor), versions in found.items():
         ordered = sorted(versions, key=order)
         newest = max((many[-1] for many in versions.values()), key=lambda one: one.started)
         releases = tuple(_measured(version, versions[version]) for version in ordered)
-        axis = Axis(package, newest.machine, anchor, releases, newest.started)
+        axis = ReleaseAxis(package, newest.machine, anchor, releases, newest.started)
         made.setdefault(package, []).append(axis)
     return {
         package: tuple(sorted(many, key=lambda one: one.last, reverse=True))
@@ -285,7 +285,7 @@ def _measured(version: str, files: Sequence[Points]) -> Measured:
     )
 
 
-def over(base: Measured, head: Measured) -> tuple[Effect, ...]:
+def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
     """What one release does over another, by case and metric, of what both have."""
     pairs = [
         (case, before, after)
@@ -293,7 +293,7 @@ def over(base: Measured, head: Measured) -> tuple[Effect, ...]:
         for after in case.points
         if (before := base.point(name, after.metric)) is not None
     ]
-    found: list[Effect] = []
+    found: list[ReleaseEffect] = []
     for family in (True, False):
         judged = [
             pair for pair in pairs if (pair[2].metric in MAIN) is family and _judged(*pair[1:])
@@ -307,14 +307,16 @@ def over(base: Measured, head: Measured) -> tuple[Effect, ...]:
     return (*found, *(_counted(*pair) for pair in pairs if not _judged(*pair[1:])))
 
 
-def ratio(base: Point, head: Point) -> tuple[float, float, float]:
+def ratio(base: AnchoredPoint, head: AnchoredPoint) -> tuple[float, float, float]:
     """How many times another release's figure one is, with the 95 % interval."""
     found = _sample(base, head)
     low, high = statistics.interval(found, CONFIDENCE_RATE)
     return math.exp(found.mean), math.exp(low), math.exp(high)
 
 
-def _verdict(case: CasePoints, before: Point, after: Point, p: float, family: int) -> Effect:
+def _verdict(
+    case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
+) -> ReleaseEffect:
     """What is said of one figure; `p` is corrected for so many in its family."""
     scale, (mean, low, high) = _scale(after.metric), ratio(before, after)
     detectable = statistics.detectable(
@@ -325,17 +327,17 @@ def _verdict(case: CasePoints, before: Point, after: Point, p: float, family: in
     if p <= _METHOD.rate:
         worse = (mean > 1) == (scale.better == "lower")
         verdict = Verdict.SLOWER if worse else Verdict.FASTER
-    return Effect(case.case, case.python, after.metric, mean, low, high, detectable, verdict)
+    return ReleaseEffect(case.case, case.python, after.metric, mean, low, high, detectable, verdict)
 
 
-def _counted(case: CasePoints, before: Point, after: Point) -> Effect:
+def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
     """A figure without a verdict."""
     apart, error = after.log - before.log, math.hypot(before.se, after.se)
     low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
-    return Effect(case.case, case.python, after.metric, mean, low, high)
+    return ReleaseEffect(case.case, case.python, after.metric, mean, low, high)
 
 
-def _judged(before: Point, after: Point) -> bool:
+def _judged(before: AnchoredPoint, after: AnchoredPoint) -> bool:
     """A count has no scatter that could be judged."""
     return min(before.duets, after.duets) > 1 and after.metric != INSTRUCTIONS
 
@@ -344,7 +346,7 @@ def _scale(metric: str) -> Metric | CallTime:
     return METRICS.get(metric) or CallTime()
 
 
-def _sample(base: Point, head: Point) -> Sample:
+def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
     """The log ratio: errors in quadrature, degrees of freedom of Welch and Satterthwaite."""
     parts = [(one.se**2, max(1, one.duets - 1)) for one in (base, head)]
     variance = sum(part for part, _ in parts)

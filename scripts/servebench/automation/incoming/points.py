@@ -23,7 +23,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.text import shown
 from servebench.record import files as record_files
 from servebench.record.night import NightPlan, Shard
-from servebench.record.points import FOLDER, INSTRUCTIONS, CasePoints, Point, Points
+from servebench.record.points import FOLDER, INSTRUCTIONS, AnchoredPoint, CasePoints, Points
 
 _MOST_DUETS: Final = 1000
 _LONGEST_S: Final = 86_400
@@ -113,7 +113,7 @@ def _require_possible(case: CasePoints, known: Mapping[str, Known]) -> None:
             raise ArtifactError(f"{point.metric} of {case.case}: {wrong}")
 
 
-def _wrong(point: Point) -> str | None:
+def _wrong(point: AnchoredPoint) -> str | None:
     """Why there can be no such point, in half a sentence."""
     if not 1 / LARGEST <= point.ratio <= LARGEST:
         return f"a ratio of {point.ratio:g}"

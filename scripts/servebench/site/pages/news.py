@@ -21,7 +21,7 @@ from servebench.site.pages import addresses
 from servebench.site.pages.case import endpoint
 from servebench.site.pages.changes import listed
 from servebench.site.pages.site import Site
-from servebench.site.releases import Package
+from servebench.site.releases import ReleasedPackage
 
 SHOWN: Final = {"server_cpu_per_request": "CPU/request", "pss_steady": "memory"}
 """The metrics of the table, with their headings."""
@@ -94,7 +94,7 @@ def _changed(text: ChangeText) -> Lead:
     )
 
 
-def _released(packages: Iterable[Package]) -> Lead | None:
+def _released(packages: Iterable[ReleasedPackage]) -> Lead | None:
     """The newest release that moved something by itself, and what it moved most."""
     found = [
         (result.head.when, package.name, result)

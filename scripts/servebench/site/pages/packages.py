@@ -29,10 +29,10 @@ from servebench.site.releases import (
     CPU,
     INSTRUCTIONS,
     MAIN,
-    Axis,
-    Effect,
     Measured,
-    Package,
+    ReleaseAxis,
+    ReleasedPackage,
+    ReleaseEffect,
     Result,
 )
 
@@ -46,7 +46,7 @@ LINKS: Final = {
 
 Row = tuple[Measured, Result | None]
 """A measured release, and what it did over the one before it; the first one has none."""
-Results = Mapping[Axis, Mapping[str, Result]]
+Results = Mapping[ReleaseAxis, Mapping[str, Result]]
 """What the releases of a package did, by version."""
 
 
@@ -71,17 +71,17 @@ def pages(site: Site) -> Iterator[PageFile]:
             yield from _release(site, package, version, results[package.name])
 
 
-def _rows(axis: Axis, results: Results) -> list[Row]:
+def _rows(axis: ReleaseAxis, results: Results) -> list[Row]:
     """The newest release first."""
     return [(one, results[axis].get(one.version)) for one in axis.releases[::-1]]
 
 
-def _newest(axis: Axis, results: Results) -> Row:
+def _newest(axis: ReleaseAxis, results: Results) -> Row:
     rows = _rows(axis, results)
     return next((row for row in rows if row[0].points), rows[0])
 
 
-def _package(site: Site, package: Package, results: Results) -> PageFile:
+def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile:
     address = addresses.package(package.name)
     root = addresses.root(addresses.file(address))
     return render(
@@ -110,7 +110,9 @@ def _package(site: Site, package: Package, results: Results) -> PageFile:
     )
 
 
-def _links(package: Package, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
+def _links(
+    package: ReleasedPackage, version: str = "", before: str | None = None
+) -> list[tuple[str, str]]:
     """Labels and addresses that the package's own metadata give."""
     found = package.links(version)
     links = [(label, found.links[kind]) for kind, label in LINKS.items() if kind in found.links]
@@ -119,7 +121,7 @@ def _links(package: Package, version: str = "", before: str | None = None) -> li
 
 
 def _changes(
-    package: Package, version: str = ""
+    package: ReleasedPackage, version: str = ""
 ) -> list[tuple[ChangeText, PackageChange | None, str]]:
     """Changes that may be the package's, how it moved there, and whether it was found to be it."""
     found = []
@@ -136,7 +138,7 @@ def _changes(
 
 
 def _overview(
-    site: Site, root: str, number: int, axis: Axis, results: Iterable[Result]
+    site: Site, root: str, number: int, axis: ReleaseAxis, results: Iterable[Result]
 ) -> tuple[list[Markup], Markup | None]:
     """A small chart for every endpoint that a release moved, and a list of what did not move."""
     if len(axis.measured) < 2:
@@ -166,7 +168,7 @@ def endpoint(case: str, python: str) -> str:
     return "/".join(part for part in case.split("/") if part != f"py{python}")
 
 
-def _multiple(root: str, about: Caption, axis: Axis, cases: Sequence[CasePoints]) -> Markup:
+def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]) -> Markup:
     """One endpoint over all releases, a line for each interpreter, over the first release."""
     names = [one.version for one in axis.releases]
     served = any(point.metric == CPU for case in cases for point in case.points)
@@ -187,7 +189,7 @@ def _multiple(root: str, about: Caption, axis: Axis, cases: Sequence[CasePoints]
     )
 
 
-def over_first(root: str, axis: Axis, case: str, metric: str) -> Iterator[LinePoint]:
+def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[LinePoint]:
     """Each release over the first one that has the case: that is 1, and others bear its error."""
     first = None
     for place, release in enumerate(axis.releases):
@@ -202,7 +204,7 @@ def over_first(root: str, axis: Axis, case: str, metric: str) -> Iterator[LinePo
         yield LinePoint(float(place), value, href=href)
 
 
-def _forest(site: Site, root: str, about: Caption, effects: Iterable[Effect]) -> Markup:
+def _forest(site: Site, root: str, about: Caption, effects: Iterable[ReleaseEffect]) -> Markup:
     """What moved, the most first, and what did not."""
     ordered = sorted(effects, key=lambda one: (-one.size, one.case))
     moved = [one for one in ordered if one.moved]
@@ -222,7 +224,7 @@ def _span(sizes: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(formats.size(size) for size in (*sizes[:1], *sizes[-1:])))
 
 
-def _dot(site: Site, root: str, one: Effect) -> Dot:
+def _dot(site: Site, root: str, one: ReleaseEffect) -> Dot:
     verdict = one.verdict or Verdict.INCONCLUSIVE
     metric = one.metric if one.metric in METRICS else ""
     label = one.case if one.metric in MAIN else f"{one.case} · {formats.title(one.metric)}"
@@ -232,7 +234,9 @@ def _dot(site: Site, root: str, one: Effect) -> Dot:
     return replace(dot, href=href)
 
 
-def _release(site: Site, package: Package, version: str, results: Results) -> Iterator[PageFile]:
+def _release(
+    site: Site, package: ReleasedPackage, version: str, results: Results
+) -> Iterator[PageFile]:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
     sections = []
@@ -288,7 +292,7 @@ def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
     return list(found.values())
 
 
-def _instructions(result: Result) -> list[Effect]:
+def _instructions(result: Result) -> list[ReleaseEffect]:
     """What was counted, the most first."""
     found = (one for one in result.effects if one.metric == INSTRUCTIONS)
     return sorted(found, key=lambda one: one.size, reverse=True)
@@ -311,7 +315,7 @@ def said(result: Result) -> tuple[str, str]:
     return f"{'up to ' if len(moved) > 1 else ''}{text} CPU", tone
 
 
-def picture(axis: Axis, result: Result) -> str:
+def picture(axis: ReleaseAxis, result: Result) -> str:
     """A release's badge; empty where nothing can be said."""
     text, tone = said(result)
     if not text:

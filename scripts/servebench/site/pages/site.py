@@ -25,7 +25,7 @@ from servebench.series.table import Table
 from servebench.site import releases
 from servebench.site.data import Written
 from servebench.site.data_files import GUARD, SeriesFile
-from servebench.site.releases import Package
+from servebench.site.releases import ReleasedPackage
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -84,7 +84,7 @@ class Site:
     manifest: Mapping[str, Any]
     downloads: Mapping[str, str]
     planned: frozenset[str]
-    packages: Mapping[str, Package]
+    packages: Mapping[str, ReleasedPackage]
     notes: tuple[str, ...]
 
     @property
