@@ -61,6 +61,7 @@ def test_another_kernel_is_a_mark_and_does_not_interrupt_the_line(both: Path) ->
     chart = page[page.index("Against the anchor A") : page.index(OWN)]
     assert "machine: kernel 6.1 → kernel 6.2" in chart
     assert "not comparable with before" not in chart
+    assert "95 % interval over duets" in chart
     assert "current: fastapi 1.2 → 1.3" in chart
     (line, *_) = re.findall(r'class="line trend-line" d="([^"]*)"', chart)
     assert line.count("M") == 1

@@ -71,7 +71,7 @@ def steps(
     Of benchmarks only those `inside` are looked at, which a comparison can play; cases `without`
     not at all.
     """
-    breaks = events.breaks(table) if not table.track.ratio else {}
+    breaks = {} if table.track.ratio else events.breaks(table)
     found: list[TableStep] = []
     for row, case in enumerate(table.cases):
         benchmark = table.kind == "inprocess" or inprocess.SERIES.fullmatch(case)

@@ -118,5 +118,6 @@ BAND: Final = LegendKey(
     INTERVAL, (Rect("band", 0, 2, 28, 10), Line("line trend-line", 0, 7, 28, 7))
 )
 BREAK: Final = LegendKey("not comparable with before", (Line("break", 14, 0, 14, 14),))
+DUETS: Final = replace(BAND, label="95 % interval over duets")
 CIRCUMSTANCE: Final = replace(BREAK, label="another machine, kernel or interpreter")
 BUMP: Final = LegendKey("stack bump", (Path("bump", symbol("triangle", 14, 7, 3.5)),))

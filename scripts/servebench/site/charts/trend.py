@@ -94,7 +94,8 @@ class Trend:
     Attributes:
         points: In the order of time; the newest 400 are drawn.
         breaks: Where machine, interpreter build or case definition changed.
-        cut: Whether figures on either side of a break are not to be compared, nor joined.
+        cut: Whether figures on either side of a break are not to be compared, nor joined; not so of
+            ratios to an anchor, whose intervals are over duets.
     """
 
     about: Caption
@@ -331,7 +332,7 @@ def _rows(data: Trend) -> list[tuple[TrendPoint, str]]:
 def _legend(data: Trend) -> Iterator[LegendKey]:
     values = [point.value for point in data.points]
     if any(value.ends for value in values):
-        yield legend.BAND
+        yield legend.BAND if data.cut else legend.DUETS
     for verdict in dict.fromkeys(event.verdict for event in data.changes if event.verdict):
         yield LegendKey(
             f"{formats.MARKS[verdict]} {verdict.value} from here on",

@@ -28,6 +28,7 @@ from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, Trended, grouped, has_page
 
 _INSIDE: Final = "inprocess"
+_MEANINGS: Final = {"instructions": "Counted inside the process, of one request; not sampled."}
 _MODULES: Final = ("js/keyboard.js", "js/trend.js")
 
 Folders = Mapping[Trended, Mapping[str, Mapping[str, str]]]
@@ -179,7 +180,7 @@ def _lines(
         yield MetricLine(
             metric=metric,
             title=trends.title(metric),
-            meaning=known.meaning if known else "",
+            meaning=known.meaning if known else _MEANINGS.get(metric, ""),
             figure=words.figure(point.mean, written),
             interval=_interval(table, point, metric),
             range=" … ".join(span) if counts[column] > 1 else "",

@@ -113,6 +113,7 @@ def data_pages(site: Site) -> Iterator[PageFile]:
         schemas=[one for one in site.downloads.items() if one[0].endswith("schema.json")],
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
         raw=len(site.runs),
+        points=len(site.sources.points),
         metrics=list(METRICS.values()),
     )
 
