@@ -8,9 +8,12 @@ import pytest
 
 import site_builds
 import sites
+import synthetic as runs
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
 from servebench.record import points as records
-from servebench.site.pages import addresses, case, run
+from servebench.record.change import SeriesName
+from servebench.site.pages import addresses, case, run, trends
+from servebench.site.pages.site import Site
 
 OWN = "s own figures: "
 INSIDE = "inprocess/routing.Route.time_call/py3.14"
@@ -40,13 +43,18 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def page_of(folder: Path, name: str = CASE) -> str:
-    pages = {page.path: page.html for page in case.pages(site_builds.gathered(folder))}
-    return pages[addresses.file(addresses.case(name))]
+@pytest.fixture(scope="module")
+def site(both: Path) -> Site:
+    return site_builds.gathered(both)
 
 
-def test_a_case_shows_its_ratio_first_and_its_own_figures_below(both: Path) -> None:
-    page = page_of(both)
+@pytest.fixture(scope="module")
+def page(site: Site) -> str:
+    pages = {page.path: page.html for page in case.pages(site)}
+    return pages[addresses.file(addresses.case(CASE))]
+
+
+def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> None:
     # 1.25 ± 2.228 standard errors of 1 % (ten degrees of freedom): 1.222 to 1.278.
     lead = r"times that of the anchor</a> A:\s*<strong>1\.250 ×</strong>.*?±2\.3 %"
     assert re.search(lead, page)
@@ -56,8 +64,7 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(both: Path) -> N
     assert "servebench anchor play --select" in page
 
 
-def test_another_kernel_is_a_mark_and_does_not_interrupt_the_line(both: Path) -> None:
-    page = page_of(both)
+def test_another_kernel_is_a_mark_and_does_not_interrupt_the_line(page: str) -> None:
     chart = page[page.index("Against the anchor A") : page.index(OWN)]
     assert "machine: kernel 6.1 → kernel 6.2" in chart
     assert "not comparable with before" not in chart
@@ -67,8 +74,8 @@ def test_another_kernel_is_a_mark_and_does_not_interrupt_the_line(both: Path) ->
     assert line.count("M") == 1
 
 
-def test_scripts_tell_ratios_from_own_figures_of_the_same_machine(both: Path) -> None:
-    found = re.search(r'id="trend-data">(.*?)</script>', page_of(both))
+def test_scripts_tell_ratios_from_own_figures_of_the_same_machine(site: Site, page: str) -> None:
+    found = re.search(r'id="trend-data">(.*?)</script>', page)
     assert found is not None
     ratios, own = json.loads(found[1])["machines"]
     assert (ratios["id"], own["id"]) == ("machine-2c-anchored", "machine-2c")
@@ -76,11 +83,10 @@ def test_scripts_tell_ratios_from_own_figures_of_the_same_machine(both: Path) ->
     assert ratios["metrics"][0] == {
         "name": CPU, "title": "CPU/request, times the anchor's", "format": "×",
     }  # fmt: skip
-    assert ratios["nights"] in site_builds.gathered(both).manifest["nights"]
+    assert ratios["nights"] in site.manifest["nights"]
 
 
-def test_data_files_have_ratios_without_a_unit(both: Path) -> None:
-    site = site_builds.gathered(both)
+def test_data_files_have_ratios_without_a_unit(both: Path, site: Site) -> None:
     file = next(one for one in site.shards["machine-2c", "anchored"] if one.group == CASE)
     ((_, (digest, _)),) = site.manifest["series"][file.id].items()
     document = json.loads(next((both / "gathered").rglob(f"*-{digest}.json")).read_text())
@@ -92,8 +98,8 @@ def test_data_files_have_ratios_without_a_unit(both: Path) -> None:
     assert json.loads(raw)["anchor"] == "A"
 
 
-def test_a_stack_has_a_page_of_its_ratios(both: Path) -> None:
-    pages = {page.path: page.html for page in run.pages(site_builds.gathered(both))}
+def test_a_stack_has_a_page_of_its_ratios(site: Site) -> None:
+    pages = {page.path: page.html for page in run.pages(site)}
     page = pages[addresses.file(addresses.run("03-night-machine-2c-2"))]
     assert "against the" in page
     assert "CPU/request 1.250 ×" in page
@@ -109,3 +115,12 @@ def test_a_site_of_points_alone_has_no_dead_link(tmp_path: Path) -> None:
     assert list(sites.dead_links(tmp_path / "site")) == []
     page = (tmp_path / "site" / addresses.file(addresses.case(CASE))).read_text()
     assert "own figures" not in page
+
+
+def test_around_a_change_is_the_series_that_it_was_found_in(site: Site) -> None:
+    name = SeriesName(machine="machine-2c", case=CASE, metric="throughput")
+    for table in site.tables.values():
+        record = runs.change_record(series=name, after_run=table.nights[-1].run)
+        found = trends.around(site, record)
+        assert found is not None
+        assert found[0].kind == table.kind

@@ -22,7 +22,7 @@ from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint
 from servebench.site.pages import addresses
 from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.run import newest_first, run_row, started
-from servebench.site.pages.site import Site, grouped
+from servebench.site.pages.site import Site, Trended, grouped
 
 NEWEST: Final = 20
 """So many runs are on a machine's page."""
@@ -108,6 +108,7 @@ def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineS
 
 def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> PageFile:
     address, table = addresses.machine(one.id), site.tables.get((one.id, "load"))
+    anchored: Trended = (one.id, "anchored")
     known = widths(table) if table else []
     told = [width for width in known if width is not None]
     trials = [trial for trial in site.sources.trials if trial.machine == one.id]
@@ -125,7 +126,7 @@ def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> Page
         moves=changed[::-1],
         rows=[(started(one), run_row(one)) for one in newest_first(headers)[:NEWEST]],
         total=len(headers),
-        table=table,
+        cases=next((one.cases for one in (table, site.tables.get(anchored)) if one), ()),
         alarms=scores.false_verdicts(scores.by_method(trials)[0]),
     )
 
