@@ -19,7 +19,7 @@ import made_up
 import site_builds
 from browsing import NewPage, Watched
 from servebench.record.change import ChangeRecord
-from servebench.report import formats as verdicts
+from servebench.report.change import told
 from servebench.series import table as history
 from servebench.series.table import Table
 from servebench.site.pages import addresses
@@ -89,6 +89,7 @@ def kinds(past: Seen) -> dict[str, str]:
         "data": addresses.DATA,
         "method": addresses.METHOD,
         "glossary": addresses.GLOSSARY,
+        "find": addresses.FIND,
         "missing": addresses.NOT_FOUND,
     }
 
@@ -150,11 +151,24 @@ def test_every_kind_of_page_can_be_read_by_everybody(new_page: NewPage, past: Se
     assert found == {}
 
 
+def test_a_page_is_found_by_the_words_of_its_name_or_id(watched: Watched) -> None:
+    page = watched.open(f"{addresses.FIND}?q=FastAPI+asgi-json")
+    shown = page.locator(".find-list li:visible")
+    texts = [text.lower() for text in shown.all_inner_texts()]
+    assert texts
+    assert all("fastapi" in text and "asgi-json" in text for text in texts)
+    assert page.locator("#find-says").inner_text() == f"{shown.count()} found"
+    page.fill("#find-words", "no such thing")
+    assert (shown.count(), page.locator(".find-list:visible").count()) == (0, 0)
+    page.fill("#find-words", "")
+    assert page.locator(".find-list li[hidden]").count() == 0
+
+
 def test_from_a_change_to_its_trend_to_its_run_and_back(watched: Watched, past: Seen) -> None:
     page = watched.open("")
     record, (_, after) = past.change, past.around
     page.locator(f'main a[href$="{addresses.change(record.id)}"]').first.click()
-    expect(page.locator("h1")).to_contain_text(verdicts.percent(record.ratio))
+    expect(page.locator("h1")).to_contain_text(told(record).sentence)
     expect(page.locator("#evidence svg").first).to_be_visible()
     case = addresses.case(record.series.case)
     page.locator(f'main p a[href*="{case}?metric={CPU}"]').first.click()

@@ -63,7 +63,7 @@ def test_without_a_change_the_newest_comparison_speaks(tmp_path: Path) -> None:
     made = site_builds.compared(JSON)
     comparison_store.save(made, tmp_path / "results" / comparison_store.FOLDER)
     said = told(tmp_path)
-    assert said.startswith(f"{made.base.label} → {made.head.label} (")
+    assert said.startswith(f"Main → {made.head.label} (")
     assert said.endswith(
         "FastAPI's JSON needs 10.0 % more memory (9.00…11.0 %), 1 package changed."
     )

@@ -27,6 +27,7 @@ from servebench.site.pages import (
     comparisons,
     endpoints,
     experiment,
+    find,
     front,
     machines,
     packages,
@@ -41,7 +42,7 @@ MARKER: Final = ".servebench-site"
 
 OURS: Final = (
     *data.OURS,
-    *("asv", "b", "c", "cmp", "compare", "data", "machines", "method", "p", "raw", "runs"),
+    *("asv", "b", "c", "cmp", "compare", "data", "find", "machines", "method", "p", "raw", "runs"),
     *("static", "x"),
 )
 """Folders in which nothing else stands: what was not made this time is removed there."""
@@ -165,6 +166,7 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     changes.pages,
     packages.pages,
     compare.pages,
+    find.pages,
     comparisons.pages,
     run.list_pages,
     machines.pages,

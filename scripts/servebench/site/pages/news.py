@@ -129,7 +129,7 @@ def _compared(comparisons: Iterable[Comparison]) -> Lead | None:
             continue
         top, changed = moved[0], len({package.package for package in one.packages})
         return Lead(
-            f"{one.base.label} → {one.head.label}",
+            f"{one.base.label[:1].upper()}{one.base.label[1:]} → {one.head.label}",
             addresses.comparison(one.id),
             one.started,
             _sentence(top.case, top.moved),
