@@ -108,8 +108,8 @@ def test_two_points_after_a_release_are_a_candidate_whatever_the_machine_does() 
 
 
 def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor() -> None:
-    """0.5 % more instructions; CPU per request with the same figures needs a second point."""
-    made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], errors=1e-5,
+    """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points."""
+    made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], errors=0.004,
                   metric=metric) for metric in (INSTRUCTIONS, CPU)]  # fmt: skip
     assert [len(steps(one)) for one in made] == [1, 0]
     assert only([one.step for one in steps(made[0])]).series.metric == INSTRUCTIONS

@@ -46,6 +46,10 @@ LEAST: Final = 3
 CPU: Final = "server_cpu_per_request"
 """What confirms a step of instructions, with whose relevance floor they are searched."""
 
+REPEATED: Final = 3e-4
+"""Standard error of a count's logarithm from one counting to the next. The interval of its point is
+that of the rounds within one counting, which differ alike every time."""
+
 _WIDTH: Final = 1.96
 """Standard errors on either side of a 95 % interval. Those of few duets are wider, and what they
 say counts less."""
@@ -127,9 +131,11 @@ def _of_anchored(
     """Nights whose figure has an interval, and the levels of their logarithms."""
     low, high = (block[nights, row, column].astype(float) for block in (table.low, table.high))
     known = np.isfinite(low) & np.isfinite(high) & (low > 0)
-    errors = np.log(high[known] / low[known]) / 2 / _WIDTH
-    logs = np.log(table.mean[nights[known], row, column].astype(float))
     lone = table.metrics[column] == INSTRUCTIONS
+    errors = np.log(high[known] / low[known]) / 2 / _WIDTH
+    if lone:
+        errors = np.full(len(errors), REPEATED)
+    logs = np.log(table.mean[nights[known], row, column].astype(float))
     return nights[known].tolist(), fitted(logs.tolist(), errors.tolist(), lone=lone)
 
 
