@@ -349,6 +349,12 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert dismissals(tmp_path) == ({"three": found.dismissed[0]}, ())
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
+    # Of more than there is time for, the first are judged.
+    shares.clear()
+    found = confirm(candidates[1:] * 4, judge, 310.0, tmp_path, told=lambda _: None,
+                    clock=lambda: now[0])  # fmt: skip
+    assert shares == [60.0, 60.0]
+    assert (len(found.records), len(found.left)) == (1, 10)
 
 
 def test_files_of_detection_read_back(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def confirm(
 ) -> Conclusions:
     """Judge candidates of this machine in so many seconds, and keep all in `results`.
 
+    Those that have no time, as after a backfill of years, are the last ones: the weakest.
+
     Raises:
         InterruptedRun: What was judged until then is kept.
         RecordError: A file cannot be written.
@@ -46,8 +48,9 @@ def confirm(
     dismissed: list[Dismissal] = []
     left: list[tuple[Candidate, str]] = []
     for place, candidate in enumerate(candidates):
-        share = (ends - clock()) / (len(candidates) - place)
-        if share < LEAST_SECONDS:
+        remaining = ends - clock()
+        share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
+        if remaining < LEAST_SECONDS:
             left.append((candidate, "the time was up"))
             continue
         told(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
