@@ -606,15 +606,15 @@ def test_what_a_search_found_is_told_with_its_shares() -> None:
     ]
     outcome = Outcome(EFFECT, found, twice, frozenset("cd"), NOT_DECIDED)
     assert causes(cause(outcome, moves("a", "b", "c", "d"))) == (
-        "b 1 → 2: −10.00 % (−12.0…−8.00 %, 8 duets) alone",
+        "b 1 → 2: −10.0 % (−12.0…−8.00 %, 8 duets) alone",
         "a 1 → 2: +5.00 % (+4.00…+6.00 %, 8 duets) alone",
         "all that moved together: +5.00 % (+4.00…+6.00 %, 8 duets)",
-        "all without what is named: −10.00 % (−12.0…−8.00 %, 8 duets)",
+        "all without what is named: −10.0 % (−12.0…−8.00 %, 8 duets)",
         "what else did it is among c, d: the duets did not decide",
     )
     record = blamed(recorded("open", 1.05, 20), cause(outcome, moves("a", "b", "c", "d")))
     assert record.culprit == Release(package="b", version="2", previous="1")
-    assert told(record).cause == "b 1 → 2: −10.00 %, a 1 → 2: +5.00 %"
+    assert told(record).cause == "b 1 → 2: −10.0 %, a 1 → 2: +5.00 %"
     assert record.note == "The rest of the cause is among c, d: the duets did not decide."
 
 

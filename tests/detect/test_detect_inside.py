@@ -331,8 +331,8 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     assert (record.culprit.package, record.culprit.version) == ("fastapi", "2.0")
     assert "A step between 8 and 6 commits" in record.method
     assert " pairs of processes between the two stacks" in record.method
-    assert f"fastapi 2.0: {CASE} takes " in issues.change_title(record)
-    assert f"{CASE}: slower, time in process (seconds) +" in title(record)
+    for named in (issues.change_title(record), title(record)):
+        assert f"fastapi 2.0: {CASE} takes " in named
 
     change.save(paths.results_dir(), record)
     site = site_builds.gathered(checkout)
