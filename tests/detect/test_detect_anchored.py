@@ -107,6 +107,24 @@ def test_two_points_after_a_release_are_a_candidate_whatever_the_machine_does() 
     assert list(step.within) == pytest.approx([1.0141, 1.0259], abs=1e-3)
 
 
+@pytest.mark.parametrize(("height", "count"), [(1.05, 2), (1.012, 1)])
+def test_releases_of_every_point_are_told_apart_where_steps_are_high(
+    height: float, count: int
+) -> None:
+    """Two points apart; where a point may lie on either level, both are one change."""
+    versions = [f"{number}" for number in range(22)]
+    levels = ratios((10, 1.0), (2, height), (10, height**2), scatter=1e-4)
+    found = detect([table({"x/a": levels}, versions, errors=0.004)]).candidates
+    assert len(found) == count
+    runs = sorted((one.before_run, one.after_run) for one in found)
+    assert (
+        runs
+        == [[(run_of(8), run_of(13))], [(run_of(9), run_of(10)), (run_of(11), run_of(12))]][
+            count - 1
+        ]
+    )
+
+
 def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor() -> None:
     """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points."""
     made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], errors=0.004,

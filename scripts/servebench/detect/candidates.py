@@ -1,8 +1,9 @@
 """Steps → candidates: one per machine and change of a stack, whatever moved there. Pure.
 
 A step tells only about where a series moved: the night before or after scatters, too. So every
-change of the case's stack within a night of it comes into question, and changes that share a step
-are one candidate, between the stack before the first of them and the one after the last.
+change of the case's stack within a night of it comes into question (unless it is high above the
+scatter), and changes that share a step are one candidate, between the stack before the first of
+them and the one after the last.
 
 Server runs and benchmarks inside the process are looked through apart: they have other nights, and
 what was judged of the one says nothing of the other. Where both moved between the same two locks,
@@ -32,7 +33,7 @@ from servebench.series.events import bumps, differences
 from servebench.series.table import Table
 
 SLACK: Final = 1
-"""Nights that a step may be away from the change of the stack that caused it."""
+"""Nights that a step may be away from the change of the stack that caused it, if not `placed`."""
 
 
 _Cluster = tuple[set[int], list[Step]]
@@ -164,11 +165,12 @@ def of_table(
     for found in steps(table, inside, without):
         header = table.nights[found.night]
         stack = header.stack_of[header.cases.index(table.cases[found.case])]
+        slack = 0 if found.placed else SLACK
         near = {
             night
             for night in changed.get(stack, ())
             # Nights between the two levels may have been disturbed: it was in any of them.
-            if found.before - SLACK < night <= found.night + SLACK
+            if found.before - slack < night <= found.night + slack
         }
         if near:
             # What it may come from, joined with what it connects.

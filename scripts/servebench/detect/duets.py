@@ -56,8 +56,8 @@ class RealDuets:
         names = strongest(self.root, candidate)
         found = find_locks(self.root, candidate, self.narrator)
         stack = candidate.base.stack
-        base = f"{stack} of {candidate.before_run}", found.base
-        head = f"{stack} of {candidate.after_run}", found.head
+        base = _label(candidate.base, candidate.before_run), found.base
+        head = _label(candidate.head, candidate.after_run), found.head
         return self.between(names, stack, base, head, seconds, found.notes)
 
     def between(
@@ -101,6 +101,10 @@ class RealDuets:
                 return unmeasured(question)
             with measuring():
                 return session.compare(question, self.reporter)
+
+
+def _label(state: StackState, run: str) -> str:
+    return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
 
 
 def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:

@@ -46,6 +46,10 @@ LEAST: Final = 3
 CPU: Final = "server_cpu_per_request"
 """What confirms a step of instructions, with whose relevance floor they are searched."""
 
+PLACED: Final = 4.0
+"""Height in standard errors of a single point from which on none is taken for one of the other
+level by chance."""
+
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of its point is
 that of the rounds within one counting, which differ alike every time."""
@@ -59,12 +63,16 @@ _MEASURED: Final = STATES.index("measured")
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """A step, and its places in the table: the last night `before` it and the first one on it."""
+    """A step, and its places in the table: the last night `before` it and the first one on it.
+
+    `placed`: it is there, and not a night earlier or later.
+    """
 
     step: Step
     case: int
     night: int
     before: int
+    placed: bool
 
 
 def steps(
@@ -169,6 +177,7 @@ def _of_series(
             continue
         before, after = nights[right.start - 1], nights[right.start]
         error = math.hypot(left.se, right.se)
+        single = max(left.se * math.sqrt(sizes[0]), right.se * math.sqrt(sizes[1]))
         noise = error if anchored else max(left.se, right.se, 1e-6)
         within = (math.exp(height - _WIDTH * error), math.exp(height + _WIDTH * error))
         found.append(
@@ -186,6 +195,7 @@ def _of_series(
                 case=row,
                 night=after,
                 before=before,
+                placed=anchored and abs(height) >= PLACED * single,
             )
         )
     return found
