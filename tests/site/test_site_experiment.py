@@ -3,6 +3,7 @@
 import html
 import re
 from collections import Counter
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -329,3 +330,14 @@ def test_anchors_of_a_page_are_its_own(written: dict[str, str]) -> None:
     for path, page in written.items():
         ids = re.findall(r' id="([^"]+)"', page)
         assert sorted(ids) == sorted(set(ids)), path
+
+
+def test_the_article_is_linked_where_its_address_is_declared(site: Site) -> None:
+    url = "https://example.org/article"
+    about = {**site.about, "asgi-wsgi": replace(site.about["asgi-wsgi"], url=url)}
+    linked = f'<a rel="external" href="{url}">'
+    for shown, times in ((site, 0), (replace(site, about=about), 1)):
+        (page,) = (
+            one for one in experiment.pages(shown) if one.path == "x/asgi-wsgi/index.html"
+        )  # fmt: skip
+        assert page.html.count(linked) == times

@@ -55,7 +55,7 @@ class SourceTable(Frozen):
 
     title: Text
     date: Text = Field(description="As exactly as it is known: 2025-10, 2025-10-30.")
-    url: Text | None = None
+    url: Annotated[str, StringConstraints(pattern=r"^https?://")] | None = None
 
 
 class EndpointTable(Frozen):

@@ -30,6 +30,8 @@ class About:
 
     question: str
     deviations: tuple[str, ...] = ()
+    url: str = ""
+    """Of the article that it repeats, where one is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,11 @@ def read_about(root: Path) -> dict[str, About]:
     found = {}
     for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
         table = read_toml(path, path.relative_to(root).as_posix())
-        about = About(str(table.get("question", "")), tuple(table.get("deviations", ())))
-        found[path.parent.name] = about
+        found[path.parent.name] = About(
+            str(table.get("question", "")),
+            tuple(table.get("deviations", ())),
+            str(table.get("source", {}).get("url", "")),
+        )
     return found
 
 

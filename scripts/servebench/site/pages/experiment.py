@@ -7,6 +7,7 @@ from typing import Final
 
 from servebench.core.flags import FlagName
 from servebench.core.model import Run
+from servebench.declare import names
 from servebench.declare.layouts import ChartLayout
 from servebench.declare.published import FILE
 from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
@@ -153,7 +154,7 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         site,
         "experiment.html.j2",
         address,
-        name,
+        names.experiment(name),
         question or f"Figures of the experiment {name}.",
         modules=_MODULES,
         name=name,
@@ -170,6 +171,7 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
             [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
         ),
         deviations=about.deviations if about else (),
+        article_url=about.url if about else "",
         validity=[(one, _flags(one), _failures(one)) for one in found],
         commands=[
             (one.label, trace.experiment_command(name, one.run.profile, one.run.commit))
