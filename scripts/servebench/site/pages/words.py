@@ -90,6 +90,11 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
 
 
+def unbroken(sentence: str) -> Markup:
+    """A sentence in large type, whose figures stay on one line with their unit."""
+    return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
+
+
 def prose(sentence: str) -> Markup:
     """A sentence in which `code` is marked by backticks."""
     escaped = str(escape(clean(sentence)))
