@@ -72,6 +72,21 @@ def test_without_a_change_the_newest_comparison_speaks(tmp_path: Path) -> None:
     assert NOTHING.format("2 nights").removesuffix(".") in page.text
 
 
+def test_a_measured_release_comes_before_comparisons_and_after_changes(tmp_path: Path) -> None:
+    """20 % more, and which release it was measured over: the one between was not measured."""
+    nights(tmp_path, 2)
+    site_builds.released(tmp_path / "results")
+    comparison_store.save(
+        site_builds.compared(JSON), tmp_path / "results" / comparison_store.FOLDER
+    )
+    said = told(tmp_path)
+    assert said.startswith("fastapi 0.11.0 (15 Oct 2026): FastAPI's JSON needs 20.0 % more CPU")
+    assert said.endswith("(18.9…21.1 %), measured over 0.10.0, alone.")
+    assert "./p/fastapi/0.11.0/" in front(tmp_path).links
+    save(tmp_path)
+    assert told(tmp_path).startswith("granian 2.8.7")
+
+
 def test_an_open_change_names_release_day_size_and_state(tmp_path: Path) -> None:
     nights(tmp_path, 2)
     save(tmp_path)
