@@ -153,6 +153,7 @@ def test_the_table_has_one_machine_and_says_what_figures_rest_on(tmp_path: Path)
     assert "FastAPI's JSON Granian, 128 connections 100 µs" in document.text
     assert "80.0 MB" in document.text
     assert "Uvicorn, 128 connections" in document.text
+    assert "— disturbed — disturbed" in document.text
     assert "gone" not in table
     assert "not measured" in document.text  # Uvicorn without the GIL
     assert f"./b/{JSON}/" in document.links

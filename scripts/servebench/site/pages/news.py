@@ -15,7 +15,7 @@ from servebench.declare.published import Headline
 from servebench.record.comparison import Comparison
 from servebench.report import formats, rows
 from servebench.report.change import ChangeText, told
-from servebench.series.table import Table
+from servebench.series.table import STATES, Table
 from servebench.site import overview
 from servebench.site.pages import addresses
 from servebench.site.pages.case import endpoint
@@ -25,6 +25,7 @@ from servebench.site.releases import ReleasedPackage
 
 SHOWN: Final = {"server_cpu_per_request": "CPU/request", "pss_steady": "memory"}
 """The metrics of the table, with their headings."""
+_VOID: Final = ("disturbed", "failed")  # why a case that was measured has no figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,10 @@ def _compared(comparisons: Iterable[Comparison]) -> Lead | None:
     """The newest comparison of two stacks that moved something, and what it moved most."""
     for one in comparisons:
         found = rows.grouped(one)
-        moved = [row for row in (*found.worse, *found.better) if row.metric]
+        worse, better = (
+            [row for row in group if row.metric] for group in (found.worse, found.better)
+        )
+        moved = worse or better
         if one.cross or not one.packages or not moved:
             continue
         top, changed = moved[0], len({package.package for package in one.packages})
@@ -213,5 +217,6 @@ def _figure(table: Table, case: str, metric: str) -> tuple[str, str]:
         table, Headline(name="cell", place=0, label="", case=case, metric=metric)
     )
     if found is None or found.night != len(table.nights) - 1:
-        return "", ""
+        state = STATES[table.status[-1, table.cases.index(case)]]
+        return "", state if state in _VOID else ""
     return found.figure, found.interval
