@@ -37,6 +37,8 @@ class FlagName(StrEnum):
     WORKER_RESTARTED = "worker_restarted", "fail", (
         "the serving processes changed during the measurement")
     SERVER_DIED = "server_died", "fail", "the server ended before it was asked to"
+    SETUP_FAILED = "setup_failed", "fail", (
+        "a command that was to run before or after the server failed")
     NOT_READY = "not_ready", "fail", "the server was not ready in time"
     NOT_STOPPED = "not_stopped", "fail", (
         "a process of the server's session outlived it, or outlived being killed")

@@ -78,10 +78,12 @@ class Load(Frozen):
 
 
 class Expectation(Frozen):
-    """What a right answer looks like. Exactly one of `text`, `json_value`, `json_schema`."""
+    """What a right answer looks like. At most one of `text`, `json_value`, `json_schema`."""
 
     status: int = Field(default=200, ge=100, le=599)
-    content_type: str = Field(description="Media type, without parameters.")
+    content_type: str | None = Field(
+        default=None, description="Media type, without parameters; null: any."
+    )
     text: str | None = Field(default=None, description="Regular expression for the whole body.")
     json_value: Any = Field(default=None, description="The exact JSON value of the body.")
     json_schema: dict[str, Any] | None = Field(default=None, description="JSON Schema (2020-12).")
@@ -100,8 +102,8 @@ class Expectation(Frozen):
     @model_validator(mode="after")
     def _one_body(self) -> Self:
         given = [v for v in (self.text, self.json_value, self.json_schema) if v is not None]
-        if len(given) != 1:
-            raise ValueError("give exactly one of text, json_value and json_schema")
+        if len(given) > 1:
+            raise ValueError("give one of text, json_value and json_schema, or none")
         return self
 
 
@@ -111,7 +113,14 @@ class Endpoint(Frozen):
     name: str
     app: str = Field(description="module:attribute inside the experiment's folder.")
     interface: Interface
+    factory: bool = Field(default=False, description="The attribute is called for the application.")
+    method: str = "GET"
     path: str
+    paths: tuple[str, ...] = Field(
+        default=(), description="Further paths: a request takes one of all at random."
+    )
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: str = Field(default="", description="Of each request, sent as UTF-8.")
     expect: Expectation
     floor: float = Field(ge=0, description="Service floor in s: no answer can be faster.")
     overlap: int = Field(default=0, ge=0, description="So many requests at once must overlap.")
@@ -145,6 +154,13 @@ class Case(Frozen):
         default=None, description="Formula for requests/s over c, slots, floor, unit, cores, rate."
     )
     env: dict[str, str] = Field(default_factory=dict, description="Added to the server's.")
+    env_names: tuple[str, ...] = Field(
+        default=(), description="Variables that it gets, too, and whose values are not recorded."
+    )
+    before: tuple[str, ...] = Field(
+        default=(), description="Shell commands before each start of the server."
+    )
+    after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop of it.")
 
 
 class Plan(Frozen):
