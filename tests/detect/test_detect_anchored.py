@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from servebench.toolchain import tools
 E = 0.01
 
 
-def places(logs: Sequence[float], errors: Sequence[float] | float = E, **how: bool) -> list[int]:
+def places(logs: Sequence[float], errors: Sequence[float] | float = E, **how: Any) -> list[int]:
     """Where another level begins."""
     every = [errors] * len(logs) if isinstance(errors, float) else errors
     return [one.start for one in fitted(logs, every, **how)][1:]
@@ -48,6 +49,19 @@ def test_levels_are_weighted_means_without_outliers() -> None:
     assert [one.se, other.se] == pytest.approx([E / math.sqrt(1 + 1 / 4), E / math.sqrt(2)])
     assert fitted([], []) == []
     assert fitted([0.7], [2**-6]) == [Piece(0, 1, 0.7, 2**-6)]
+
+
+def test_what_stacks_a_month_apart_differ_by_is_no_scatter() -> None:
+    """Every second point is 10 errors off: ten levels cost nine prices, one in the middle 10 · 25.
+
+    Of nights every second one were an outlier, and what neighbours differ by (100 E², of which
+    0.4549 · 2 is expected of one variance) were scatter.
+    """
+    logs = [0.0, 10 * E] * 5
+    assert places(logs, chosen=[True] * 10) == list(range(1, 10))
+    assert places(logs) == []
+    # Nights after them have outliers again.
+    assert places([0.0, 10 * E, *[0.0] * 8, 1.0], chosen=[True] * 2 + [False] * 9) == [1, 2]
 
 
 def test_one_far_point_is_an_outlier_and_two_are_a_level() -> None:

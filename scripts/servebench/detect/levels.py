@@ -46,15 +46,24 @@ class Piece:
     se: float
 
 
-def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False) -> list[Piece]:
+def fitted(
+    logs: Sequence[float],
+    errors: Sequence[float],
+    *,
+    lone: bool = False,
+    chosen: Sequence[bool] | None = None,
+) -> list[Piece]:
     """The pieces of a series of logarithms with their standard errors.
 
-    With `lone` one point can be a piece: what repeats exactly has no outliers.
+    With `lone` one point can be a piece: what repeats exactly has no outliers. Nor have points of
+    stacks that were `chosen` to be measured, a month apart: each may be on a level of its own.
     """
     if not len(logs):
         return []
-    y, w = np.asarray(logs), 1 / _variances(np.asarray(logs), np.asarray(errors))
-    limit = math.inf if lone else LONE
+    y = np.asarray(logs)
+    far = np.zeros(len(y), dtype=bool) if chosen is None else np.asarray(chosen, dtype=bool)
+    w = 1 / _variances(y, np.asarray(errors), ~(far[1:] | far[:-1]))
+    limit = np.where(far | lone, math.inf, LONE)
     tried = _levels(y, w)
     cost = np.zeros(len(tried))
     since = np.zeros(len(tried), dtype=int)
@@ -65,7 +74,7 @@ def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False
         begins = cost > best + PRICE if place else np.zeros(len(tried), dtype=bool)
         cost = np.where(begins, best + PRICE, cost)
         since[begins] = place
-        cost = cost + np.minimum(w[place] * (y[place] - tried) ** 2, limit)
+        cost = cost + np.minimum(w[place] * (y[place] - tried) ** 2, limit[place])
         at = int(np.argmin(cost))
         best = float(cost[at])
         before.append(int(since[at]))
@@ -79,24 +88,29 @@ def fitted(logs: Sequence[float], errors: Sequence[float], *, lone: bool = False
 
 
 def _piece(
-    y: np.ndarray, w: np.ndarray, tried: np.ndarray, limit: float, start: int, end: int
+    y: np.ndarray, w: np.ndarray, tried: np.ndarray, limit: np.ndarray, start: int, end: int
 ) -> Piece:
     """A piece, its level without its outliers."""
     far = w[start:end, None] * (y[start:end, None] - tried) ** 2
-    chosen = np.minimum(far, limit).sum(axis=0).argmin()
-    near = far[:, chosen] <= limit
+    limits = limit[start:end]
+    best = np.minimum(far, limits[:, None]).sum(axis=0).argmin()
+    near = far[:, best] <= limits
     weights = w[start:end][near]
     level = float(np.average(y[start:end][near], weights=weights))
     return Piece(start, end, level, float(weights.sum() ** -0.5))
 
 
-def _variances(y: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Of each point: its error's, none smaller than the usual one, and what all scatter more."""
+def _variances(y: np.ndarray, errors: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Of each point: its error's, none smaller than the usual one, and what all scatter more.
+
+    `near`: of each but the first, whether what it differs by from the one before is scatter.
+    """
     found: np.ndarray = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
-    if len(y) < _FEW:
-        return found
     # By neighbours, of which few are on two levels.
-    scatter = float(np.median(np.diff(y) ** 2)) / _MEDIAN / 2
+    steps = np.diff(y)[near]
+    if len(steps) < _FEW - 1:
+        return found
+    scatter = float(np.median(steps**2)) / _MEDIAN / 2
     found += max(0.0, scatter - float(np.median(found)))
     return found
 

@@ -143,8 +143,10 @@ def _of_anchored(
     errors = np.log(high[known] / low[known]) / 2 / _WIDTH
     if lone:
         errors = np.full(len(errors), REPEATED)
-    logs = np.log(table.mean[nights[known], row, column].astype(float))
-    return nights[known].tolist(), fitted(logs.tolist(), errors.tolist(), lone=lone)
+    there = nights[known].tolist()
+    logs = np.log(table.mean[there, row, column].astype(float))
+    chosen = [table.nights[night].as_of is not None for night in there]
+    return there, fitted(logs.tolist(), errors.tolist(), lone=lone, chosen=chosen)
 
 
 def _of_asv(table: Table, row: int, column: int, nights: _Places) -> tuple[list[int], list[Piece]]:
