@@ -38,6 +38,8 @@ VERBS: Final[Table] = {
         "Compare HEAD with BASE, both measured together; judge what can have changed."),
     "bisect": ("bisect:bisect_command",
         "Find the release that caused a change, and write it into the change's record."),
+    "audit": ("audit:audit_command",
+        "Hold a published table against ceilings, Little's law and counts: which cells cannot be?"),
     "anchor": ("anchor:anchor_app",
         "What trend points stand against: show it, hold this checkout against it, renew it."),
     "backfill": ("backfill:backfill_command",

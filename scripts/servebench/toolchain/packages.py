@@ -50,7 +50,10 @@ VALGRIND: Final = Package("valgrind", ("valgrind",), "instructions are counted w
 CHROMIUM: Final = Package(
     "chromium", ("chromium", "chromium-browser"), "tests open published pages in it", True
 )
-PACKAGES: Final = (VALGRIND, CHROMIUM)
+POSTGRESQL: Final = Package(
+    "postgresql", ("initdb", "pg_ctlcluster"), "tests keep an application's data in it", True
+)
+PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL)
 
 
 def ensure(package: Package, narrator: Narrator) -> bool | None:

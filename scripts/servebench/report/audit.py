@@ -1,0 +1,130 @@
+"""An audit of a published table: as lines, as Markdown and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from servebench.core import units
+from servebench.measure.audit import Audit, RowAudit
+from servebench.measure.laws import LAWS, Problem
+from servebench.report import markdown
+
+_VERDICTS: Final = {"impossible": "cannot be", "suspicious": "suspicious", "fine": "fine",
+                    "unchecked": "not checked"}  # fmt: skip
+_FORMATS: Final = {"1/s": units.rate, "s": units.seconds, "cores": units.cores}
+_PROBLEMS: Final = ("impossible", "suspicious")
+
+
+def headline(audit: Audit) -> str:
+    """What became of the rows, in one sentence."""
+    found = {words: audit.count(verdict) for verdict, words in _VERDICTS.items()}
+    many = len(audit.rows)
+    rows = ", ".join(f"{n} {words}" for words, n in found.items() if n)
+    return f"{audit.table.source}: of {many} row{'s' * (many != 1)}, {rows}"
+
+
+def lines(audit: Audit) -> Iterator[str]:
+    """The audit for a terminal: problems with their arithmetic, then what was taken for what."""
+    yield headline(audit)
+    for verdict in _PROBLEMS:
+        rows = [row for row in audit.rows if any(p.verdict == verdict for p in row.problems)]
+        if rows:
+            yield ""
+            yield _VERDICTS[verdict]
+        for row in rows:
+            yield f"  {_name(row)}"
+            for problem in row.problems:
+                if problem.verdict == verdict:
+                    yield f"    {problem.law} ({', '.join(problem.cells)}): {problem.arithmetic}"
+                    yield f"      {_size(problem)}"
+                    yield f"      {problem.ask}"
+    yield ""
+    yield from _notes(audit)
+
+
+def as_markdown(audit: Audit) -> str:
+    """The audit as Markdown: one table of the problems, and the notes."""
+    rows = [
+        (_name(row), _VERDICTS[problem.verdict], problem.law, problem.arithmetic,
+         f"{_size(problem)}; {problem.ask}")
+        for row in audit.rows for problem in row.problems
+    ]  # fmt: skip
+    head = ("row", "verdict", "law", "arithmetic", "by how much, and why")
+    grid = f"{markdown.grid(head, ('---',) * len(head), rows)}\n\n" if rows else ""
+    notes = "\n".join(f"- {markdown.escape(note)}" for note in _notes(audit))
+    return f"## {markdown.escape(headline(audit))}\n\n{grid}{notes}\n"
+
+
+def as_json(audit: Audit) -> dict[str, Any]:
+    """The audit for programs: figures in SI units, every problem with its arithmetic."""
+    table = audit.table
+    return {
+        "source": table.source,
+        "columns": dict(table.columns),
+        "labels": list(table.labels),
+        "counts": {verdict: audit.count(verdict) for verdict in _VERDICTS},
+        "rows": [
+            {
+                "place": row.row.place,
+                "label": row.row.label,
+                "model": row.row.model,
+                "verdict": row.verdict,
+                "figures": {name: figure.value for name, figure in row.row.figures.items()},
+                "problems": [
+                    {
+                        "law": problem.law,
+                        "verdict": problem.verdict,
+                        "cells": list(problem.cells),
+                        "unit": problem.unit,
+                        "expected": problem.expected,
+                        "found": problem.found,
+                        "limit": problem.limit,
+                        "arithmetic": problem.arithmetic,
+                        "ask": problem.ask,
+                    }
+                    for problem in row.problems
+                ],
+                "fine": list(row.fine),
+                "unchecked": dict(row.unchecked),
+            }
+            for row in audit.rows
+        ],
+    }
+
+
+def _name(row: RowAudit) -> str:
+    return f"{row.row.place}: {row.row.label}" if row.row.label else row.row.place
+
+
+def _size(problem: Problem) -> str:
+    """By how much, and what would still have passed."""
+    write = _FORMATS.get(problem.unit, lambda value: units.significant(value, 4))
+    over = problem.found > problem.expected
+    times = f"{units.significant(problem.found / problem.expected)} times " if (
+        problem.expected
+    ) else ""  # fmt: skip
+    return (
+        f"{times}what it should be at {'most' if over else 'least'}; with margin and printed "
+        f"digits {'up to' if over else 'from'} {write(problem.limit)} would pass"
+    )
+
+
+def _notes(audit: Audit) -> Iterator[str]:
+    table = audit.table
+    taken = ", ".join(f"{heading} = {name}" for heading, name in table.columns.items())
+    yield f"columns: {taken}"
+    if table.labels:
+        yield f"tells rows apart, or not understood: {', '.join(table.labels)}"
+    models = {row.row.model for row in audit.rows}
+    yield f"taken for {' and '.join(sorted(models))} loops" + (
+        "; --set model=open (or paced) where that is wrong" if models == {"closed"} else ""
+    )
+    held = [law.name for law in LAWS if any(law.name in row.fine for row in audit.rows)]
+    if held:
+        yield f"holds, where not told above: {', '.join(held)}"
+    for law in LAWS:
+        lacking = [row.unchecked[law.name] for row in audit.rows if law.name in row.unchecked]
+        if lacking:
+            where = "" if len(lacking) == len(audit.rows) else f" in {len(lacking)} rows"
+            yield f"not checked{where}: {law.name} (no {lacking[0]})"

@@ -1,0 +1,1 @@
+"""A shop: items that are read, orders that are written."""

@@ -1,0 +1,70 @@
+"""A PostgreSQL server of a test's own: Debian's programs, a temporary folder, a free port."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from servebench.host.ports import free_port
+from servebench.toolchain.packages import POSTGRESQL
+
+_SETTINGS: Final = (
+    "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
+    "-c fsync=off -c max_connections=300"
+)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Start a server without data; give its address, without a database's name.
+
+    It is ended, and its files are removed, whatever happens. PostgreSQL refuses to be root's: then
+    it is started as its own user, or as nobody.
+    """
+    programs = _programs()
+    folder = Path(tempfile.mkdtemp(prefix="servebench-postgres-"))
+    as_whom: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        user = next(u for name in ("postgres", "nobody") if (u := _user(name)))
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        as_whom = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+    def run(program: str, *arguments: str) -> None:
+        subprocess.run(
+            [programs / program, "-D", folder / "data", *arguments],
+            cwd=folder, env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, check=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **as_whom,
+        )  # fmt: skip
+
+    try:
+        run("initdb", "--username=bench", "--auth=trust", "--no-sync")
+        port = free_port()
+        run("pg_ctl", "start", "--wait", "-l", str(folder / "log"), "-o", f"-p {port} {_SETTINGS}")
+        try:
+            yield f"postgresql://bench@127.0.0.1:{port}"
+        finally:
+            run("pg_ctl", "stop", "--mode=immediate")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def _programs() -> Path:
+    """Where initdb is: Debian keeps a folder of programs for each version, none on PATH."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3])
+    )
+    initdb = found[-1] if found else shutil.which("initdb")
+    assert initdb, f"PostgreSQL's server is not here: {POSTGRESQL.remedy}"
+    return Path(initdb).resolve().parent
