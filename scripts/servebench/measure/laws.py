@@ -32,6 +32,9 @@ IDLE: Final = 0.7
 """A server that waits for nothing, and uses less of the cores that its workers could, is not what
 limited a closed loop."""
 
+_STARVED: Final = 100
+"""Times the mean from which on the longest answer tells of connections that were left waiting."""
+
 _ONE: Final = Figure.exact(1)
 _TIMES: Final = ("min", "mean", "max")
 
@@ -71,12 +74,15 @@ class Law:
     needs: tuple[tuple[str, ...], ...]
     problems: Callable[[PublishedRow], Iterator[Problem]]
     least: int = 1
+    zero: bool = False  # whether a wait of 0 tells anything
 
     def lacks(self, figures: Mapping[str, Figure]) -> str:
         """The columns that a row would still need; empty: it has all."""
         missing = []
         for group in self.needs:
             given = [n for n in figures if n in group or (_ANY in group and percentile(n))]
+            if "wait" in given and not self.zero and figures["wait"].high <= 0:
+                given.remove("wait")
             if len(given) < self.least:
                 missing.append(f"{'another ' if given else ''}{' or '.join(group)}")
         return ", ".join(missing)
@@ -127,16 +133,10 @@ def _little(row: PublishedRow) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-_STARVED: Final = 100
-"""Times the mean from which on the longest answer tells of connections that were left waiting."""
-
-
 def _ceiling(row: PublishedRow) -> Iterator[Problem]:
     """A place that is busy for `wait` serves 1 / wait requests per second, and no more."""
     figures = row.figures
     rate, wait, streams = figures["rate"], figures["wait"], figures.get("streams", _ONE)
-    if wait.high <= 0:
-        return
     limits: list[tuple[Grade, Figure, str, tuple[str, ...]]] = []
     if connections := figures.get("connections"):
         many = f"{_product(connections, streams)} connections"
@@ -323,7 +323,7 @@ LAWS: Final = (
     Law("counts", (("sent", "answered", "good", "errors"),), _counts, least=2),
     Law("rate and count", (("rate",), ("duration",), ("answered", "good")), _counted),
     Law("cores", (("cpu",), ("cores",)), _cpu),
-    Law("busy server", (("cpu",), ("workers",), ("wait",)), _idle),
+    Law("busy server", (("cpu",), ("workers",), ("wait",)), _idle, zero=True),
 )
 """To add a law, add a row: its name, the columns it needs, and what it finds."""
 
