@@ -5,7 +5,6 @@ printed digits leave open. *Impossible* is what arithmetic excludes; *suspicious
 and what a reader should ask about.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -104,19 +103,16 @@ def _little(row: PublishedRow) -> Iterator[Problem]:
     cells = ("rate", "mean", "connections")
     if found.low > most:
         times = round(found.value / places.value)
-        several = (
-            f"; {times} requests at once on each connection (pipelining, HTTP/2) would explain "
-            f"it: --set streams={times}"
-            if times > 1 and abs(found.value / places.value / times - 1) <= LITTLES_LAW
-            else ""
-        )
-        closed = row.model == "closed"
-        why = "" if closed else ", if times count from the send and not from a schedule"
+        several = times > 1 and abs(found.value / places.value / times - 1) <= LITTLES_LAW
+        ask = f"with one at a time on each there are {_plain(places.value)} at most"
+        if several:
+            ask += f"; {times} at once (pipelining, HTTP/2) would explain it: --set streams={times}"
+        if row.model != "closed":
+            ask += "; or do times count from a schedule, and not from the send?"
+        verdict: Grade = "suspicious" if several or row.model != "closed" else "impossible"
         yield Problem(
-            "Little's law", "impossible" if closed else "suspicious", cells, "requests",
-            places.value, found.value, most, said,
-            f"one at a time on each, there are {_plain(places.value)} at most{why}{several}",
-        )  # fmt: skip
+            "Little's law", verdict, cells, "requests", places.value, found.value, most, said, ask
+        )
     pause = TURNAROUND / mean.low if mean.low > 0 else 1.0
     least = places.low * (1 - min(1.0, max(margin, pause)))
     if row.model == "closed" and found.high < least:
@@ -156,7 +152,7 @@ def _ceiling(row: PublishedRow) -> Iterator[Problem]:
         if rate.low > limit:
             yield Problem(
                 "ceiling", verdict, ("rate", "wait", *cells), "1/s", most.value, rate.value, limit,
-                f"{many} that wait {wait.text} each: {units.rate(most.value)} at most, printed is "
+                f"{many}, {wait.text} each: {units.rate(most.value)} at most, printed is "
                 f"{rate.text}",
                 "so many requests cannot have waited: did the handler run, were the answers right?"
                 if verdict == "impossible"
@@ -308,7 +304,8 @@ def _idle(row: PublishedRow) -> Iterator[Problem]:
         yield Problem(
             "busy server", "suspicious", ("cpu", "workers", "wait"), "cores", could, cpu.value,
             could * IDLE,
-            f"{workers.text} workers that wait for nothing used {cpu.text}, under a closed loop",
+            f"{workers.text} worker{'s' * (workers.value != 1)} without a wait, in a closed loop, "
+            f"used {cpu.text}",
             "what was the limit: the generator, a lock? Or how was CPU counted? The rate may not "
             "be the server's",
         )  # fmt: skip
@@ -369,4 +366,4 @@ def _product(connections: Figure, streams: Figure) -> str:
 
 
 def _plain(value: float) -> str:
-    return units.significant(value, 4) if math.isfinite(value) else "∞"
+    return f"{value:,.0f}" if value.is_integer() else units.significant(value, 4)

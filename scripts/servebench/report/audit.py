@@ -101,30 +101,31 @@ def _size(problem: Problem) -> str:
     """By how much, and what would still have passed."""
     write = _FORMATS.get(problem.unit, lambda value: units.significant(value, 4))
     over = problem.found > problem.expected
-    times = f"{units.significant(problem.found / problem.expected)} times " if (
-        problem.expected
-    ) else ""  # fmt: skip
-    return (
-        f"{times}what it should be at {'most' if over else 'least'}; with margin and printed "
-        f"digits {'up to' if over else 'from'} {write(problem.limit)} would pass"
-    )
+    share = problem.found / problem.expected if problem.expected else 0.0
+    times = f"{units.significant(share)} times that; " if share else ""
+    return f"{times}{write(problem.limit)} and {'less' if over else 'more'} would pass"
 
 
 def _notes(audit: Audit) -> Iterator[str]:
     table = audit.table
-    taken = ", ".join(f"{heading} = {name}" for heading, name in table.columns.items())
-    yield f"columns: {taken}"
+    columns = table.columns.items()
+    taken = ", ".join(f"{head} = {name}" for head, name in columns if head.lower() != name)
+    if taken:
+        yield f"taken: {taken}"
     if table.labels:
-        yield f"tells rows apart, or not understood: {', '.join(table.labels)}"
+        yield f"not a figure: {', '.join(table.labels)}"
     models = {row.row.model for row in audit.rows}
-    yield f"taken for {' and '.join(sorted(models))} loops" + (
-        "; --set model=open (or paced) where that is wrong" if models == {"closed"} else ""
+    yield f"load: {' and '.join(sorted(models))}" + (
+        ", unless --set model=open (or paced) says another" if models == {"closed"} else ""
     )
     held = [law.name for law in LAWS if any(law.name in row.fine for row in audit.rows)]
     if held:
-        yield f"holds, where not told above: {', '.join(held)}"
+        yield f"holds elsewhere: {', '.join(held)}"
+    missing = []
     for law in LAWS:
         lacking = [row.unchecked[law.name] for row in audit.rows if law.name in row.unchecked]
         if lacking:
-            where = "" if len(lacking) == len(audit.rows) else f" in {len(lacking)} rows"
-            yield f"not checked{where}: {law.name} (no {lacking[0]})"
+            where = "" if len(lacking) == len(audit.rows) else f" of {len(lacking)} rows"
+            missing.append(f"{law.name}{where} (needs {lacking[0]})")
+    if missing:
+        yield f"not checked: {'; '.join(missing)}"
