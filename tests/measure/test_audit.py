@@ -48,7 +48,7 @@ def test_a_ceiling_finds_what_littles_law_allows() -> None:
      ("2235", {}), ("2234", {"Little's law": "suspicious"})],
 )  # fmt: skip
 def test_printed_digits_are_the_tolerance(rate: str, found: dict[str, str]) -> None:
-    assert broken(audited(**{"rps": rate, "c": "10", "mean (ms)": "4.2"})) == found
+    assert broken(audited({"rps": rate, "c": "10", "mean (ms)": "4.2"})) == found
 
 
 def test_several_requests_on_a_connection_are_told() -> None:
