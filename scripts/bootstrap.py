@@ -2,7 +2,7 @@
 
 Run by `make setup`. Gets the pinned uv, then lets it install `requirements.txt` and the project.
 A second run checks in a fraction of a second, without network. Every sentence that ends this
-script says what to do.
+script says what to do. With words behind its name it hands them to the pinned uv, and does no more.
 """
 
 import sys
@@ -40,6 +40,9 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "serv
 
 def main() -> None:
     """Make or check the environment; another bootstrap of this checkout is waited for."""
+    if sys.argv[1:]:
+        uv = ensure_uv()
+        os.execv(uv, [uv, *sys.argv[1:]])
     with exclusive(CACHE / "locks" / f"venv-{digest(str(VENV))}.lock"):
         wanted = {
             "python": PYTHON,

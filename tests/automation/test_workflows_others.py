@@ -35,6 +35,14 @@ def test_checks_and_tests_are_run_for_everybody(scene: tuple[Stage, Index]) -> N
     assert stage.github.state.requests == []
 
 
+def test_what_a_tag_names_is_published(scene: tuple[Stage, Index]) -> None:
+    """What was built for the tag, and by another job, which alone may say who it is."""
+    stage, _ = scene
+    done = stage.act("release.yml", "push", {"ref": "refs/tags/v1.2.3"})
+    assert done.results == {"build": "success", "publish": "success"}, done.text
+    assert "stand-in for make publish of v1.2.3" in done.text
+
+
 def test_instructions_are_counted_where_the_label_is(scene: tuple[Stage, Index]) -> None:
     """Not a machine is started without it, or by another; this repository has none to count."""
     stage, _ = scene

@@ -253,7 +253,7 @@ exec {sys.executable} -I -S {_FORKING} {forker()} "$@"
 
 MAKEFILE: Final = """\
 # Stand-in: the harness is there already.
-.PHONY: harness tools setup check test
+.PHONY: harness tools setup check test dist publish
 harness:
 \t@mkdir -p .venv/bin
 \t@ln -sf "$(STANDIN_FOLDER)/servebench" .venv/bin/servebench
@@ -262,6 +262,10 @@ setup tools: harness
 \t@.venv/bin/servebench setup
 check test:
 \t@echo "stand-in for make $@"
+dist:
+\t@mkdir -p dist && echo "$$TAG" > dist/servebench.whl
+publish:
+\t@echo "stand-in for make $@ of $$(cat dist/*.whl)"
 """
 
 

@@ -13,6 +13,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from rich.console import Console
 
+from bare import QUIET
 from servebench.core.errors import SetupError
 from servebench.declare import settings
 from servebench.declare.settings import OhaSpec
@@ -140,14 +141,14 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     release.pin(release.real)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert release.fetch()
-    assert tools.version(release.program) == release.spec.version
     configured = settings.load().model_copy(update={"oha": release.spec})
+    assert oha.ensure(configured, QUIET)
+    assert tools.version(release.program) == release.spec.version
     with monkeypatch.context() as pinned:
         pinned.setattr(settings, "load", lambda: configured)
         assert tools.oha_origin() == "prebuilt"
     release.server.clear()  # it is not asked for again
-    assert release.fetch()
+    assert not oha.ensure(configured, QUIET)
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")
@@ -201,6 +202,6 @@ def test_machines_without_a_pin_and_people_who_want_none(
         assert not release.fetch()
     monkeypatch.setenv(oha.RELEASES, "")
     assert not release.fetch()
-    assert "pins none for riscv64" in release.heard.getvalue()
+    assert "none is pinned for riscv64" in release.heard.getvalue()
     assert f"{oha.RELEASES} is set to nothing" in release.heard.getvalue()
     assert not release.server.log

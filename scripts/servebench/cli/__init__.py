@@ -61,9 +61,21 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _say(f"servebench: {where}{error.strerror or error}; {remedy(error)}")
         sys.exit(FAILED)
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        told = _lacking(error)
+        if told is None:
+            traceback.print_exc()
+        else:
+            _say(f"servebench: {told}")
         sys.exit(FAILED)
+
+
+def _lacking(error: Exception) -> str | None:
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    from servebench.core import extras  # noqa: PLC0415 - as above
+
+    return extras.lacking(error, sys.argv[1:])
 
 
 def _say(sentence: str) -> None:

@@ -51,7 +51,8 @@ def summary(diagnosis: Diagnosis) -> str:
 def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
     """The diagnosis as tables for people."""
     kinds = ("Interpreters", "Tools", "Stacks")
-    findings = (findings_table(kind, getattr(diagnosis, kind.lower())) for kind in kinds)
+    shown = ((kind, getattr(diagnosis, kind.lower())) for kind in kinds)
+    findings = (findings_table(kind, found) for kind, found in shown if found)
     title = "Warnings that launches here will get"
     flags = Table("flag", "because", title=title, title_justify="left")
     for flag in diagnosis.flags:

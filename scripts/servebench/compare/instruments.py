@@ -143,7 +143,7 @@ def _counting(side: Sequence[SideCase]) -> AbstractContextManager[counting.Colle
         list(dict.fromkeys(_target(one.case) for one in side)),
         env={
             **case.env,
-            "PYTHONPATH": str(paths.project_root()),
+            "PYTHONPATH": str(paths.OWN),
             "SERVEBENCH_CHECKOUT": str(rig.apps.parent),
             "SERVEBENCH_STACK": case.stack,
         },

@@ -39,7 +39,7 @@ from servebench.compare.sides import Side
 from servebench.compare.statistics import Method
 from servebench.core.errors import LaunchError
 from servebench.host.session import Session
-from servebench.measure.inprocess import single, suite_runs
+from servebench.measure.inprocess import suite_runs
 from servebench.record.comparison import MicroComparison, Missing, SideName
 
 ATTRIBUTES: Final[dict[str, Any]] = {"rounds": 1, "repeat": [2, 5, 0.6]}
@@ -51,6 +51,7 @@ LONGEST_S: Final = 60.0
 PAIR_SECONDS: Final = 4.0
 """For a process of each side, before one was seen: imports, warm-up and samples, on a busy core."""
 
+_SINGLE: Final = Path(suite_runs.__file__).with_name("single.py")  # it imports what stacks lack
 _RESULT: Final = "result.json"
 _LAST_WORDS: Final = 300  # characters of a failed process's output in a reason
 
@@ -200,7 +201,7 @@ class RealProcesses:
         place = target.base if name == "base" else target.head
         executable = side.rig.pythons[place.stack, place.python]
         argv = [
-            str(executable), "-P", single.__file__,
+            str(executable), "-P", str(_SINGLE),
             str(side.root.resolve() / "benchmarks"), target.benchmark,
             json.dumps([value for _, value in target.parameters]), json.dumps(ATTRIBUTES),
             str(folder / _RESULT),

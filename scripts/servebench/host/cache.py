@@ -11,13 +11,14 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import filelock
 
 from servebench.core.errors import SetupError
+from servebench.host import paths
 from servebench.host.progress import Narrator
 
 STAMP: Final = "made.json"
@@ -45,6 +46,18 @@ def facts(target: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return remembered if isinstance(remembered, dict) else None
+
+
+def alone(package: Path) -> Path:
+    """Make (once) a folder for search paths that holds a link to a package, and nothing else."""
+    folder = paths.cache_dir() / "tools" / f"{package.name}-{digest(str(package))}"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / package.name
+    if not link.is_symlink():
+        # Somebody else may be faster, with the same link.
+        with suppress(FileExistsError):
+            link.symlink_to(package, target_is_directory=True)
+    return folder
 
 
 @contextmanager

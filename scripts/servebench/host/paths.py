@@ -10,8 +10,11 @@ import platformdirs
 from servebench.core.errors import UsageError
 
 _NAME: Final = "servebench"
-OWN: Final = Path(__file__).resolve().parents[3]
-"""The checkout that this package is part of."""
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_IN_WHEEL: Final = _PACKAGE / "own"
+OWN: Final = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parents[1]
+"""The checkout that this package is part of; in an installed one the folder with what it reads of
+it (`scripts/hatch_build.py` says what that is)."""
 
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """What a folder has that is somebody's repository or project."""

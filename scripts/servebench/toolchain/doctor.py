@@ -58,15 +58,16 @@ def diagnose() -> Diagnosis:
     """Look at everything; what is missing becomes a finding, never an error."""
     first = machine.core_times()
     started = time.monotonic()
-    configured = settings.load()
+    configured, declared = settings.load(), stacks.known()
     pythons = tuple(
         _finding(f"CPython {name}", partial(_interpreter, name), _build(name))
         for name in configured.interpreters
+        if declared
     )
     brought = _tools(configured, pythons=any(python.state != "ok" for python in pythons))
     environments = tuple(
         _finding(f"{name} for {python}", partial(_environment, name, python))
-        for name in stacks.names()
+        for name in declared
         for python in stacks.pythons(name)
     )
     # A reading of steal needs some time between its ends; the looking above may have been it.

@@ -195,7 +195,8 @@ def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
     """
     file = root / HARNESS
     before = file.read_text("utf-8") if file.is_file() else ""
-    argv = ["--no-header", "--upgrade", "--python-version", _OLDEST, "--group", "dev"]
+    argv = ["--no-header", "--upgrade", "--python-version", _OLDEST, "--all-extras"]
+    argv += ["--group", "dev"]
     with narrator.step("the harness's lock", "resolving it as of now") as tick:
         after = _compile([*argv, "pyproject.toml"], "the lock", "harness", tick, root)
     write(file, after)

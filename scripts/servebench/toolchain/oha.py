@@ -35,6 +35,21 @@ class _UnusableError(SetupError):
     """There is no prebuilt program for this machine; it can be built."""
 
 
+def ensure(configured: Settings, narrator: Narrator) -> bool:
+    """Make it, prebuilt or built, unless it is there and right; whether it was made now.
+
+    Raises:
+        SetupError: It cannot be made here, and what is missing for that.
+    """
+    spec = configured.oha
+    if fault(spec, tools.oha_place(spec)) is None:
+        return False
+    if not fetch(spec, narrator):
+        command.require(faults(configured))
+        build(spec, narrator)
+    return True
+
+
 def fetch(spec: OhaSpec, narrator: Narrator) -> bool:
     """Take the program of its release, if one with a pinned checksum can be had: whether it was.
 
@@ -76,7 +91,7 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     if not base:
         raise _UnusableError(f"{RELEASES} is set to nothing")
     if file not in spec.prebuilt:
-        raise _UnusableError(f"pyproject.toml pins none for {platform.machine()}")
+        raise _UnusableError(f"none is pinned for {platform.machine()}")
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
     program = staging / "bin" / "oha"
     program.parent.mkdir()

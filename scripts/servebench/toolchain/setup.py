@@ -1,6 +1,7 @@
 """Making everything that measuring needs, in the order in which it fails fastest."""
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -42,9 +43,10 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
         SetupError: Something cannot be made; what was made before is kept.
     """
     configured = settings.load()
-    wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.names()]
+    wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.known()]
     made: dict[str, bool] = {}
-    pythons_now = not cpython.whole(configured)
+    # Where nothing is declared, what an application needs is made when it is measured.
+    pythons_now = bool(wanted) and not cpython.whole(configured)
     oha_now = oha.fault(configured.oha, tools.oha_place(configured.oha)) is not None
     pythons_built = pythons_now and not cpython.fetch(configured, narrator)
     oha_built = oha_now and not oha.fetch(configured.oha, narrator)
@@ -56,9 +58,10 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
     command.require(lacking)
     if pythons_built:
         cpython.build(configured, narrator)
-    located = {name: interpreters.locate(name) for name in configured.interpreters}
+    located = {name: interpreters.locate(name) for name in configured.interpreters if wanted}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
-    made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
+    if located:
+        made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
     for stack, pythons in wanted if with_stacks else ():
         for python in pythons:
             now = stacks.make_environment(stack, located[python], narrator)
@@ -66,12 +69,13 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
     if oha_built:
         oha.build(configured.oha, narrator)
     made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now
-    described = machine.asv_profile()
-    try:
-        made[f"asv's profile {described['machine']}"] = tools.pin_asv(described)
-    except SetupError as error:
-        # Servers are measured without it; asv says it again when it is started.
-        narrator.say(str(error))
+    if importlib.util.find_spec("asv"):
+        described = machine.asv_profile()
+        try:
+            made[f"asv's profile {described['machine']}"] = tools.pin_asv(described)
+        except SetupError as error:
+            # Servers are measured without it; asv says it again when it is started.
+            narrator.say(str(error))
     wanted_packages = [one for one in packages.PACKAGES if tests or not one.tests_only]
     had = {package.name: packages.ensure(package, narrator) for package in wanted_packages}
     for name, spec in configured.go_tools.items() if tests else ():

@@ -62,6 +62,14 @@ def names(root: Path | None = None) -> tuple[str, ...]:
     return tuple(settings.stacks(root))
 
 
+def known() -> tuple[str, ...]:
+    """The stacks of the repository around us; none where it declares nothing to measure."""
+    try:
+        return names()
+    except UsageError:
+        return ()
+
+
 def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
     """The interpreters that a stack is made for.
 

@@ -9,13 +9,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 from typing import Any, Final
-
-import asv_runner
 
 from servebench.core.errors import SetupError, UsageError
 from servebench.declare.suites import read_suites
@@ -199,17 +196,10 @@ def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
 
 
 def runner_folder() -> Path:
-    """Make (once) the folder that holds a link to the locked `asv_runner`, and nothing else."""
-    source = Path(asv_runner.__file__).parent
-    name = f"asv_runner-{asv_runner.__version__}-{cache.digest(str(source))}"
-    target = paths.cache_dir() / "tools" / name
-    target.mkdir(parents=True, exist_ok=True)
-    link = target / source.name
-    if not link.is_symlink():
-        # Somebody else may be faster, with the same link.
-        with suppress(FileExistsError):
-            link.symlink_to(source, target_is_directory=True)
-    return target
+    """A folder that holds a link to the locked `asv_runner`, and nothing else."""
+    import asv_runner  # noqa: PLC0415 - comparisons import this module, and most need no asv
+
+    return cache.alone(Path(asv_runner.__file__).parent)
 
 
 def runner_variables(

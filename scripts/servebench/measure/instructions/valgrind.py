@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+import servebench
 from servebench.core.errors import CountError
+from servebench.host import cache, paths
 from servebench.measure.instructions import phases
 
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
@@ -21,7 +23,7 @@ NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "ut
 
 # Everything else that the caller's environment says must not reach the counted program.
 _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
-_PACKAGES: Final = Path(__file__).resolve().parents[3]
+_PACKAGE: Final = Path(servebench.__file__).resolve().parent
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 _LAST_WORDS: Final = 500
@@ -120,15 +122,21 @@ def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "MIMALLOC_PURGE_DELAY": "-1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": _joined(_PACKAGES, env.get("PYTHONPATH")),
+        "PYTHONPATH": _joined(_packages(), env.get("PYTHONPATH")),
         # Seen from the working directory: letters that change from count to count would be
         # interned, and collide in tables now and then.
         phases.PLAN: "plan.json",
     }
 
 
-def _joined(*paths: Path | str | None) -> str:
-    return os.pathsep.join(str(path) for path in paths if path)
+def _packages() -> Path:
+    """Where the counted program finds servebench, and nothing else that is not the stack's."""
+    beside = _PACKAGE.parent
+    return beside if beside == paths.OWN / "scripts" else cache.alone(_PACKAGE)
+
+
+def _joined(*folders: Path | str | None) -> str:
+    return os.pathsep.join(str(folder) for folder in folders if folder)
 
 
 def _said(log: Path) -> str:

@@ -1,0 +1,43 @@
+"""What the wheel has that the package's folder has not, and what an index shows.
+
+The package reads a few files of its checkout. A wheel has them in the same places below
+`servebench/own`, which is what `servebench.host.paths.OWN` is there.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+OWN = (
+    "pyproject.toml",  # what is pinned
+    "docs/glossary.md",  # a page of the site
+    # The program that counts instructions.
+    *(
+        f"benchmarks/{name}.py"
+        for name in ("__init__", "_counted", "_drivers", "_endpoints", "_project", "_requests")
+    ),
+)
+
+PAGES = "https://github.com/OWNER/servebench/blob/HEAD/"
+FILES = "https://github.com/OWNER/servebench/raw/HEAD/"
+
+
+class Own(BuildHookInterface):  # type: ignore[type-arg]
+    """Lay out `servebench/own`; an editable installation has the checkout itself."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "standard":
+            build_data["force_include"].update({file: f"servebench/own/{file}" for file in OWN})
+
+
+class Readme(MetadataHookInterface):
+    """The README, whose links lead to the repository."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        text = (Path(self.root) / "README.md").read_text("utf-8")
+        text = re.sub(r"\]\((?!https?:|#)", f"]({PAGES}", text)
+        text = re.sub(r'(src|srcset)="(?!https?:)', rf'\1="{FILES}', text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
