@@ -52,7 +52,7 @@ check: harness
 dist: harness
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
-	@made=$$($(BIN)/uv tool run --quiet --isolated --from dist/*.whl servebench --version) && \
+	@made=$$($(BIN)/uv tool run --quiet --isolated --from ./dist/*.whl servebench --version) && \
 	echo "dist/ has servebench $$made" && if [ -n "$$TAG" ]; then \
 	[ "$$TAG" = "v$$made" ] || { echo "the tag is $$TAG: mend __version__, or the tag"; exit 1; }; \
 	grep -q "^## $$made — 20" CHANGELOG.md || { echo "CHANGELOG.md has no day of $$made"; exit 1; }; \

@@ -42,7 +42,7 @@ def main() -> None:
     """Make or check the environment; another bootstrap of this checkout is waited for."""
     if sys.argv[1:]:
         uv = ensure_uv()
-        os.execv(uv, [uv, *sys.argv[1:]])
+        os.execv(uv, [uv, *sys.argv[1:]])  # noqa: S606 - there is nothing left to do
     with exclusive(CACHE / "locks" / f"venv-{digest(str(VENV))}.lock"):
         wanted = {
             "python": PYTHON,
