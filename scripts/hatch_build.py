@@ -25,7 +25,7 @@ PAGES = "https://github.com/OWNER/servebench/blob/HEAD/"
 FILES = "https://github.com/OWNER/servebench/raw/HEAD/"
 
 
-class Own(BuildHookInterface):  # type: ignore[type-arg]
+class Own(BuildHookInterface):
     """Lay out `servebench/own`; an editable installation has the checkout itself."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -374,7 +374,7 @@ def test_oha_that_was_never_made(
     done = bench.run("right")
     assert done.code == 4
     assert done.err.splitlines() == [
-        "servebench: oha 1.16.0 has not been made: run `make setup`"
+        "servebench: oha 1.16.0 has not been made: run `servebench setup`"
     ], done
     assert not store.runs(bench.results, partial=True)
     nothing_left(bench)

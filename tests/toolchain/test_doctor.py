@@ -60,8 +60,8 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
     """It still shows all, says what is missing with its remedy, and ends with 1."""
     done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
     assert done.returncode == 1
-    assert "has not been made: run `make setup`" in done.stdout
-    assert "remedy: make setup" in done.stdout
+    assert "has not been made: run `servebench setup`" in done.stdout
+    assert "remedy: servebench setup" in done.stdout
     *_, last = done.stdout.splitlines()
     assert last.startswith("Not ready to measure: CPython 3.14, CPython 3.14t, oha")
     for title in ("Machine", "Interpreters", "Tools", "Stacks", "Warnings"):

@@ -85,7 +85,7 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def described(wheel: Path) -> metadata.Distribution:
-    (info,) = zipfile.Path(wheel).glob("*.dist-info")
+    info = zipfile.Path(wheel, f"servebench-{__version__}.dist-info/")
     return metadata.PathDistribution(info)  # type: ignore[arg-type] # it has what is needed of a path
 
 
@@ -192,6 +192,7 @@ def test_what_an_extra_brings_is_asked_for_by_a_command(
     installed: Installed, tmp_path: Path
 ) -> None:
     write(tmp_path, "pyproject.toml", "[tool.servebench]\n")
+    write(tmp_path, "apps/pyproject.toml", "[dependency-groups]\n")
     write(tmp_path, "asv.conf.json", "{}")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path, "A project with asv's benchmarks")

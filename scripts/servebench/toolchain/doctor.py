@@ -98,7 +98,8 @@ def _finding(what: str, look: Callable[[], str], build: str | None = None) -> Fi
     except ServebenchError as error:
         state: State = "missing" if isinstance(error, SetupError) else "wrong"
         detail = str(error)
-        return Finding(what=what, state=state, detail=detail, remedy="make setup", build=build)
+        remedy = "servebench setup"
+        return Finding(what=what, state=state, detail=detail, remedy=remedy, build=build)
 
 
 def _interpreter(name: str) -> str:

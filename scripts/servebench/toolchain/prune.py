@@ -91,7 +91,7 @@ def _declared() -> set[Path]:
         for name in configured.interpreters
         for origin in interpreters.ORIGINS
     }
-    for stack_name in stacks.names():
+    for stack_name in stacks.known():
         for python in stacks.pythons(stack_name):
             try:
                 kept.add(stacks.place(stacks.read(stack_name), interpreters.locate(python)))

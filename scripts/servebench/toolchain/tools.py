@@ -29,7 +29,7 @@ def oha() -> Path:
         SetupError: It was not made yet.
     """
     spec = settings.load().oha
-    return _made("oha", spec.version, oha_place(spec), "make setup")
+    return _made("oha", spec.version, oha_place(spec), "servebench setup")
 
 
 def oha_version() -> str:
@@ -80,7 +80,9 @@ def uv() -> Path:
     try:
         return Path(uv_package.find_uv_bin())
     except FileNotFoundError as error:
-        raise SetupError("the uv of .venv is gone: run `make setup`") from error
+        raise SetupError(
+            "uv has gone from the environment of servebench: install servebench again"
+        ) from error
 
 
 def no_build() -> tuple[str, ...]:
