@@ -88,7 +88,7 @@ def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path:
     assert stamp.stat().st_mtime_ns == made
 
     # Words are for the pinned uv, as when a release is published.
-    words = [PYTHON, "scripts/bootstrap.py", "--version"]
+    words: list[str | Path] = [PYTHON, "scripts/bootstrap.py", "--version"]
     told = subprocess.check_output(words, cwd=checkout, env=environment(tmp_path), text=True)
     assert told == subprocess.check_output([tools.uv(), "--version"], text=True)
 

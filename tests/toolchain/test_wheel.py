@@ -71,7 +71,7 @@ class Installed:
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive, and the wheel that is built from it, by what is locked."""
     folder = tmp_path_factory.mktemp("dist")
-    argv = [tools.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
+    argv: list[str | Path] = [tools.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
     argv += ["--python", sys.executable, "--out-dir", folder]
     subprocess.run(argv, cwd=ROOT, check=True)
     return folder
@@ -86,7 +86,7 @@ def wheel(dist: Path) -> Path:
 @pytest.fixture(scope="module")
 def described(wheel: Path) -> metadata.Distribution:
     info = zipfile.Path(wheel, f"servebench-{__version__}.dist-info/")
-    return metadata.PathDistribution(info)  # type: ignore[arg-type] # it has what is needed of a path
+    return metadata.PathDistribution(info)
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +97,11 @@ def installed(
     folder = tmp_path_factory.mktemp("elsewhere")
     uv, python = tools.uv(), folder / "venv" / "bin" / "python"
     offline = {**os.environ, "UV_OFFLINE": "1"}
-    made = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable, folder / "venv"]
-    subprocess.run(made, check=True, env=offline)
+    make: list[str | Path] = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
+    subprocess.run([*make, folder / "venv"], check=True, env=offline)
     pins = [f"{name}=={metadata.version(name)}" for name in required(described)]
-    install = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python, wheel, *pins]
-    subprocess.run(install, check=True, env=offline)
+    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
+    subprocess.run([*install, wheel, *pins], check=True, env=offline)
     (folder / "nowhere").mkdir()
     return Installed(python.parent, folder / "nowhere")
 
@@ -139,7 +139,7 @@ def test_the_wheel_has_the_package_and_what_it_reads(
         for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
     }
     assert described.version == __version__
-    page = str(described.metadata.get_payload())
+    page = described.metadata["Description"]
     assert "$ uvx servebench compare" in page
     links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", page)
     assert links
