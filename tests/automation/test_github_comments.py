@@ -270,7 +270,7 @@ def test_a_report_always_fits(step: Step) -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
     many = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    said = comments.final(compared(cases=many, planned=2000), HEAD, RUN, SITE)
+    said = comments.final(compared(cases=many, planned=2000), HEAD, RUN, f"{SITE}glossary/")
     assert len(said) <= text.LIMIT
     assert said.startswith("## Worse in 1 of 2000 cases")
     assert "more, in the comparison's JSON" in said

@@ -124,9 +124,8 @@ def comment_command(
         told: comments.Stage = stage
         if comparison is not None:
             try:
-                said = comments.final(
-                    comparisons.read(comparison, head), head, url, site_address(None, context)
-                )
+                words = f"{site_address(None, context)}glossary/"
+                said = comments.final(comparisons.read(comparison, head), head, url, words)
             except (ArtifactError, RecordError) as error:
                 problem, told, said = error, "failed", comments.failed(head, url, str(error))
         elif stage == "queued":

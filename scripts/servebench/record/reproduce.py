@@ -29,8 +29,21 @@ _OPTIONS: Final = {
     "--profile": re.compile("[a-z]+"),
     "--seed": re.compile(r"-?\d{1,20}"),
     "--budget": TIME,
+    "--app": re.compile(r"[\w.]{1,200}:[\w.]{1,200}", re.ASCII),
+    "--path": re.compile("/[ -~]{0,999}"),
+    "--request": re.compile("[A-Z/][ -~]{0,999}"),
+    "--expect-status": re.compile(r"\d{3}"),
+    "--server": re.compile("[a-z]+"),
+    "--loop": re.compile("[a-z]+"),
+    "--workers": re.compile(r"\d{1,4}"),
+    "--threads": re.compile(r"\d{1,4}"),
+    "--connections": re.compile(r"\d{1,6}"),
+    "--rate": re.compile(r"\d{1,9}(\.\d{1,6})?"),
+    "--python": _INTERPRETER,
 }
 """Options with one value that say what is measured, none of which writes or installs anything."""
+
+_FLAGS: Final = frozenset({"--all", "--factory"})
 
 
 def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str | None:
@@ -47,11 +60,14 @@ def rebuilt(comparison: Comparison) -> str | None:
         words = shlex.split(comparison.reproduce[0])
     except ValueError:
         return None
-    options = list(dropwhile(lambda word: word not in {*_OPTIONS, "--all"}, words))
+    starts = {*_OPTIONS, *_FLAGS}
+    if comparison.head.kind == "interpreter":
+        starts.remove("--python")  # which names the sides there
+    options = list(dropwhile(lambda word: word not in starts, words))
     rest = iter(options)
     seconds: float | None = None
     for option in rest:
-        if option == "--all":
+        if option in _FLAGS:
             continue
         value = next(rest, "")
         found = _OPTIONS[option].fullmatch(value) if option in _OPTIONS else None

@@ -5,6 +5,7 @@ line *and* by its author, since anybody can write the line. Runs of a repository
 order in which they start: what an overtaken one still has to say is dropped.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 
@@ -45,6 +46,9 @@ _ADVISORY: Final = (
     "Advisory: nothing is blocked by this. Measured on one machine, base and head together; a "
     "change smaller than what the table says could be seen may be there all the same."
 )
+
+Lead = Callable[[Comparison], str]
+"""Paragraphs of Markdown about a comparison, in which nothing of others' is left unescaped."""
 
 Stage = Literal["queued", "running", "final", "failed"]
 
@@ -199,20 +203,32 @@ def failed(head: str, url: str, reason: str) -> str:
     )
 
 
-def final(comparison: Comparison, head: str, url: str, site: str) -> str:
-    """The report, with links to the run's `url` and the glossary of the `site`; RecordError."""
+def final(comparison: Comparison, head: str, url: str, words: str, lead: Lead | None = None) -> str:
+    """The report, with links to the run's `url` and to the `words` it uses; raises RecordError."""
+    glossary = f" · [what the words mean]({words})" if words else ""
+    footer = (
+        f"\n---\n<sub>`{head[:SHOWN]}` · [the run, with all figures]({url}){glossary}. "
+        f"{_ADVISORY}</sub>\n"
+    )
+    return report(comparison, lead) + footer
+
+
+def report(comparison: Comparison, lead: Lead | None = None) -> str:
+    """A comparison as text that does nothing; `lead` gives paragraphs for below its headline.
+
+    RecordError: the comparison holds what cannot be shown.
+    """
     try:
-        body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM, end="")
+        told = lead(comparison) if lead is not None else ""
+        body = markdown.comparison(comparison, limit=text.LIMIT - 2 * _ROOM - len(told), end="")
     except Exception as error:  # whatever strange values lead to, it is the file's fault
+        name = (comparison.head.commit or comparison.id)[:SHOWN]
         raise RecordError(
-            f"the comparison of {head[:SHOWN]}: expected values that can be shown, found some that "
+            f"the comparison of {name}: expected values that can be shown, found some that "
             f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
         ) from error
-    footer = (
-        f"\n---\n<sub>`{head[:SHOWN]}` · [the run, with all figures]({url}) · "
-        f"[what the words mean]({site}glossary/). {_ADVISORY}</sub>\n"
-    )
-    return text.bounded(text.report(body), text.LIMIT - _ROOM) + footer
+    headline, gap, rest = text.report(body).partition("\n\n")
+    return text.bounded(f"{headline}{gap}{told}{rest}", text.LIMIT - _ROOM)
 
 
 def outdated(measured: str, now: str) -> str:

@@ -156,8 +156,9 @@ class Repository:
     def pull(self, number: int) -> Pull:
         return self._one(Pull, "GET", f"/pulls/{number}")
 
-    def open_pulls(self, branch: str) -> list[Pull]:
-        owner = self._base.split("/")[2]
+    def open_pulls(self, branch: str, owner: str = "") -> list[Pull]:
+        """The open pull requests of a branch, which is this repository's or a fork's `owner`."""
+        owner = owner or self._base.split("/")[2]
         return self._all(Pull, "/pulls", params={"state": "open", "head": f"{owner}:{branch}"})
 
     def open_pull(self, title: str, body: str, branch: str, base: str) -> Pull:

@@ -14,6 +14,7 @@ from typing import Final
 from servebench.automation.incoming import comparisons, folder, inprocess, nights, points, trials
 from servebench.automation.incoming.facts import Checkout, problem
 from servebench.automation.incoming.folder import ArtifactFile, Limits, Refusal
+from servebench.automation.upgrades import Upgrade
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.model import Frozen, Run
 from servebench.core.text import shown
@@ -22,10 +23,12 @@ from servebench.record import files as files_
 from servebench.record import points as points_
 from servebench.record import store
 from servebench.record.change import Candidate
+from servebench.record.comparison import Comparison
 from servebench.record.night import NightPlan
 from servebench.record.points import Points
 
 COMPARISON: Final = "comparison.json"
+UPGRADE: Final = "upgrade.json"
 
 
 class Acceptance(Frozen):
@@ -128,6 +131,27 @@ def comparison(
         return Acceptance(refused=(_refusal(error, "comparison"),))
     files_.replace(target / COMPARISON, data)
     return Acceptance(accepted=(COMPARISON,))
+
+
+def proposed(
+    source: Path, base: str, head: str, trusted: Checkout, now: datetime
+) -> tuple[Comparison, Upgrade | None]:
+    """Check what the job of a pull request has told, to show it: its comparison, and of an upgrade
+    what did it.
+
+    Raises:
+        ArtifactError: It is not what was asked for, and nothing of it may be shown.
+    """
+    try:
+        files = {file.path: file.data for file in folder.read(source)}
+        if not files.keys() <= {COMPARISON, UPGRADE} or COMPARISON not in files:
+            listed = ", ".join(shown(path) for path in list(files)[:3]) or "nothing"
+            raise ArtifactError(f"expected {COMPARISON}, perhaps {UPGRADE}, found {listed}")
+        found = comparisons.comparison(files[COMPARISON], base, head, trusted, now)
+        data = files.get(UPGRADE)
+        return found, None if data is None else comparisons.upgrade(data, found)
+    except Exception as error:  # whatever it is
+        raise ArtifactError(_refusal(error, "servebench").reason) from error
 
 
 def confirmed(

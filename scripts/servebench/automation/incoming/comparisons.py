@@ -21,6 +21,7 @@ from servebench.automation.incoming.facts import (
     require_time,
 )  # fmt: skip
 from servebench.automation.incoming.folder import ArtifactFile
+from servebench.automation.upgrades import Upgrade
 from servebench.compare import inprocess
 from servebench.core.errors import ArtifactError, RecordError
 from servebench.core.metrics import METRICS
@@ -120,6 +121,34 @@ def read(path: Path, head: str) -> Comparison:
             f"{' with uncommitted changes' * side.dirty}"
         )
     return comparison
+
+
+def upgrade(data: bytes, comparison: Comparison) -> Upgrade:
+    """Read and check what was found of an upgrade that a comparison is about.
+
+    Raises:
+        ArtifactError: It is none, or blames packages that do not differ there.
+    """
+    found = _decoded(Upgrade, data)
+    if found.cause is None:
+        return found
+    cause = found.cause
+    moved = {(one.package, one.base, one.head) for one in comparison.packages}
+    named = [release for share in cause.shares for release in share.releases]
+    for one in named:
+        if (one.package, one.previous, one.version) not in moved:
+            raise ArtifactError(f"{shown(one.package)} as a cause, which does not differ so")
+    if foreign := sorted(set(cause.suspects) - {name for name, _, _ in moved}):
+        raise ArtifactError(f"{shown(foreign[0])} as a suspect, which does not differ")
+    if max(len(named), len(cause.suspects)) > len(moved):
+        raise ArtifactError("a cause that names a package twice")
+    for effect in (cause.whole, cause.rest, *cause.shares):
+        if effect is None:
+            continue
+        ends = (1 / LARGEST, effect.low, effect.ratio, effect.high, LARGEST)
+        if list(ends) != sorted(ends):
+            raise ArtifactError(f"an effect of {effect.low:g} to {effect.high:g}")
+    return found
 
 
 Conclusion = ChangeRecord | Dismissal

@@ -19,7 +19,7 @@ from servebench.declare import settings
 from servebench.declare.servers import SERVERS
 from servebench.declare.settings import InterpreterSpec
 from servebench.declare.suites import read_suites
-from servebench.host import git
+from servebench.host import git, paths
 from servebench.host.machine import slug
 from servebench.measure.inprocess import suite_runs
 from servebench.measure.testbed import Rig
@@ -114,6 +114,12 @@ def of_checkout(root: Path) -> Checkout:
         suites=frozenset({suite_runs.GUARD, *(suite.suite for suite in read_suites(root))}),
         dates={commit: 1000 * int(seconds)} if commit else {},
     )
+
+
+def of_tools() -> Checkout:
+    """What holds of results of any repository: the servebench that runs, and its load generator."""
+    oha = settings.load(paths.OWN).oha.version
+    return Checkout(servebench=__version__, oha=oha, interpreters={}, locks={})
 
 
 def problem(error: Exception | str) -> str:
