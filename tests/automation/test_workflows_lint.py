@@ -2,12 +2,12 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from acting import PROJECT, need
+from acting import PROJECT
+from linting import actionlint, zizmor
 
 HARMLESS = """\
 name: Harmless
@@ -36,23 +36,10 @@ PLANTED = {
 }
 
 
-def actionlint(root: Path) -> subprocess.CompletedProcess[str]:
-    """What actionlint says; without shellcheck, which is not everywhere."""
-    argv: list[str | Path] = [need("actionlint"), "-no-color", "-shellcheck=", "-pyflakes="]
-    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
-
-
-def zizmor(root: Path) -> subprocess.CompletedProcess[str]:
-    """What zizmor says, at its strictest, without asking anybody."""
-    argv: list[str | Path] = [Path(sys.executable).parent / "zizmor", "--offline"]
-    argv += ["--strict-collection", "--persona", "pedantic"]
-    argv += ["--no-progress", "--color", "never", "."]
-    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     shutil.copytree(PROJECT / ".github", tmp_path / ".github")
+    shutil.copy(PROJECT / "action.yml", tmp_path)
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     return tmp_path
 

@@ -39,7 +39,7 @@ HANDED: Final = (
 """Verbs and options that take a file of another job; each has an option for its SHA-256."""
 
 CHECKED_OUT: Final = {"", "${{ needs.stack.outputs.commit || github.sha }}"}
-_PIN: Final = re.compile(r"uses: +(\./\S+|actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$")
+_PIN: Final = re.compile(r"uses: +(\./\S+|actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$")
 
 
 def steps(document: Document) -> Iterator[tuple[str, Document]]:
@@ -191,7 +191,7 @@ FILES: Final = {
     path.name if path.parent.name == "workflows" else f"{path.parent.name}/{path.name}": (
         path.read_text("utf-8"))
     for path in (*GITHUB.glob("workflows/*"), *GITHUB.glob("actions/*/*"))
-}  # fmt: skip
+} | {"others/action.yml": (PROJECT / "action.yml").read_text("utf-8")}  # fmt: skip
 
 GOOD = """\
 name: Good
@@ -327,7 +327,7 @@ def test_the_placeholder_for_owners_is_replaced_throughout_or_nowhere() -> None:
 
 def test_every_pin_has_a_stand_in() -> None:
     """At one version of each everywhere; without a stand-in act cannot run it."""
-    names = [name.partition("@")[0].removeprefix("actions/") for name in sorted(pinned(GITHUB))]
+    names = [name.partition("@")[0].removeprefix("actions/") for name in sorted(pinned())]
     assert names == sorted(folder.name for folder in STANDINS.iterdir() if folder.is_dir())
 
 
@@ -336,8 +336,9 @@ def test_a_bot_looks_after_the_pins_of_workflows_and_actions() -> None:
     (update,) = load((GITHUB / "dependabot.yml").read_text("utf-8"))["updates"]
     assert update["package-ecosystem"] == "github-actions"
     assert update["cooldown"]["default-days"] >= 7
-    folders = {path.parent for path in GITHUB.rglob("*.yml") if "uses:" in path.read_text("utf-8")}
-    looked = {GITHUB / "workflows"}  # which it knows as "/"
+    files = (*GITHUB.rglob("*.yml"), PROJECT / "action.yml")
+    folders = {path.parent for path in files if "uses:" in path.read_text("utf-8")}
+    looked = {GITHUB / "workflows", PROJECT}  # which it knows as "/"
     for glob in update["directories"]:
         looked |= set(PROJECT.glob(glob.strip("/"))) if glob != "/" else set()
     assert folders <= looked

@@ -39,7 +39,7 @@ PATIENCE: Final = 600.0
 
 _FORKING: Final = Path(__file__).with_name("forking.py")
 _PLAYING: Final = Path(__file__).with_name("playing.py")
-_USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)@([0-9a-f]{40})\b")
+_USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)(?:/[\w-]+)?@([0-9a-f]{40})\b")
 _runs: Final = count(1)
 _kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and with us their input
 
@@ -144,7 +144,7 @@ class Stage:
             argv += ["--env", f"{name}={value}"]
         for name, value in variables.items():
             argv += ["--var", f"{name}={value}"]
-        for pin, folder in {**pinned(PROJECT / ".github"), **local}.items():
+        for pin, folder in {**pinned(), **local}.items():
             argv += ["--local-repository", f"{pin}={folder}"]
         heard = place / "act.log"  # no pipe: two that run at once would wait for their reader
         with heard.open("w") as output:
@@ -205,9 +205,9 @@ def _name(entry: Mapping[str, Any]) -> str:
     return f"{entry.get('jobID', '')}/{number}" if number else str(entry.get("jobID", ""))
 
 
-def pinned(folder: Path) -> dict[str, Path]:
+def pinned() -> dict[str, Path]:
     found = {}
-    for file in sorted(folder.rglob("*.yml")):
+    for file in (*sorted((PROJECT / ".github").rglob("*.yml")), PROJECT / "action.yml"):
         for name, sha in _USES.findall(file.read_text("utf-8")):
             if name.startswith("actions/"):
                 found[f"{name}@{sha}"] = STANDINS / name.partition("/")[2]

@@ -225,7 +225,7 @@ class FakeGitHub:
             pull
             for pull in reversed(self.state.pulls.values())
             if request.args.get("state", "open") in {"all", pull["state"]}
-            and owner == self.state.repository.partition("/")[0]
+            and owner == pull["head"].get("owner", self.state.repository.partition("/")[0])
             and branch == pull["head"]["ref"]
         ]
 

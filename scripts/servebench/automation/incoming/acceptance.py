@@ -136,22 +136,19 @@ def comparison(
 def proposed(
     source: Path, base: str, head: str, trusted: Checkout, now: datetime
 ) -> tuple[Comparison, Upgrade | None]:
-    """Check what the job of a pull request has told, to show it: its comparison, and of an upgrade
-    what did it.
+    """Check what the job of a pull request has told: a comparison, and of an upgrade its cause.
 
     Raises:
         ArtifactError: It is not what was asked for, and nothing of it may be shown.
     """
     try:
         files = {file.path: file.data for file in folder.read(source)}
-        if not files.keys() <= {COMPARISON, UPGRADE} or COMPARISON not in files:
-            listed = ", ".join(shown(path) for path in list(files)[:3]) or "nothing"
-            raise ArtifactError(f"expected {COMPARISON}, perhaps {UPGRADE}, found {listed}")
-        found = comparisons.comparison(files[COMPARISON], base, head, trusted, now)
-        data = files.get(UPGRADE)
-        return found, None if data is None else comparisons.upgrade(data, found)
+        about = files.pop(UPGRADE, None)
+        data = _only(tuple(ArtifactFile(*one) for one in files.items()), COMPARISON)
+        found = comparisons.comparison(data, base, head, trusted, now)
+        return found, None if about is None else comparisons.upgrade(about, found)
     except Exception as error:  # whatever it is
-        raise ArtifactError(_refusal(error, "servebench").reason) from error
+        raise ArtifactError(_refusal(error, "proposed").reason) from error
 
 
 def confirmed(

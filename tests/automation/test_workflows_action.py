@@ -1,0 +1,186 @@
+"""The action for any repository, run by act: the files of docs/pull-requests.md, and the verbs."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from acting import MAKEFILE, PROJECT, REPOSITORY, Acted, Stage, load, need
+from fake_github import BOT
+from linting import actionlint, zizmor
+from repos import commit, git, write
+from servebench.toolchain import locks
+from staging import keep, staged
+
+PAGE: Final = PROJECT / "docs" / "pull-requests.md"
+OURS: Final = "servebench/servebench"
+FENCE: Final = re.compile(r"^```yaml (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PULL: Final = 7
+FORK: Final = "stranger/name"
+LOCK: Final = "apps/stacks/current.txt"
+
+
+def examples(revision: str) -> dict[str, str]:
+    """The page's workflows by their names, with the action and GitHub's own at their commits."""
+    uses = dict(re.findall(r"(actions/[\w-]+)@(\w+ # v\S+)", (PROJECT / "action.yml").read_text()))
+    workflows = PROJECT / ".github" / "workflows"
+    for file in sorted(workflows.iterdir()):
+        uses |= dict(re.findall(r"(actions/[\w-]+)@(\w+ # v\S+)", file.read_text("utf-8")))
+    found = {}
+    for name, text in FENCE.findall(PAGE.read_text("utf-8")):
+        named = re.sub(
+            r"OWNER/servebench(\S*)@v1", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
+        )
+        # In a line of braces a comment would swallow the rest.
+        pinned = re.sub(
+            r"(actions/[\w-]+)@v\d+",
+            lambda one: f"{one[1]}@{uses[one[1]].partition(' ')[0]}",
+            named,
+        )
+        found[name.rpartition("/")[2]] = pinned
+    return found
+
+
+@dataclass
+class Repository:
+    """Somebody's repository, its fork, and the commit of ours that it names."""
+
+    stage: Stage
+    revision: str
+    base: str
+
+    def propose(self, files: dict[str, str], owner: str = "") -> str:
+        """Push a commit as the head of the pull request, perhaps from a fork."""
+        git(self.stage.tree, "switch", "--quiet", "--detach", "main")
+        head = commit(self.stage.tree, "A change", **files)
+        git(self.stage.tree, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
+        git(self.stage.tree, "switch", "--quiet", "main")
+        pull = self.stage.github.add_pull(PULL, head, self.base)
+        pull["head"] |= {"owner": owner} if owner else {}
+        return head
+
+    def run(self, event: str, payload: dict[str, Any], workflow: str = "servebench.yml") -> Acted:
+        ours = {f"{OURS}@{self.revision}": self.stage.folder / "ours"}
+        return self.stage.act(workflow, event, payload, local=ours)
+
+    def proposed(self, head: str, home: str = REPOSITORY) -> dict[str, Any]:
+        ends = {
+            "head": {"sha": head, "ref": "feature", "repo": {"full_name": home}},
+            "base": {"sha": "0" * 40, "ref": "main"},
+        }
+        return {"number": PULL, "pull_request": {"number": PULL, "state": "open", **ends}}
+
+    @property
+    def said(self) -> list[str]:
+        comments = self.stage.github.comments_of(PULL)
+        return [one["body"] for one in comments if one["user"]["login"] == BOT]
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    """The small repository, with the page's workflows; its experiments are what is measured."""
+    need("act")
+    with staged(tmp_path, monkeypatch) as (stage, index):
+        index.add("alpha", "1.1", "2026-02-01")
+        ours = tmp_path / "ours"
+        shutil.copytree(PROJECT / ".github", ours / ".github")
+        shutil.copy(PROJECT / "action.yml", ours)
+        write(ours, "Makefile", MAKEFILE)
+        revision = keep(ours)
+        shutil.rmtree(stage.tree / ".github")
+        for name, text in examples(revision).items():
+            # The lock of a stack has a name of its own; nothing else is asked for.
+            asked = re.sub(r"with: \{ app: .*\}", f"with: {{ lock: {LOCK}, budget: 5s }}", text)
+            write(stage.tree, f".github/workflows/{name}", asked)
+        base = commit(stage.tree, "Benchmarks")
+        git(stage.tree, "push", "--quiet", "origin", "main")
+        yield Repository(stage, revision, base)
+
+
+def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
+    """Ten lines each; no finding of actionlint, nor of zizmor; rights only as the page says."""
+    found = examples("1" * 40)
+    for name in ("servebench.yml", "servebench-comment.yml"):
+        assert len(found[name].splitlines()) == 10
+    git(tmp_path.parent, "init", "--quiet", str(tmp_path))
+    for name, text in found.items():
+        write(tmp_path, f".github/workflows/{name}", text)
+    assert actionlint(tmp_path).stdout == ""
+    done = zizmor(tmp_path, "regular")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (job,) = load(found["servebench.yml"])["jobs"].values()
+    assert job["permissions"] == {"contents": "read", "pull-requests": "write"}
+
+
+def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> None:
+    """With the default that it has."""
+    inputs = load((PROJECT / "action.yml").read_text("utf-8"))["inputs"]
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \| (.*) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert [name for name, _ in rows] == list(inputs)
+    said = {name: found[1] for name, default in rows if (found := re.match("`(.*)`$", default))}
+    assert said == {
+        name: one["default"]
+        for name, one in inputs.items()
+        if one["default"] and not one["default"].startswith("$")
+    }
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
+    """Of a shallow clone that has neither side; set-up comes out of the cache where it can.
+
+    What moved, and by how much, is for other tests: here nothing can have, and nothing is measured.
+    """
+    stage = repository.stage
+    head = repository.propose({"README.md": "# Words\n"}, owner="stranger")
+    forked = repository.run("pull_request", repository.proposed(head, FORK))
+    assert forked.results == {"servebench": "success"}, forked.text
+    assert "not said here: the token of a fork's pull request may not comment" in forked.text
+    assert repository.said == []
+    assert _cache(stage, forked) == ("none", True)
+
+    about = {
+        "id": forked.number, "run_attempt": 1, "event": "pull_request", "head_sha": head,
+        "head_branch": "feature", "head_repository": {"owner": {"login": "stranger"}},
+    }  # fmt: skip
+    ended = {"action": "completed", "workflow_run": about}
+    told = repository.run("workflow_run", ended, "servebench-comment.yml")
+    assert told.results == {"comment": "success"}, told.text
+    (said,) = repository.said
+    assert "Nothing to judge" in said
+    assert f"`{head[:12]}` · [the run, with all figures](" in said
+    assert f"/actions/runs/{forked.number})" in said
+
+    after = commit(stage.tree, "Other words", **{"README.md": "# Other words\n"})
+    git(stage.tree, "push", "--quiet", "origin", "main")
+    home = {"repository": {"full_name": REPOSITORY, "default_branch": "main"}}
+    event = {"ref": "refs/heads/main", "before": repository.base, "after": after, **home}
+    pushed = repository.run("push", event, "servebench-site.yml")
+    assert set(pushed.results.values()) == {"success"}, pushed.text
+    assert _cache(stage, pushed) == ("true", False)
+    kept = {path.split("/")[1] for path in stage.branch("servebench")}
+    assert kept == {"comparisons", "runs"}
+    assert (stage.site(pushed.number) / "index.html").is_file()
+    assert len(repository.said) == 1
+
+    newer = locks.resolve("current", None, root=stage.tree)
+    assert "alpha==1.1" in newer
+    head = repository.propose({LOCK: newer})
+    upgraded = repository.run("pull_request", repository.proposed(head))
+    assert upgraded.results == {"servebench": "success"}, upgraded.text
+    assert _cache(stage, upgraded) == ("false", True)
+    (said,) = repository.said
+    assert "**Upgrade**: nothing but locks differs: alpha 1.0 → 1.1." in said
+    assert "**Cause**" not in said
+
+
+def _cache(stage: Stage, done: Acted) -> tuple[str, bool]:
+    """What was restored (`true`: of this very name), and whether it was saved afterwards."""
+    ((name, hit),) = set(re.findall(r"restored (servebench-\S+): (\w+)", done.text))
+    assert (stage.folder / "caches" / name).is_dir()
+    return hit, f"saved {name}" in done.text
