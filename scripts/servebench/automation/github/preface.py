@@ -32,8 +32,7 @@ def _upgrade(comparison: Comparison, found: Groups, upgrade: Upgrade) -> Iterato
     yield f"**Upgrade**: nothing but locks differs: {named}."
     did = any(row.metric for row in (*found.worse, *found.better))
     if upgrade.cause is not None:
-        for sentence in causes(upgrade.cause):
-            yield f"**Cause**: {text.plain(sentence)}."
+        yield f"**Cause**: {text.plain('; '.join(causes(upgrade.cause)))}."
     elif did and len(moved) == 1:
         yield "**Cause**: no other package moved."
     elif did:
