@@ -353,10 +353,11 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     """Nor a module of the folder in which it is started."""
     for name in (*proposed._OURS, "KEPT_FOR_THE_APPLICATION"):
         monkeypatch.setenv(name, "secret")
-    monkeypatch.setattr(proposed, "_MAIN", "import os, sys; print(*os.environ, sys.path[0])")
+    monkeypatch.setattr(proposed, "_MAIN", "import os, sys; print(*os.environ, '' in sys.path)")
     assert proposed._call("x").returncode == 0
     said = capfd.readouterr().out
     assert "KEPT_FOR_THE_APPLICATION" in said
+    assert said.endswith(" False\n")
     assert actions.SUMMARY not in said
     assert "GITHUB_TOKEN" not in said
 
