@@ -95,17 +95,18 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         for name, text in examples(revision).items():
             # The lock of a stack has a name of its own; nothing else is asked for.
             asked = re.sub(r"with: \{ app: .*\}", f"with: {{ lock: {LOCK}, budget: 5s }}", text)
-            write(stage.tree, f".github/workflows/{name}", asked)
+            one = asked.replace("keep: servebench", "keep: servebench, select: short/one")
+            write(stage.tree, f".github/workflows/{name}", one)
         base = commit(stage.tree, "Benchmarks")
         git(stage.tree, "push", "--quiet", "origin", "main")
         yield Repository(stage, revision, base)
 
 
 def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
-    """Ten lines each; no finding of actionlint, nor of zizmor; rights only as the page says."""
+    """Ten lines at most; no finding of actionlint, nor of zizmor; rights only as the page says."""
     found = examples("1" * 40)
     for name in ("servebench.yml", "servebench-comment.yml"):
-        assert len(found[name].splitlines()) == 10
+        assert len(found[name].splitlines()) <= 10
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
     for name, text in found.items():
         write(tmp_path, f".github/workflows/{name}", text)
@@ -168,6 +169,7 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
     assert (stage.site(pushed.number) / "index.html").is_file()
     assert len(repository.said) == 1
 
+    repository.base = after
     newer = locks.resolve("current", None, root=stage.tree)
     assert "alpha==1.1" in newer
     head = repository.propose({LOCK: newer})

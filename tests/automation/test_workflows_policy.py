@@ -175,7 +175,9 @@ def _unknown(words: list[str]) -> Iterator[str]:
         if found is None:
             yield f"servebench {name}: there is no such verb"
             return
-    known = {option for parameter in found.params for option in parameter.opts}
+    known = {
+        option for one in found.params for option in (*one.opts, *one.secondary_opts)
+    }  # fmt: skip
     for word in words:
         if word.startswith("-") and word.partition("=")[0] not in known:
             yield f"there is no option {word}"

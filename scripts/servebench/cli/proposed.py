@@ -28,7 +28,7 @@ from servebench.automation.github.repository import Repository
 from servebench.automation.incoming import acceptance, facts, folder
 from servebench.automation.upgrades import Upgrade
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
-from servebench.cli.options import commit
+from servebench.cli.options import budget_option, commit
 from servebench.compare.builder import MOVED
 from servebench.core.errors import ArtifactError, ServiceError, UsageError
 from servebench.declare import settings
@@ -141,7 +141,7 @@ def compare_command(
     paths_: Annotated[str, Option("--paths", help="Its --path, one per line.")] = "",
     requests: Annotated[str, Option("--requests", help="Its --request, one per line.")] = "",
     select: Annotated[str, Option("--select", help="As of `servebench compare`.")] = "",
-    budget: Annotated[str, Option("--budget", help="Of the comparison, and of the search.")] = "",
+    budget: Annotated[str, budget_option("Time for the comparison, and for the search")] = "",
     env_file: Annotated[str, Option("--env-file", help="As of `servebench compare`.")] = "",
     python: Annotated[str, Option("--python", help="The interpreter of both sides.")] = "",
     args: Annotated[str, Option("--args", help="More that says what is measured.")] = "",

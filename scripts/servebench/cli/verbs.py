@@ -105,8 +105,10 @@ DEV: Final[Table] = {
 """The verbs of `servebench dev`."""
 # fmt: on
 
+_YOUNG: Final = frozenset({"sides", "compare", "report"})  # of `ci` from the beginning
+
 OLD: Final[Table] = {
-    **CI,
+    **{verb: row for verb, row in CI.items() if verb not in _YOUNG},
     "findings": DEV["findings"],
     "schema": DEV["schema"],
     "micro": VERBS["inprocess"],
