@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+_NOT_PLAIN = ("paths", "headers", "body", "body_file", "factory", "before", "env_names")
 _AXES = ("endpoint", "python", "stack", "server", "loop", "load", "workers", "threads")
 
 
@@ -24,6 +25,7 @@ class Endpoint:
 
     Waits that `env` sets are 0 s; `waits`: the handler waits all the same, so that wall time says
     nothing. `stacks` are those on which some case loads it; if none does, all of the experiment's.
+    `plain`: it is one GET, and nothing has to be done or made for it before.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Endpoint:
     env: Mapping[str, str]
     waits: bool
     stacks: frozenset[str]
+    plain: bool
 
 
 @functools.cache
@@ -69,6 +72,9 @@ def _of_experiment(experiment: str, document: Mapping[str, Any]) -> Iterable[End
             env={key: text.format(**_plain(values)) for key, text in templates.items()},
             waits=_waits(floor, values),
             stacks=frozenset(stack for block in loaded for stack in _several(block["stack"])),
+            plain=table.get("method", "GET") == "GET"
+            and "{" not in table["path"]
+            and not any(table.get(key) for key in _NOT_PLAIN),
         )
 
 

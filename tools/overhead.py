@@ -35,6 +35,7 @@ from servebench.host.machine_lock import measuring
 from servebench.host.session import Session
 from servebench.host.signals import interruptible
 from servebench.measure import launch
+from servebench.measure.entry.servebench_entry import PATH
 from servebench.measure.testbed import Rig, assemble
 from servebench.plan import run_plan as planning
 
@@ -115,7 +116,7 @@ def by_hand(case: Case, rig: Rig, log: Path) -> float:
     base = f"http://127.0.0.1:{port}"
     url = base + case.endpoint.path
     with _bare_server(case, rig, port, log):
-        _await(base + "/_identity")
+        _await(base + PATH)
         _bare_oha(case, rig, url, 5 * _WINDOW)
         summary = _bare_oha(case, rig, url, case.load.duration)
     codes, expected = summary["statusCodeDistribution"], str(case.endpoint.expect.status)

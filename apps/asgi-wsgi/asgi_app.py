@@ -4,7 +4,6 @@ import asyncio
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
-from identity import identity
 
 app = FastAPI()
 
@@ -26,8 +25,3 @@ async def compute() -> dict[str, int]:
     for number in range(30_000):
         total += number
     return {"total": total}
-
-
-@app.get("/_identity", include_in_schema=False)
-async def identify() -> dict[str, object]:
-    return identity()

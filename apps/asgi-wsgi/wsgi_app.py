@@ -3,7 +3,6 @@
 import time
 
 from flask import Flask, Response
-from identity import identity
 
 app = Flask(__name__)
 
@@ -25,8 +24,3 @@ def compute() -> dict[str, int]:
     for number in range(30_000):
         total += number
     return {"total": total}
-
-
-@app.get("/_identity")
-def identify() -> dict[str, object]:
-    return identity()

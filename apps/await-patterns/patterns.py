@@ -5,7 +5,6 @@ import os
 import time
 
 from fastapi import FastAPI
-from identity import identity
 
 WAIT_S = float(os.environ.get("SERVEBENCH_WAIT_S", "5"))
 
@@ -45,8 +44,3 @@ async def async_dependent() -> list[str]:
 @app.get("/async_concurrent", response_model=None)
 async def async_concurrent() -> list[str]:
     return await asyncio.gather(task("one"), task("two"), task("three"))
-
-
-@app.get("/_identity", include_in_schema=False)
-async def identify() -> dict[str, object]:
-    return identity()

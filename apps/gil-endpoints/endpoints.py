@@ -6,7 +6,6 @@ import platform
 import time
 
 from fastapi import FastAPI
-from identity import identity
 
 WAIT_S = float(os.environ.get("SERVEBENCH_WAIT_S", "3"))
 STEPS = 10**7
@@ -49,8 +48,3 @@ def sync_cpu() -> dict[str, int]:
 @app.get("/async_cpu", response_model=None)
 async def async_cpu() -> dict[str, int]:
     return {"total": add_up(STEPS)}
-
-
-@app.get("/_identity", include_in_schema=False)
-async def identify() -> dict[str, object]:
-    return identity()

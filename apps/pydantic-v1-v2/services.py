@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import pydantic
 from fastapi import FastAPI, Query
-from identity import identity
 from pydantic import BaseModel, Field
 
 COUNT = 20
@@ -60,8 +59,3 @@ async def list_services(offset: Annotated[int, Query(ge=0)] = 0) -> Any:
     return validate_list(
         {"offset": offset, "count": len(services), "total": TOTAL, "services": services}
     )
-
-
-@app.get("/_identity", include_in_schema=False)
-async def identify() -> dict[str, Any]:
-    return identity()

@@ -36,7 +36,6 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S
         for name, text in example().items():
             named = text.replace("OWNER/servebench", OURS).replace("REVISION", revision)
             write(stage.tree, name, named)
-        shutil.copy(PROJECT / "apps" / "identity.py", stage.tree / "apps")
         lock(stage.tree)
         keep(stage.tree)
         publish(stage.tree, stage.remote)

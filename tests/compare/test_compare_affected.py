@@ -84,7 +84,7 @@ WHICH: dict[str, Callable[[Case], bool]] = {
         ("fastapi", "asgi"), ("starlette", "asgi"), ("pydantic", "asgi"), ("pydantic-core", "core"),
         ("click", "all"), ("watchfiles", "none"), ("websockets", "none"),
         ("apps/asgi-wsgi/asgi_app.py", "half"), ("apps/asgi-wsgi/answers.json", "one"),
-        ("apps/identity.py", "all"), ("apps/answers.json", "all"),
+        ("apps/answers.json", "all"),
         ("apps/asgi-wsgi/unused.py", "none"), ("apps/asgi-wsgi/README.md", "none"),
         ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/pyproject.toml", "none"),
         ("apps/anchor.toml", "none"),

@@ -97,7 +97,7 @@ def test_a_changed_suite_is_compared_by_itself() -> None:
         ("benchmarks/_project.py", {"handlers", "pydantic_models"}),
         ("benchmarks/__init__.py", {"handlers", "pydantic_models"}),
         ("benchmarks/gil.py", set()),
-        ("apps/identity.py", set()),
+        ("apps/other.py", set()),
     ],
 )
 def test_a_suite_changes_with_what_it_imports(path: str, suites: set[str]) -> None:

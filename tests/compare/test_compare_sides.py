@@ -273,7 +273,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     slower = commit(root, "Slower")
     declare(root)
     commit(root, "Benchmarks", **{"apps/anchor.toml": "Lent to nobody."})
-    lent = "apps/identity.py, apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
+    lent = "apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
 
     both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
     found = affected.find(both)

@@ -30,14 +30,14 @@ _NAMES: Final = (
 _EXAMPLE: Final = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVER: Final = """\
         Server(
-            name="hypercorn",
+            name="daphne",
             interfaces=frozenset({"asgi"}),
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=lambda case, port, _: [
                 "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
                 "--worker-class", case.loop, case.endpoint.app,
             ],
-            ready=re.compile(r"Running on http"),
+            ready=re.compile(r"Listening on TCP"),
             ready_lines=lambda case: case.workers,
             backpressure=lambda _workers: None,
             worker_kind=lambda _case: "process",
@@ -84,7 +84,7 @@ class _Disk(FakeInstruments):
 def asked() -> dict[str, Any]:
     """What the copy's code makes of them: a stored run, a comparison, styles, asv's settings."""
     root = paths.project_root()
-    server = synthetic.make_case("echo/echo/py3.14", server="hypercorn")
+    server = synthetic.make_case("echo/echo/py3.14", server="daphne")
     newer = synthetic.make_case(_JSON.format("3.15"), python="3.15")
     # The experiment of the last has no tables of its own, so that it shows all columns.
     cases = [server, newer, *map(synthetic.make_case, (_JSON.format("3.14"), "plain/hello/py3.14"))]
@@ -95,7 +95,7 @@ def asked() -> dict[str, Any]:
         )
         for case in cases
     ]
-    packages = {"fastapi": "0.120.0", "hypercorn": "0.18.0"}
+    packages = {"fastapi": "0.120.0", "daphne": "4.2.1"}
     stack = StackRecord(name="current", digest="0" * 64, packages=packages)
     store.finalise(root / "results", synthetic.make_run(results, stacks=(stack,)))
     slower = dict.fromkeys((server.id, newer.id), 0.05)
@@ -106,7 +106,7 @@ def asked() -> dict[str, Any]:
         "command": commands(server, synthetic.MACHINE).server,
         "judged": [[f"{one.metric} {one.verdict.value}" for one in case.judgements]
                    for case in found.cases],
-        "style": assign(["hypercorn"])["hypercorn"].colour,
+        "style": assign(["daphne"])["daphne"].colour,
         "colours": [style.colour for style in assign(["3.14", "3.14t", "3.15"]).values()],
         "asv": json.loads(file.read_text("utf-8")),
         "inside": suite_runs.steps(["gil"])[0].environments,
@@ -139,7 +139,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert changed(root) == list(_ADDED)
     for name, text in _EXAMPLE.findall((_PROJECT / "CONTRIBUTING.md").read_text("utf-8")):
         (root / name).parent.mkdir(exist_ok=True)  # the experiment that asks for the server
-        (root / name).write_text(text.replace('"uvicorn"', '"hypercorn"'), "utf-8")
+        (root / name).write_text(text.replace('"uvicorn"', '"daphne"'), "utf-8")
     search = [root / "scripts", Path(__file__).parent, Path(sites.__file__).parent]
     env = {
         **os.environ,
@@ -161,7 +161,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
 
     (shard,) = json.loads(servebench("plan", "--profile", "nightly", "--json"))["shards"]
     planned = {case["id"]: case for case in shard["plan"]["cases"]}
-    assert [name for name, case in planned.items() if case["server"] == "hypercorn"] == [
+    assert [name for name, case in planned.items() if case["server"] == "daphne"] == [
         "echo/echo/py3.14", "echo/echo/py3.14t",
     ]  # fmt: skip
     newer = [name for name, case in planned.items() if case["python"] == "3.15"]
@@ -170,12 +170,12 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert "CPython 3.15" in servebench("doctor", code=1)
     # It is in no lock: what to do is said before anything is started.
     refused = servebench("run", "--profile", "quick", "--select", "echo/*", code=2)
-    assert "no hypercorn" in refused
+    assert "no daphne" in refused
     assert "add it to the dependency group current of apps/pyproject.toml" in refused
 
     asking = "import json, test_adding as it; print(json.dumps(it.asked()))"
     found = json.loads(python("-c", asking).splitlines()[-1])
-    assert "$PYTHON -m hypercorn --bind 127.0.0.1:$PORT --workers 1" in found["command"]
+    assert "$PYTHON -m daphne --bind 127.0.0.1:$PORT --workers 1" in found["command"]
     assert len(found["judged"]) == 2
     for judged in found["judged"]:
         assert {f"{CPU} slower", "disk_per_request slower"} <= set(judged)
@@ -186,7 +186,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert "servebench-py3.15-stackgil-in-process" in found["inside"]
 
     run = servebench("show", "latest")
-    assert all(text in run for text in ("hypercorn 0.18.0", "disk/request", "3.15"))
+    assert all(text in run for text in ("daphne 4.2.1", "disk/request", "3.15"))
     said = servebench("show", "comparing/comparison.json")
     assert all(text in said for text in ("disk/request", "echo/echo/py3.14"))
     servebench("site", "--no-asv")
@@ -195,12 +195,12 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
         for name in ("b/echo/echo/py3.14", f"b/{_JSON.format('3.14')}", "x/asgi-wsgi")
     }
     server, metric, shown = pages.values()
-    assert "-m hypercorn --bind" in server.text
+    assert "-m daphne --bind" in server.text
     assert "disk/request" in metric.text
     assert "3.15" in shown.text
     assert f"../../b/{_JSON.format('3.15')}/" in shown.links
     settings, contract = _PROJECT / "pyproject.toml", _PROJECT / "tests/declare/test_servers.py"
     tested = python(
-        "-m", "pytest", "-q", "-c", settings, contract, "-m", "not real", "-k", "[hypercorn]"
+        "-m", "pytest", "-q", "-c", settings, contract, "-m", "not real", "-k", "[daphne]"
     )
     assert "2 passed" in tested

@@ -16,7 +16,7 @@ from servebench.core.model import Case, Endpoint
 from servebench.declare.experiments import Experiment, load_experiments
 from servebench.declare.schema import PROFILES
 from servebench.declare.servers import SERVERS
-from servebench.host import paths, ports
+from servebench.host import ports
 from servebench.host.session import Session
 from servebench.measure import identity, testbed, verify
 
@@ -104,7 +104,9 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
             required=(first.server,),
             loop=first.loop if asgi else None,
         )
-        parsers = {"uvicorn": "httptools", "granian": "hyper"}
+        parsers = {
+            "uvicorn": "httptools", "granian": "hyper", "hypercorn": "h11", "gunicorn": "gunicorn",
+        }  # fmt: skip
         assert {one.http_parser for one in identities} == {parsers[first.server]}
         assert {one.thread_limit for one in identities} == {40 if asgi else None}
         for case in cases:
@@ -113,6 +115,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
             verify.verify(endpoint, url, repeats=1)
 
 
+_STATIC = "/static/<path:filename>"
 _LOOK = """
 import importlib, json, sys
 name, attribute = sys.argv[1].split(":")
@@ -135,7 +138,7 @@ print(json.dumps({"rules": rules, "hooks": hooks, "wrapped": wrapped}))
 def test_nothing_of_ours_is_in_the_request_path(
     experiment: str, app: str, state_home: Path
 ) -> None:
-    """No middleware, no hooks, and `/_identity` is the last route: no other is matched after it."""
+    """No middleware, no hooks, and no route but those that somebody declares."""
     case = next(
         case
         for profile in PROFILES
@@ -150,27 +153,13 @@ def test_nothing_of_ours_is_in_the_request_path(
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert (found["hooks"], found["wrapped"]) == ([], False)
-    assert found["rules"][-1] == "/_identity"
     paths_declared = {
         table.path.partition("?")[0]
         for table in EXPERIMENTS[experiment].declared.endpoints.values()
         if table.app == app
     }
-    assert paths_declared <= set(found["rules"])
-
-
-def test_applications_need_nothing_but_their_stack() -> None:
-    allowed = {
-        "asyncio", "functools", "importlib", "os", "platform", "re", "sys", "sysconfig",
-        "threading", "typing",
-    }  # fmt: skip
-    text = (paths.project_root() / "apps" / "identity.py").read_text("utf-8")
-    imported = {
-        line.split()[1].partition(".")[0]
-        for line in text.splitlines()
-        if line.startswith(("import ", "from "))
-    }
-    assert imported <= allowed
+    framework = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", _STATIC}
+    assert set(found["rules"]) - framework == paths_declared
 
 
 def test_waits_reach_the_handlers() -> None:

@@ -92,7 +92,7 @@ pairs = [{ workers = 1, c = 16 }, { workers = 2, c = 32 }]
 
 def load_text(root: Path, text: str) -> Experiment:
     folder = root / "apps" / "naps"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "experiment.toml").write_text(text, "utf-8")
     (experiment,) = load_experiments(root, KNOWN)
     return experiment
@@ -138,6 +138,31 @@ def test_formulas_resolve_per_case(tmp_path: Path) -> None:
     assert (free.load.duration, free.workers) == (2, 2)
 
 
+def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
+    """Files are beside the declaration, and what each launch fills in stays as it is written."""
+    said = """\
+factory = true
+method = "POST"
+path = "/nap/{7..8} 1"
+paths = ["/rest"]
+headers = { X-Token = "{TOKEN}" }
+body_file = "nap.json"
+env_names = ["TOKEN"]
+before = "touch {tmp}/nap"
+after = ["rm {tmp}/nap", "true"]
+"""
+    text = GOOD.replace('path = "/nap"\n', said).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
+    (tmp_path / "apps" / "naps").mkdir(parents=True)
+    (tmp_path / "apps" / "naps" / "nap.json").write_text('{"long": true}')
+    case = load_text(tmp_path, text).cases["quick"][0]
+    asked = case.endpoint
+    assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
+    assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
+    assert asked.headers == {"content-type": "application/json", "x-token": "{TOKEN}"}
+    assert (case.env, case.env_names) == ({"WAIT": "{tmp}/0.2/{port}"}, ("TOKEN",))
+    assert (case.before, case.after) == (("touch {tmp}/nap",), ("rm {tmp}/nap", "true"))
+
+
 def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
     quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
     assert quick["naps/nap/py3.14/closed/w1/c16/wait0.2"].endpoint.overlap == 3
@@ -176,7 +201,16 @@ MISTAKES = {
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
     "unknown key": ("overlap = 4", "overlaps = 4",
         ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
-        " path, expect, floor, overlap, slots, takes, ceiling, env, verify_only")),
+        " factory, method, path, paths, headers, body, body_file, expect, floor, overlap, slots,"
+        " takes, ceiling, env, env_names, before, after, verify_only")),
+    "a body and its file": ('path = "/nap"', 'path = "/nap"\nbody = "a"\nbody_file = "a"',
+        "endpoints.nap: found 'a table'; allowed: give body or body_file, not both"),
+    "no file of a body": ('path = "/nap"', 'path = "/nap"\nbody_file = "none.json"',
+        "endpoints.nap.body_file: found 'none.json'; allowed:…No such file…"),
+    "no path": ('path = "/nap"', 'path = "/nap {1..3}"',
+        "endpoints.nap.path: found '/nap {1..3}'; allowed: expected a path, percent-encoded,…"),
+    "a method that is none": ('path = "/nap"', 'path = "/nap"\nmethod = "post"',
+        "endpoints.nap.method: found 'post'; allowed: text that matches ^[A-Z]+$"),
     "unknown key of expect": ('text = "done"', 'text = "done", json = 1',
         ("endpoints.nap.expect.json: found 'json'; allowed: only the keys status, content_type, "
         "text, json_value, json_schema, size")),
@@ -193,7 +227,8 @@ MISTAKES = {
     "unknown interface": ('interface = "asgi"', 'interface = "cgi"',
         "endpoints.nap.interface: found 'cgi'; allowed: 'asgi' or 'wsgi'"),
     "app that is no app": ('app = "app:app"', 'app = "app.py"',
-        "endpoints.nap.app: found 'app.py'; allowed: text that matches ^\\w+(\\.\\w+)*:\\w+$"),
+        ("endpoints.nap.app: found 'app.py'; allowed: text that matches "
+        "^\\w+(\\.\\w+)*:\\w+(\\.\\w+)*$")),
     "unknown load model": ('model = "paced"', 'model = "random"',
         "loads.paced.model: found 'random'; allowed: 'closed', 'paced' or 'open'"),
     "unknown profile in the parameters": ("[profiles]", "[profiles]\nweekly = { wait = 1 }",

@@ -1,17 +1,94 @@
 """The server registry: a contract over every entry, and the two command lines in full."""
 
+import io
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from bench import PROJECT
+from bench import PROJECT, failures
+from repos import borrow_cache, write
 from servebench.core.model import Case, Interface
 from servebench.declare import schema
+from servebench.declare.experiments import load_experiments
 from servebench.declare.servers import GRANIAN_BACKLOG, SERVERS, Server
-from servebench.toolchain import stacks
+from servebench.host.progress import Narrator
+from servebench.measure import launch
+from servebench.measure.testbed import Rig, equip
+from servebench.toolchain import interpreters, locks, stacks
 from synthetic import make_case
+
+OTHERS = {
+    "pyproject.toml": (PROJECT / "pyproject.toml").read_text("utf-8"),
+    "apps/pyproject.toml": (
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\nothers = ["gunicorn", "hypercorn"]\n'
+    ),
+    "apps/both/both.py": """\
+async def asgi(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"right"})
+
+
+def make():
+    return wsgi
+
+
+def wsgi(environ, start_response):
+    start_response("200 OK", [("content-type", "text/plain"), ("content-length", "5")])
+    return [b"right"]
+""",
+    "apps/both/experiment.toml": """\
+question = "Are other servers served?"
+[source]
+title = "Made up"
+date = "2026-11"
+[profiles]
+quick = { seconds = 0.6 }
+[endpoints.asgi]
+app = "both:asgi"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+[endpoints.wsgi]
+app = "both:make"
+factory = true
+interface = "wsgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+[loads.closed]
+model = "closed"
+connections = 8
+duration = "seconds"
+timeout = 10
+[defaults]
+id = "{endpoint}/{server}"
+profiles = ["quick"]
+python = "3.14"
+stack = "others"
+loop = "asyncio"
+load = "closed"
+cores = "split"
+[[cases]]
+endpoint = "asgi"
+server = ["hypercorn", "gunicorn"]
+[[cases]]
+endpoint = "wsgi"
+server = "gunicorn"
+threads = 4
+""",
+}
+"""A checkout that measures them."""
 
 EVERY = pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
 
@@ -39,10 +116,14 @@ def test_an_entry_is_complete(server: Server) -> None:
             assert server.ready_lines(case) >= 1
             assert {server.worker_kind(free) for free in (False, True)} <= {"process", "thread"}
             line = [str(word) for word in server.arguments(case, 12345, None)]
-            assert line[-1] == case.endpoint.app
+            assert line[-1].endswith(case.endpoint.app)
+            made = case.model_copy(
+                update={"endpoint": case.endpoint.model_copy(update={"factory": True})}
+            )
+            assert server.arguments(made, 12345, None) != line
             assert line[line.index("--workers") + 1] == str(workers)
             assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
-            assert case.loop in line, "never left to the server"
+            assert case.loop in line or interface == "wsgi", "never left to the server"
             assert not any(Path(word).is_absolute() for word in line)
 
 
@@ -54,15 +135,60 @@ def test_a_counter_comes_with_its_exporter(server: Server) -> None:
     assert ("23456" in counting) == (server.counter is not None)
 
 
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """What starts the servers that are in none of our stacks, and applications for them."""
+    root = tmp_path_factory.mktemp("others")
+    for name, text in OTHERS.items():
+        write(root, name, text)
+    with pytest.MonkeyPatch.context() as patch:
+        borrow_cache(root / "cache", patch)
+        write(root, "apps/stacks/others.txt", locks.resolve("others", None, root=root))
+        stack, python = stacks.read("others", root), interpreters.locate("3.14")
+        stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
+        cases = [
+            case for experiment in load_experiments(root) for case in experiment.cases["quick"]
+        ]
+        yield equip(
+            cases, root / "logs", apps=root / "apps", locked={"others": stack},
+            found={"3.14": python},
+        )  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+@pytest.mark.parametrize(
+    ("case_id", "workers"),
+    [("asgi/hypercorn", 2), ("asgi/gunicorn", 2), ("wsgi/gunicorn", 1)],
+)
+def test_servers_of_no_stack_of_ours_are_measured(
+    others: Rig, case_id: str, workers: int, tmp_path: Path
+) -> None:
+    """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
+    (experiment,) = load_experiments(others.apps.parent)
+    case = next(case for case in experiment.cases["quick"] if case.id == f"both/{case_id}")
+    case = case.model_copy(update={"workers": workers})
+    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
+        options = launch.Options(window=0.1)
+        outcome = launch.perform(case, others, options, tmp_path / "server.log")
+        if not failures(outcome) & {"littles_law", "no_answer"}:
+            break
+    assert not failures(outcome), (outcome.flags, (tmp_path / "server.log").read_text())
+    assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
+    assert outcome.metrics["connections_reopened"] == 0
+
+
 @pytest.mark.real
 @EVERY
-def test_the_locked_version_knows_every_option(server: Server) -> None:
-    python = stacks.environment("current", "3.14")
+def test_the_locked_version_knows_every_option(server: Server, others: Rig) -> None:
+    ours = server.name in stacks.read("current").packages
+    python = stacks.environment("current", "3.14") if ours else others.pythons["others", "3.14"]
     said = subprocess.run(
         [python, "-m", server.name, "--help"], capture_output=True, text=True, check=True
     ).stdout
     for interface in server.interfaces:
-        for word in server.arguments(case_for(server, interface), 12345, 23456):
+        words = server.arguments(case_for(server, interface), 12345, 23456)
+        for word in (*server.settings, *words):
             if word.startswith("--"):
                 positive = word.replace("--no-", "--(no-)?")
                 assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", said), word
@@ -98,6 +224,9 @@ def test_granians_workers_and_its_backlog() -> None:
         ("granian", "[INFO] Listening at: http://127.0.0.1:1\n", 0),
         ("granian", "[INFO] Listening at: http://127.0.0.1:1\n[INFO] Started worker-1\n", 1),
         ("granian", "[INFO] Started worker-1\n[INFO] Started worker-2\n", 2),
+        ("hypercorn", "[7] [INFO] Running on http://127.0.0.1:1 (CTRL + C to quit)\n", 1),
+        ("gunicorn", "[7] [INFO] Listening at: http://127.0.0.1:1 (7)\n", 0),
+        ("gunicorn", "[7] [INFO] Booting worker with pid: 9\n", 1),
         ("uvicorn", "INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n"
          "INFO:     Started parent process [1]\nINFO:     Waiting for application startup.\n"
          + 2 * "INFO:     Application startup complete.\n", 2),

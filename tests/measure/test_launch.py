@@ -23,13 +23,13 @@ from servebench.core.protocol import SPOT_SECONDS
 from servebench.declare import experiments, settings
 from servebench.declare.servers import SERVERS
 from servebench.host import ports
-from servebench.host.command import scrub
+from servebench.host.command import read_log, scrub
 from servebench.host.machine import allocate
 from servebench.host.session import Session
 from servebench.measure import identity, launch, server, validity, verify
 from servebench.measure.runner import LaunchOutcome
 from servebench.measure.server import Counter
-from servebench.measure.testbed import Rig, assemble
+from servebench.measure.testbed import ENTRY, Rig, assemble
 from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
@@ -197,7 +197,10 @@ def test_a_machine_that_cannot_pin(bench: Bench, perform: Perform) -> None:
     ],
 )
 def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> None:
-    """Copied into a shell in the project's root, with the placeholders set, they do the same."""
+    """Copied into a shell in the project's root, with the placeholders set, they do the same.
+
+    They serve the bare application: nothing of ours has to be installed there.
+    """
     case = shortened(declared(case_id))
     rig = assemble([case], tmp_path / "logs")
     commands, port = rig.commands(case), ports.free_port()
@@ -207,20 +210,15 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
         "PORT": str(port),
     }
     base = f"http://127.0.0.1:{port}"
+    log = tmp_path / "server.log"
     with Session.start(
-        ["sh", "-c", commands.server],
-        role="server", cores=None, env=env, cwd=PROJECT, log=tmp_path / "server.log",
-    ):  # fmt: skip
-        workers = identity.probe(
-            base, workers_expected=case.workers if case.threads is None else 1, timeout=60
-        )
-        identity.check_identity(
-            workers,
-            free_threaded=rig.interpreters[case.python].free_threaded,
-            python_version=rig.interpreters[case.python].version,
-            packages=rig.stacks[case.stack].packages,
-        )
+        ["sh", "-c", commands.server], role="server", cores=None, env=env, cwd=PROJECT, log=log
+    ):
+        ready, lines = SERVERS[case.server].ready, SERVERS[case.server].ready_lines(case)
+        eventually("it is ready", lambda: len(ready.findall(read_log(log))) >= lines)
         verify.verify(case.endpoint, base)
+        with pytest.raises(LaunchError, match="expected status 200, found 404"):
+            identity.probe(base, workers_expected=1)
         done = subprocess.run(
             ["sh", "-c", commands.load],
             env=env, cwd=tmp_path, capture_output=True, text=True, check=True,
@@ -294,10 +292,11 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         *("PYTHONPATH", "PYTHONUNBUFFERED", "SERVEBENCH_WAIT_S"),
+        *("SERVEBENCH_APP", "SERVEBENCH_FACTORY", "SERVEBENCH_INTERFACE"),
     }
     assert environment["SERVEBENCH_WAIT_S"] == "0.3"
     apps = PROJECT / "apps"
-    assert environment["PYTHONPATH"] == f"{apps / 'await-patterns'}:{apps}"
+    assert environment["PYTHONPATH"] == f"{ENTRY}:{apps / 'await-patterns'}:{apps}"
 
 
 def test_shared_cores_are_all_cores(tmp_path: Path) -> None:

@@ -90,6 +90,42 @@ def test_a_command_line_says_everything() -> None:
     assert argv[argv.index("--worker-threads") + 1] == "2"
 
 
+def test_a_command_line_tells_no_secret() -> None:
+    """Bodies and many addresses are in files; headers are recorded as they were declared."""
+    client = load.Client(
+        Path("oha"), closed(), "u/1", method="POST", headers={"authorization": "Bearer s3cret"},
+        body="x", urls=("u/2",), told={"authorization": "Bearer {TOKEN}"},
+    )  # fmt: skip
+    asked = ["-m", "POST", "-H", "authorization: Bearer s3cret", "-D", "body"]
+    argv = load.command(client)
+    assert argv[argv.index("-m") :][:6] == asked
+    assert argv[-2:] == ["--urls-from-file", "urls.txt"]
+    recorded = load.command(client.recorded, inline=True)
+    told = ["-H", "authorization: Bearer {TOKEN}", "-d", "x"]
+    assert recorded[recorded.index("-H") :][:4] == told
+
+
+def test_a_mix_is_sent_as_it_is_declared(oha: Path) -> None:
+    """Method, header and body of all; of four addresses three are one: 3/4, give or take 1/10."""
+    with serving(Answer(status=201)) as server:
+        client = load.Client(
+            oha, closed(4, 0.5), f"{server.url}/a", status=201, method="POST",
+            headers={"x-token": "t"}, body="Zoë\n",
+            urls=(*[f"{server.url}/a"] * 2, f"{server.url}/b"),
+        )  # fmt: skip
+        with load.Generation(client) as generation:
+            generation.wait_load()
+            result = generation.collect()
+        assert set(result.summary.statuses) == {201}
+        assert len(server.heads) > 400
+        assert set(server.bodies) == {"Zoë\n".encode()}
+        for head in server.heads:
+            assert head.startswith(("POST /a ", "POST /b "))
+            assert "\r\nx-token: t\r\n" in head
+        share = sum(head.startswith("POST /a ") for head in server.heads) / len(server.heads)
+    assert share == pytest.approx(0.75, abs=0.1)
+
+
 def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) -> None:
     """The server's count is the rows' count; in flight are the connections; nothing is left."""
     ends = []

@@ -46,7 +46,7 @@ def check(
 
 def workers(*numbers: int) -> Callable[[str, int], Answer]:
     def behaviour(path: str, n: int) -> Answer:
-        assert path == "/_identity"
+        assert path == "/_servebench/identity"
         number = numbers[min(n, len(numbers) - 1)]
         body = identity(pid=number, worker=f"{number}-a").model_dump_json().encode()
         return Answer(body=body, media="application/json")

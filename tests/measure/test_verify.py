@@ -10,7 +10,8 @@ from bench import eventually
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
 from servebench.core.model import Endpoint, Expectation
-from servebench.measure.verify import SpotChecks, check_answer, verify
+from servebench.measure.verify import Answer as Found
+from servebench.measure.verify import SpotChecks, check_answer, chosen, difference, verify
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -92,8 +93,63 @@ def test_a_quick_endpoint_is_asked_one_at_a_time() -> None:
     with serving(Answer()) as server:
         found = verify(endpoint(), server.url)
         assert (len(found), server.requests, server.connections) == (3, 3, 1)
-    assert {size for _, size in found} == {5}
-    assert min(found)[0] > 0
+    assert {answer.size for answer in found} == {5}
+    assert min(answer.seconds for answer in found) > 0
+
+
+@pytest.mark.real
+def test_a_mix_is_asked_for_each_of_its_paths() -> None:
+    """Thrice the first, once the others, each path once however much weight it has."""
+    asked: list[str] = []
+
+    def note(path: str, _number: int) -> Answer:
+        asked.append(path)
+        return Answer()
+
+    mix = endpoint().model_copy(update={"paths": ("/y", "/y", "/z")})
+    with serving(note) as server:
+        found = verify(mix, server.url)
+        assert asked == ["/x", "/x", "/x", "/y", "/z"] == [answer.path for answer in found]
+        with SpotChecks(mix, server.port, throughput=1e9, timeout=30, cores=None):
+            eventually("all paths", lambda: asked[5:9] == ["/x", "/y", "/z", "/x"])
+
+
+def test_of_many_paths_some_are_chosen_from_all_over() -> None:
+    paths = tuple(f"/{number}" for number in range(1, 1000))
+    some = chosen(endpoint().model_copy(update={"path": "/0", "paths": paths}))
+    assert len(set(some)) == 16
+    assert (some[0], some[1], some[-1]) == ("/0", "/62", "/937")
+
+
+@pytest.mark.real
+def test_a_request_is_sent_as_it_is_declared() -> None:
+    """Method, headers and body, by verification and by spot checks; any media type, any body."""
+    post = endpoint(Expectation(status=201)).model_copy(
+        update={"method": "POST", "body": '{"name": "Zoë"}', "headers": {"x-token": "t"}}
+    )
+    with serving(Answer(status=201, media="text/whatever")) as server:
+        verify(post, server.url, repeats=1)
+        with SpotChecks(post, server.port, throughput=1e9, timeout=30, cores=None) as checks:
+            eventually("a check", lambda: len(server.heads) > 1)
+        assert checks.problem is None
+        for head, body in zip(server.heads[:2], server.bodies[:2], strict=True):
+            assert head.startswith("POST /x HTTP/1.1")
+            assert "\r\nx-token: t\r\n" in head
+            assert body.decode() == '{"name": "Zoë"}'
+
+
+def test_a_different_answer_of_the_other_side_is_told() -> None:
+    """Only where both sides have answered twice, and always the same."""
+
+    def answers(*bodies: str, path: str = "/x") -> list[Found]:
+        return [Found(0.1, len(body), path, body.encode(), repr(body)) for body in bodies]
+
+    same, other, once = answers("a", "a"), answers("bc", "bc"), answers("bc")
+    told = "/x is answered differently: base 'a' (1 bytes), head 'bc' (2)"
+    assert difference(same, other) == told
+    assert difference(same + answers("d", "d", path="/y"), other) == told
+    for head in (same, once, answers("b", "c"), answers("bc", "bc", path="/y")):
+        assert difference(same, head) is None
 
 
 @pytest.mark.real
@@ -130,7 +186,7 @@ def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
         found = verify(endpoint(floor=0.2, overlap=4), server.url)
         assert server.requests == len(found)
         assert len(found) % 4 == 0  # more than four only if the machine was busy
-    assert min(found)[0] >= 0.199
+    assert min(answer.seconds for answer in found) >= 0.199
 
 
 @pytest.mark.real
@@ -138,7 +194,7 @@ def test_a_short_wait_is_asked_alone_and_together() -> None:
     """Three in a row give the unit, eight at once the overlap."""
     with serving(Answer(delay=0.08)) as server:
         found = verify(endpoint(floor=0.08, overlap=8), server.url)
-    assert min(found)[0] >= 0.079
+    assert min(answer.seconds for answer in found) >= 0.079
 
 
 @pytest.mark.real

@@ -32,8 +32,7 @@ def make_checkout(folder: Path) -> Path:
     apps = folder / "apps"
     apps.mkdir(parents=True)
     shutil.copy(PROJECT / "pyproject.toml", folder)
-    for name in ("pyproject.toml", "identity.py"):
-        shutil.copy(PROJECT / "apps" / name, apps)
+    shutil.copy(PROJECT / "apps" / "pyproject.toml", apps)
     shutil.copytree(PROJECT / "apps" / "stacks", apps / "stacks")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PROJECT / "tests" / "support" / "badapps", apps / "badapps", ignore=ignored)

@@ -114,9 +114,7 @@ SHOP: dict[str, str] = {
     "apps/load/load_app.py": (
         "import sys\nfrom pathlib import Path\n\n"
         'sys.path.insert(0, str(Path(__file__).parents[2] / "src"))\n\n'
-        "from identity import identity\nfrom shop.api import app\n\n\n"
-        '@app.get("/_identity")\n'
-        "async def identify() -> dict[str, object]:\n    return identity()\n"
+        "from shop.api import app as app\n"
     ),
     "apps/load/experiment.toml": TINY_EXPERIMENT.replace(
         TINY_EXPERIMENT[
@@ -166,7 +164,6 @@ def declare(root: Path) -> None:
     for name, text in SHOP.items():
         write(root, name, text)
     (root / "apps" / "stacks").mkdir()
-    shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
     shutil.copy(PROJECT / "apps" / "stacks" / "current.txt", root / "apps" / "stacks")
 
 

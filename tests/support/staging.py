@@ -171,7 +171,6 @@ def make_tree(root: Path) -> Path:
 def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
     """Lay out the folder of applications, with a lock; `pyproject.toml` is there already."""
     (root / "apps" / "short").mkdir(parents=True)
-    shutil.copy(PROJECT / "apps" / "identity.py", root / "apps")
     shutil.copy(PROJECT / "tests" / "support" / "badapps" / "bare_asgi.py", root / "apps" / "short")
     write(root, "apps/pyproject.toml", _STACKS)
     write(root, "apps/short/short.py", _APP)

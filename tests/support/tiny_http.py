@@ -1,6 +1,7 @@
 """A small HTTP server on loopback whose answers a test decides, and oha for the tests."""
 
 import asyncio
+import re
 import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -39,6 +40,8 @@ class TinyServer:
         self.url, self.port = "", 0
         self.requests = 0
         self.connections = 0
+        self.heads: list[str] = []
+        self.bodies: list[bytes] = []
         self._behaviour = behaviour
         self._loop = asyncio.new_event_loop()
         self._serial = asyncio.Lock()
@@ -61,6 +64,9 @@ class TinyServer:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = re.search(r"(?i)content-length: (\d+)", head)
+                self.bodies.append(await reader.readexactly(int(length[1]) if length else 0))
+                self.heads.append(head)
                 number, self.requests = self.requests, self.requests + 1
                 found = self._behaviour(head.split(" ")[1], number)
                 answer = found if isinstance(found, Answer) else await found
@@ -71,14 +77,14 @@ class TinyServer:
                     await asyncio.sleep(answer.delay)
                 if not answer.status:
                     break
-                body, length = answer.body, f"content-length: {len(answer.body)}"
+                body, size = answer.body, f"content-length: {len(answer.body)}"
                 if answer.chunked:
                     chunks = (body[:2], body[2:], b"")
                     body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
-                    length = "transfer-encoding: chunked"
+                    size = "transfer-encoding: chunked"
                 writer.write(
                     f"HTTP/1.1 {answer.status} X\r\ncontent-type: {answer.media}\r\n"
-                    f"content-encoding: {answer.encoding}\r\n{length}\r\n\r\n".encode()
+                    f"content-encoding: {answer.encoding}\r\n{size}\r\n\r\n".encode()
                     + body
                 )
                 await writer.drain()

@@ -79,6 +79,8 @@ class FlagName(StrEnum):
     FEW_SAMPLES = "few_samples", "warn", "too few requests for the tail percentiles"
     FEW_LAUNCHES = "few_launches", "warn", "too few launches for an interval"
     UNPINNED = "unpinned", "warn", "server and generator could not be pinned to cores"
+    ANSWERS_DIFFER = "answers_differ", "warn", (
+        "the sides answer one request with different bodies, each always with the same")
     ENV_CHANGED = "env_changed", "warn", (
         "the machine's kernel, governor or core count changed during the run")
     # Some releases of servers do; what they had answered until then is no less true.

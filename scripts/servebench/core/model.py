@@ -93,6 +93,11 @@ class Expectation(Frozen):
         "has a size that verification saw.",
     )
 
+    @property
+    def tells_body(self) -> bool:
+        """Whether it says what a right body is."""
+        return any(v is not None for v in (self.text, self.json_value, self.json_schema))
+
     @model_validator(mode="after")
     def _size_in_order(self) -> Self:
         if self.size is not None and not 0 <= self.size[0] <= self.size[1]:

@@ -9,14 +9,16 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from string import Formatter
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from servebench.core.errors import DeclarationError
+from servebench.core.errors import DeclarationError, UsageError
 from servebench.core.formula import CEILING_NAMES, FormulaError, evaluate
 from servebench.core.model import Case, Endpoint, Load, Profile
+from servebench.declare import requests
 from servebench.declare.schema import (
     ALL,
     PROFILES,
@@ -36,6 +38,9 @@ from servebench.declare.settings import InterpreterSpec
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
+_OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
+"""Placeholders that each launch fills in; see `measure.room`."""
+
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -54,6 +59,7 @@ class Expansion:
     """One declaration on its way to cases, as checked and as written; errors name `file`.
 
     `titles` are those of the cases' endpoints, by the cases' ids; known once these are expanded.
+    Files that it names are in `folder`.
     """
 
     experiment: str
@@ -62,6 +68,7 @@ class Expansion:
     written: Mapping[str, Any]
     known: Known
     titles: dict[str, str] = field(default_factory=dict)
+    folder: Path = Path()
 
     def all_cases(self) -> dict[Profile, tuple[Case, ...]]:
         """Expand for every profile; DeclarationError: something refers to nothing, or is twice."""
@@ -204,9 +211,14 @@ class Expansion:
             cores=block.cores,
             ceiling=ceiling,
             env={
-                name: self._render(("endpoints", word["endpoint"], "env", name), text, template)
+                name: self._render(
+                    ("endpoints", word["endpoint"], "env", name), text, {**_OF_LAUNCHES, **template}
+                )
                 for name, text in table.env.items()
             },
+            env_names=table.env_names,
+            before=table.before,
+            after=table.after,
         )
 
     def _check_fit(
@@ -240,13 +252,30 @@ class Expansion:
             name=name,
             app=table.app,
             interface=table.interface,
-            path=table.path,
+            factory=table.factory,
+            **self._request(name, table),
             expect=table.expect,
             floor=floor,
             # One thread overlaps with nobody.
             overlap=table.overlap if slots is None else min(table.overlap, slots),
             takes=max(floor, takes),
         )
+
+    def _request(self, name: str, table: EndpointTable) -> dict[str, Any]:
+        key, found = ("endpoints", name, "path"), table.path
+        try:
+            first, *others = requests.paths((table.path, *table.paths), self.folder)
+            body, told = table.body, {}
+            if table.body_file is not None:
+                key, found = ("endpoints", name, "body_file"), table.body_file
+                body, told = requests.body_of(self.folder / table.body_file)
+        except UsageError as error:
+            raise self._wrong(key, found, str(error)) from error
+        headers = {k.lower(): text for k, text in table.headers.items()}
+        return {
+            "method": table.method, "path": first, "paths": tuple(others), "body": body,
+            "headers": {**told, **headers},
+        }  # fmt: skip
 
     def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
         if table.slots == UNLIMITED:

@@ -56,6 +56,6 @@ def registered(root: Path | None = None) -> Known:
 def _load(path: Path, shown: str, known: Known) -> Experiment:
     written = read_toml(path, shown)
     declared = validated(Declaration, written, shown)
-    expansion = Expansion(path.parent.name, shown, declared, written, known)
+    expansion = Expansion(path.parent.name, shown, declared, written, known, folder=path.parent)
     cases = expansion.all_cases()
     return Experiment(path.parent.name, path.parent, declared, cases, expansion.titles)

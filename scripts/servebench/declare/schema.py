@@ -7,7 +7,7 @@ A `Formula` (see `formulas`) is over the profile's parameters and the case's axe
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -48,6 +48,10 @@ Counts = Annotated[
     tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)
 ]
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_several), Field(min_length=1)]
+Several = Annotated[tuple[Text, ...], BeforeValidator(_several)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class SourceTable(Frozen):
@@ -59,12 +63,21 @@ class SourceTable(Frozen):
 
 
 class EndpointTable(Frozen):
-    """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0)."""
+    """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
+
+    What a path may be is said in `requests`.
+    """
 
     title: Text = Field(default="", description="For people; filled in as ids are.")
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+$")]
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
     interface: Interface
+    factory: bool = False
+    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
     path: Annotated[str, StringConstraints(pattern=r"^/")]
+    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
+    body: str = ""
+    body_file: Text | None = None
     expect: Expectation
     floor: Formula = "0"
     overlap: int = Field(default=0, ge=0)
@@ -72,7 +85,16 @@ class EndpointTable(Frozen):
     takes: Formula | None = None
     ceiling: Formula | None = None
     env: dict[str, str] = Field(default_factory=dict)
+    env_names: tuple[EnvName, ...] = ()
+    before: Several = ()
+    after: Several = ()
     verify_only: bool = False
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        if self.body and self.body_file:
+            raise ValueError("give body or body_file, not both")
+        return self
 
 
 class LoadTable(Frozen):

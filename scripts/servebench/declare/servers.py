@@ -14,6 +14,13 @@ from servebench.core.model import Case, Interface
 GRANIAN_BACKLOG: Final = 1024
 """Granian's default; its backpressure per worker is backlog // workers unless told otherwise."""
 
+GUNICORN_CONNECTIONS: Final = 1000
+"""Gunicorn's default, per worker."""
+
+KEEP_ALIVE: Final = "60"
+"""Seconds: connections that idle for 2 or 5, the defaults, would be closed under the generator's
+hands."""
+
 
 def _loop(case: Case) -> frozenset[str]:
     """An event loop that is no part of Python has the name of its distribution."""
@@ -50,6 +57,8 @@ class Server:
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
         arguments: Arguments after `python -m name` for a case, a port and, where the server has
             a metrics exporter and one is wanted, a port for it.
+        settings: Arguments that name files of `measure/entry`, for what no option says; who
+            repeats a command does without.
         ready: Regular expression of the log line that each worker prints when it serves.
         ready_lines: How many such lines a case must print.
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
@@ -73,6 +82,7 @@ class Server:
     worker_kind: Callable[[bool], Literal["process", "thread"]]
     grace: float
     exit_codes: frozenset[int]
+    settings: tuple[str, ...] = ()
     counter: str | None = None
     loads: Callable[[Case], frozenset[str]] = _loop
     costs: ServerCosts = ServerCosts()
@@ -92,18 +102,46 @@ def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
         arguments += [
             "--metrics", "--metrics-port", str(metrics_port), "--metrics-scrape-interval", "1",
         ]  # fmt: skip
-    return [*arguments, case.endpoint.app]
+    return [*arguments, *_factory(case), case.endpoint.app]
+
+
+def _factory(case: Case) -> list[str]:
+    return ["--factory"] if case.endpoint.factory else []
+
+
+def _called(case: Case) -> str:
+    """The application, for servers that are told to call what makes it."""
+    return f"{case.endpoint.app}()" if case.endpoint.factory else case.endpoint.app
 
 
 def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
     return [
         "--host", "127.0.0.1", "--port", str(port), "--workers", str(case.workers),
         "--loop", case.loop, "--http", "httptools", "--ws", "none", "--no-access-log",
-        # Connections that idle for 5 s, the default, would be closed under the generator's hands.
-        "--timeout-keep-alive", "60",
+        "--timeout-keep-alive", KEEP_ALIVE,
         # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
         *(["--timeout-worker-healthcheck", "60"] if case.workers > 1 else []),
-        case.endpoint.app,
+        # It takes a plain function that gives a coroutine for ASGI 2.
+        "--interface", "asgi3", *_factory(case), case.endpoint.app,
+    ]  # fmt: skip
+
+
+def _hypercorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+    return [
+        "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
+        "--worker-class", case.loop, "--keep-alive", KEEP_ALIVE, f"asgi:{_called(case)}",
+    ]  # fmt: skip
+
+
+def _gunicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+    kind = ["gthread", "--threads", str(case.threads)]
+    if case.endpoint.interface == "asgi":
+        kind = ["asgi", "--asgi-loop", case.loop]
+    return [
+        "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers), "--worker-class", *kind,
+        "--worker-connections", str(GUNICORN_CONNECTIONS), "--keep-alive", KEEP_ALIVE,
+        # No master that kills a busy worker, and none that waits for longer than we do.
+        "--timeout", "0", "--graceful-timeout", "5", _called(case),
     ]  # fmt: skip
 
 
@@ -142,6 +180,35 @@ SERVERS: Final[dict[str, Server]] = {
             costs=ServerCosts(first=0.45, further=0.15, uneven=1.25),
             shown=("httptools", "uvloop"),
             style=6,
+        ),
+        Server(
+            name="hypercorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_hypercorn,
+            settings=("--config", "python:servebench_hypercorn"),
+            ready=re.compile(r"Running on http://"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda _workers: None,
+            worker_kind=lambda _free_threaded: "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            shown=("h11", "uvloop"),
+        ),
+        Server(
+            name="gunicorn",
+            interfaces=frozenset({"asgi", "wsgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_gunicorn,
+            settings=("--config", "python:servebench_gunicorn"),
+            # Its ASGI workers tell that they listen, after this; the others tell nothing more.
+            ready=re.compile(r"Booting worker with pid"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
+            worker_kind=lambda _free_threaded: "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            loads=lambda case: _loop(case) if case.endpoint.interface == "asgi" else frozenset(),
         ),
     )
 }

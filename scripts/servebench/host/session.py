@@ -79,16 +79,18 @@ class Session:
         env: Mapping[str, str],
         cwd: Path,
         log: Path,
+        told: Sequence[str] | None = None,
     ) -> Session:
         """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` (None: not).
 
-        The session's marker is added to `env`, its whole environment.
+        The session's marker is added to `env`, its whole environment. `told` is the command as
+        records and errors may show it, where it has what is private.
 
         Raises:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
                 harness_error if it cannot be recorded or pinned.
         """
-        record = orphans.new_record(uuid4(), role, tuple(argv))
+        record = orphans.new_record(uuid4(), role, tuple(argv if told is None else told))
         orphans.record(record)
         session: Session | None = None
         problem: Exception | None = None
@@ -100,7 +102,7 @@ class Session:
                     os.sched_setaffinity(0, cores)  # 0: this thread only
                 with log.open("wb") as output:
                     popen = subprocess.Popen(
-                        record.argv,
+                        tuple(argv),
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,

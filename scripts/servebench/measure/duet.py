@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.core.errors import LaunchError
-from servebench.core.flags import Flag
+from servebench.core.flags import Flag, FlagName
 from servebench.core.model import Case, Load, LoadModel
 from servebench.core.protocol import (
     DUET_REQUESTS,
@@ -37,7 +37,7 @@ from servebench.core.protocol import (
     UNIT_REQUESTS,
 )
 from servebench.host import resource_usage
-from servebench.measure import figures, warmup
+from servebench.measure import figures, verify, warmup
 from servebench.measure.oha_results import Rows
 from servebench.measure.server import Serving
 from servebench.measure.testbed import Rig
@@ -128,8 +128,9 @@ def server_of(case: Case) -> Hashable:
     """What the case's server is started with; cases for which it is equal can share one."""
     app, variables = case.endpoint, tuple(sorted(case.env.items()))
     return (
-        case.experiment, case.stack, case.python, case.server, app.app, app.interface,
-        case.loop, case.workers, case.threads, case.cores, variables,
+        case.experiment, case.stack, case.python, case.server, app.app, app.interface, app.factory,
+        case.loop, case.workers, case.threads, case.cores, variables, case.env_names, case.before,
+        case.after,
     )  # fmt: skip
 
 
@@ -260,6 +261,7 @@ class _Duets:
         seen = self._measure() if self._warm_up() else None
         if seen is not None:
             self._ask(lambda side: self._finish(side, seen))
+            self._hold_answers()
         return _Played(
             flags={side.name: side.serving.flags for side in self.order},
             metrics={side.name: side.metrics for side in self.order},
@@ -267,6 +269,12 @@ class _Duets:
             load_seconds=max(side.load_seconds for side in self.order),
             drift=None if seen is None else self._drift(seen),
         )
+
+    def _hold_answers(self) -> None:
+        """Note on head that it answers a request otherwise than base."""
+        base, head = sorted(self.order, key=lambda side: side.name)
+        if told := verify.difference(base.serving.answers, head.serving.answers):
+            head.serving.fail(FlagName.ANSWERS_DIFFER, told)
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:
@@ -384,6 +392,8 @@ class _Duets:
 
     def _finish(self, side: SideRun, seen: Mapping[SideRun, figures.Watch]) -> None:
         (other,) = (watch for one, watch in seen.items() if one is not side)
-        beside = figures.Beside(server=other.usage.cores, client=other.result.client_cores or 0.0)
+        beside = figures.Beside(
+            other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
+        )
         side.metrics = figures.finish(seen[side], beside)
         self.beside[side.name] = resource_usage.memory_of(side.serving.session)

@@ -17,7 +17,8 @@ class Watch:
     """Looks at a server and its generator, from before the first request until the last answer.
 
     `load` starts the generator, `end` follows its last answer, `keep` its result. Usage, host and
-    memory span that time; `connections` are per process in the middle of it (empty: nobody
+    memory span that time, and so do the cores that the case's `commands` have used, such as those
+    of a data base; `connections` are per process in the middle of it (empty: nobody
     looked); `opened` are those that clients opened, for spot checks too; `handled` is the server's
     own count.
     """
@@ -32,13 +33,14 @@ class Watch:
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
         self._host, self.before = resource_usage.host_edge(), tree.edge()
+        self._commands = serving.room.cpu_seconds()
 
     @contextmanager
     def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
         """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
         serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
         checks = SpotChecks(
-            case.endpoint, serving.port, timeout=case.load.timeout, cores=serving.client.cores,
+            serving.asked, serving.port, timeout=case.load.timeout, cores=serving.client.cores,
             throughput=case.load.rate or (windows[-1] if windows else 0.0),
         )  # fmt: skip
         counted: AbstractContextManager[dict[int, int]] = (
@@ -57,6 +59,8 @@ class Watch:
         self.after = self.tree.edge()
         self.usage = resource_usage.between(self.before, self.after)
         self.host = resource_usage.host_between(self._host, resource_usage.host_edge())
+        used = self.serving.room.cpu_seconds() - self._commands
+        self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at
         self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
 
@@ -76,6 +80,7 @@ class Beside:
 
     server: float = 0.0
     client: float = 0.0
+    commands: float = 0.0
 
 
 ALONE = Beside()
@@ -132,7 +137,7 @@ def _conclude(seen: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag
             backpressure=serving.server.backpressure(case.workers),
             server_handled=seen.handled,
             client_total=result.summary.answered + seen.checks.asked,
-            right_sizes=frozenset(serving.sizes),
+            right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
             throughputs=(
                 # In a duet only the ratio has to be steady.
@@ -165,7 +170,8 @@ def _costs(figures: dict[str, float], seen: Watch, beside: Beside) -> dict[str, 
         }
     if result.client_cores is not None:
         found["client_cores"] = result.client_cores
-        ours = usage.cores + result.client_cores + beside.server + beside.client
+        ours = usage.cores + result.client_cores + seen.commands
+        ours += beside.server + beside.client + beside.commands
         found["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
     if result.began is not None:
         grown = oha_results.growth(memory.course, result.rows.end, result.began)

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from servebench.core.errors import LaunchError
 from servebench.core.flags import FlagName
+from servebench.measure.entry.servebench_entry import PATH
 from servebench.record.files import first_problem
 
 BATCH: Final = 4
@@ -28,12 +29,11 @@ could meet the same worker for ever.
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of servers on this machine: reading all root certificates would take 20 ms each."""
 
-_PATH: Final = "/_identity"
 _PAUSE: Final = 0.02  # s between two attempts to reach a server that does not listen yet
 
 
 class Identity(BaseModel):
-    """What a worker says about itself: the answer of `/_identity` (`apps/identity.py`)."""
+    """What a worker says about itself; see `entry.servebench_entry`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,23 +50,30 @@ class Identity(BaseModel):
     thread_limit: float | None
 
 
-def probe(base_url: str, *, workers_expected: int, timeout: float = 10.0) -> tuple[Identity, ...]:
+def probe(
+    base_url: str,
+    *,
+    workers_expected: int,
+    timeout: float = 10.0,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Identity, ...]:
     """Ask until every worker has answered; one identity per worker, ordered by it.
 
     Threads that share a process and have no event loop cannot be told apart: expect one there.
+    `check` raises when there is nobody left to ask.
 
     Raises:
         LaunchError: not_ready if fewer answer in `timeout` s; worker_restarted if more do;
             wrong_status or wrong_body if something else answers.
     """
-    search = _Search(base_url.rstrip("/") + _PATH, workers_expected)
+    search = _Search(base_url.rstrip("/") + PATH, workers_expected, check)
     expected, found = f"expected {workers_expected} workers", search.found
     try:
         asyncio.run(search.run(timeout))
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {_PATH} within {timeout:g} s, found {len(found)} "
+            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(found)} "
             f"({', '.join(sorted(found)) or 'none'})"
             f"{'; last: ' + search.problem if search.problem else ''}; see the server's log",
         ) from error
@@ -143,10 +150,10 @@ def _wrong_packages(
 
 
 class _Search:
-    def __init__(self, url: str, expected: int) -> None:
+    def __init__(self, url: str, expected: int, check: Callable[[], None]) -> None:
         self.found: dict[str, Identity] = {}
         self.problem = ""
-        self._url, self._expected = url, expected
+        self._url, self._expected, self._check = url, expected, check
 
     async def run(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -156,6 +163,7 @@ class _Search:
                     for _ in range(max(1, MAX_OPEN // (BATCH * self._expected))):
                         if len(self.found) >= self._expected:
                             break
+                        self._check()
                         await self._batch(held, deadline - time.monotonic())
 
     async def _batch(self, held: AsyncExitStack, left: float) -> None:

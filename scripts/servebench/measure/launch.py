@@ -64,9 +64,9 @@ class _Launch:
 
     def run(self) -> None:
         serving, phase = self.serving, self.options.phase
-        phase("starting")
-        serving.start()
         with self._stopped():
+            phase("starting")
+            serving.start()
             serving.await_ready()
             phase("verifying")
             serving.meet()

@@ -10,8 +10,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -30,6 +30,8 @@ STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measu
 _POLL_SECONDS: Final = 0.05  # reading one clock and one file size: 0.1 % of a core
 _LOG_TAIL: Final = 300  # characters of oha's own words in an error
 SUMMARY: Final = "summary.json"
+URLS: Final = "urls.txt"
+_BODY: Final = "body"
 _PREFIX: Final = "servebench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
 
@@ -53,32 +55,63 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What a generator loads, and on which cores (None: any); `status` is a good answer's."""
+    """What a generator loads, and on which cores (None: any); `status` is a good answer's.
+
+    A request takes `url`, or one of it and the further `urls` at random. `told` are the headers as
+    they may be recorded; None: as they are.
+    """
 
     oha: Path
     load: Load
     url: str
     cores: Sequence[int] | None = None
     status: int = 200
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    urls: tuple[str, ...] = ()
+    told: Mapping[str, str] | None = None
+
+    @property
+    def recorded(self) -> Client:
+        """The same with what may be recorded."""
+        return self if self.told is None else replace(self, headers=self.told, told=None)
+
+    def write(self, folder: Path) -> None:
+        """Write the files that its command line names."""
+        if self.body:
+            (folder / _BODY).write_text(self.body, "utf-8", newline="")
+        if self.urls:
+            (folder / URLS).write_text("\n".join((self.url, *self.urls)) + "\n", "utf-8")
 
 
-def command(client: Client) -> list[str]:
-    """Write oha's command line for a load; `rows.sqlite` must not exist in its working folder."""
+def command(client: Client, *, inline: bool = False) -> list[str]:
+    """Write oha's command line for a load; `rows.sqlite` must not exist in its working folder.
+
+    That folder has the files of `Client.write`; `inline`: the body is in the command line instead.
+    """
     load = client.load
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     return [
-        *common_arguments(client),
+        *common_arguments(client, inline=inline),
         "-c", str(load.connections),
         "-z", milliseconds(load.duration),
         "-w",  # requests in flight at the deadline are waited for, not counted as errors
         *paced,
         "--db-url", "rows.sqlite",
-        client.url,
+        *address(client),
     ]  # fmt: skip
 
 
-def common_arguments(client: Client) -> list[str]:
+def address(client: Client) -> list[str]:
+    """The end of oha's command line: what is asked for."""
+    return ["--urls-from-file", URLS] if client.urls else [client.url]
+
+
+def common_arguments(client: Client, *, inline: bool = False) -> list[str]:
     """The part of oha's command line that all loads share."""
+    headers = [f"{name}: {text}" for name, text in client.headers.items()]
+    body = ["-d", client.body] if inline else ["-D", _BODY]
     return [
         str(client.oha), "--no-tui", "--output-format", "json",
         # As many as there are cores: oha would take one per core of the machine, pinned or not.
@@ -86,6 +119,9 @@ def common_arguments(client: Client) -> list[str]:
         "-t", milliseconds(client.load.timeout),
         # Answers count as they come.
         "--redirect", "0", "--disable-compression",
+        *(["-m", client.method] if client.method != "GET" else []),
+        *(word for header in headers for word in ("-H", header)),
+        *(body if client.body else []),
     ]  # fmt: skip
 
 
@@ -97,12 +133,17 @@ def milliseconds(seconds: float) -> str:
 class Generator:
     """A generator at work, with the folder of its files; use it as a context manager."""
 
-    def __init__(self, client: Client, argv: Sequence[str]) -> None:
-        """Start oha; LaunchError client_failed."""
+    def __init__(self, client: Client, write: Callable[[Client], list[str]]) -> None:
+        """Start oha with the command line that is written for a client; LaunchError client_failed.
+
+        What is private in it is in no record of the session.
+        """
         self.client, self.folder = client, scratch.make(_PREFIX, scratch_base())
         try:
+            client.write(self.folder)
             self.session = Session.start(
-                [*argv, "-o", SUMMARY],
+                [*write(client), "-o", SUMMARY],
+                told=[*write(client.recorded), "-o", SUMMARY],
                 role="client",
                 cores=client.cores,
                 # Nothing of ours may change what oha does (TOKIO_WORKER_THREADS, …).
@@ -138,7 +179,7 @@ class Generation(Generator):
     """A load with rows: `wait_load`, `collect`. Two may work side by side (duets)."""
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client, command(client))
+        super().__init__(client, command)
         self.load = client.load
         self._began: float | None = None
         self._clock: list[tuple[float, float]] = []

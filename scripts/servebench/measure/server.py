@@ -22,6 +22,7 @@ from servebench.host.command import log_tail, read_log, scrub
 from servebench.host.session import Session
 from servebench.measure import identity, verify
 from servebench.measure.oha import Client
+from servebench.measure.room import Room
 from servebench.measure.testbed import Rig
 
 READY_SECONDS: Final = 30.0
@@ -47,6 +48,7 @@ class Serving:
         self.ready_time = 0.0
         """From the start until every worker had answered, s."""
         self.port = ports.free_port()
+        self.room = Room(rig, case, self.port, log)
         counting = count and self.server.counter is not None
         self.metrics_port = ports.free_port() if counting else None
         self.base = f"http://127.0.0.1:{self.port}"
@@ -56,14 +58,18 @@ class Serving:
     def take(self, case: Case) -> None:
         """Turn to a case that is served with the same command; nothing is known of it yet."""
         self.case, rig = case, self.rig
+        self.asked = asked = self.room.filled(case.endpoint)
+        """What is really sent: no place is left to be filled, so it is recorded nowhere."""
         self.flags: list[Flag] = []
-        self.sizes: set[int] = set()
-        """Bytes of the right bodies that verification has seen so far."""
+        self.answers: list[verify.Answer] = []
+        """All right answers that verification has had so far."""
         self.unit = math.inf
         """Fastest single request to the idle server so far, s."""
         self.client = Client(
-            rig.oha, case.load, self.base + case.endpoint.path,
-            rig.client_cores(case) if rig.machine.pinned else None, case.endpoint.expect.status,
+            rig.oha, case.load, self.base + asked.path,
+            rig.client_cores(case) if rig.machine.pinned else None, asked.expect.status,
+            method=asked.method, headers=asked.headers, body=asked.body,
+            urls=tuple(self.base + path for path in asked.paths), told=case.endpoint.headers,
         )  # fmt: skip
 
     @property
@@ -77,7 +83,8 @@ class Serving:
         return any(flag.severity == "fail" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
-        self.flags.append(Flag(name=flag, detail=scrub(detail)))
+        """Raise a flag, without what is private in its detail; a warning fails nothing."""
+        self.flags.append(Flag(name=flag, detail=scrub(self.room.hide(detail))))
 
     def fail_by_mistake(self, error: Exception) -> None:
         with self.log.open("a") as file:
@@ -89,8 +96,13 @@ class Serving:
         )
 
     def start(self, cores: Sequence[int] | None = None) -> None:
-        """Prove the ports free and start the server, on its own cores unless others are named."""
-        cores = cores or self.rig.server_cores(self.case)
+        """Prove the ports free and start the server, on its own cores unless others are named.
+
+        What its case asks for is done before.
+        """
+        own = self.rig.server_cores(self.case)
+        cores = cores or own
+        self.room.open(own if self.rig.machine.pinned else None)
         for port in (self.port, self.metrics_port):
             if port is not None:
                 ports.require_free(port)
@@ -98,8 +110,8 @@ class Serving:
             self.rig.server_argv(self.case, self.port, self.metrics_port),
             role="server",
             cores=cores if self.rig.machine.pinned else None,
-            env=self.rig.environment(self.case),
-            cwd=self.rig.folder(self.case),
+            env=self.room.environment(),
+            cwd=self.room.folder,
             log=self.log,
         )
 
@@ -133,8 +145,9 @@ class Serving:
         # Threads of one process can be told apart by their event loops, which WSGI does not have.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
-            self.base, workers_expected=case.workers if visible else 1, timeout=READY_SECONDS
-        )
+            self.base, workers_expected=case.workers if visible else 1, timeout=READY_SECONDS,
+            check=self._require_running,
+        )  # fmt: skip
         identity.check_identity(
             identities,
             free_threaded=python.free_threaded,
@@ -144,6 +157,15 @@ class Serving:
             required=(self.server.name,),
         )
         return identities
+
+    def _require_running(self) -> None:
+        code = self.session.poll()
+        if code is not None:
+            raise LaunchError(
+                FlagName.NOT_READY,
+                f"expected {self.server.name} to answer, but it ended with exit code {code}; it "
+                f"said: {log_tail(self.log)}",
+            )
 
     def require_same(self) -> None:
         """Identify the workers once more; LaunchError worker_restarted if they are others."""
@@ -156,15 +178,22 @@ class Serving:
 
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
-        seconds, sizes = zip(
-            *verify.verify(
-                self.case.endpoint, self.base, repeats=repeats, timeout=self.case.load.timeout
-            ),
-            strict=True,
-        )
+        timeout = self.case.load.timeout
+        found = verify.verify(self.asked, self.base, repeats=repeats, timeout=timeout)
         # The fastest of all: a disturbed unit would be a ceiling that is too low.
-        self.unit = min(self.unit, *seconds)
-        self.sizes |= {*sizes}
+        self.unit = min(self.unit, *(answer.seconds for answer in found))
+        self.answers += found
+
+    @property
+    def right_sizes(self) -> frozenset[int]:
+        """Bytes that right bodies have under load; none: nobody can tell.
+
+        Without an expectation a body says so only if it has always been the same.
+        """
+        expect, bodies = self.asked.expect, {answer.body for answer in self.answers}
+        if self.asked.paths or not (expect.tells_body or len(bodies) == 1):
+            return frozenset()
+        return frozenset(answer.size for answer in self.answers)
 
     @property
     def slow(self) -> bool:
@@ -220,8 +249,8 @@ class Serving:
 
     def abandon(self) -> None:
         """Stop the server after a failure: how it ends says nothing any more."""
-        if self._session is not None:
-            with suppress(LaunchError):
+        with suppress(LaunchError), self._room_closed():
+            if self._session is not None:
                 self._session.stop(self.server.grace)
 
     @property
@@ -230,18 +259,34 @@ class Serving:
         return self._session is None or self._session.poll() is not None
 
     def kill(self) -> None:
-        """End the server at once, if it was started; LaunchError not_stopped, foreign_listener."""
-        if self._session is not None:
-            self._session.stop(0)
-            ports.wait_free(self.port, FREE_SECONDS)
+        """End the server at once, if it was started; LaunchError as `stop`, but for server_died."""
+        with self._room_closed():
+            if self._session is not None:
+                self._session.stop(0)
+                ports.wait_free(self.port, FREE_SECONDS)
 
     def stop(self) -> None:
         """Stop the server, if it was started, and prove that nothing of it is left.
 
         One that hangs when it is asked to end gets a warning, stop_timeout. LaunchError
-        not_stopped, server_died (a bad exit code) or foreign_listener: the server is gone unless a
-        process survives SIGKILL.
+        not_stopped, server_died (a bad exit code), foreign_listener or setup_failed (a command
+        after it): the server is gone unless a process survives SIGKILL.
         """
+        with self._room_closed():
+            self._stop()
+
+    @contextmanager
+    def _room_closed(self) -> Iterator[None]:
+        """Close the room when its server is gone, however it went."""
+        try:
+            yield
+        except BaseException:
+            with suppress(LaunchError):
+                self.room.close()
+            raise
+        self.room.close()
+
+    def _stop(self) -> None:
         if self._session is None:
             return
         server, report = self.server, self._session.stop(self.server.grace)

@@ -3,18 +3,21 @@
 import os
 import re
 import shlex
+import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from packaging.utils import canonicalize_name
 
-from servebench.core.errors import DeclarationError
-from servebench.core.model import Case, Commands, Machine
+from servebench.core.errors import DeclarationError, UsageError
+from servebench.core.model import Case, Commands, Interface, Machine
 from servebench.declare.servers import SERVERS
 from servebench.host import machine, paths
 from servebench.measure import oha as load
+from servebench.measure.entry import servebench_entry as entry
 from servebench.plan.duration import ceiling
 from servebench.toolchain import interpreters, stacks, tools
 from servebench.toolchain.interpreters import Interpreter
@@ -23,15 +26,31 @@ INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a
 proxy) could change what is measured without anybody seeing it in the record."""
 
-_PLACEHOLDER: Final = re.compile(r"(\$(?:PORT|PYTHON)\b)")
+ENTRY: Final = Path(entry.__file__).parent
+"""The folder with the module that servers serve, which has the application; see there."""
+
+_OF_LAUNCHES: Final = ("tmp", "port")
+_IMPORT_SECONDS: Final = 120.0
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Put values in the places of their `{names}`; all other braces stay as they are."""
+    names = "|".join(map(re.escape, values))
+    return re.sub(rf"\{{({names})\}}", lambda found: values[found[1]], text) if names else text
 
 
 @dataclass(frozen=True, slots=True)
 class Rig:
     """Tools, interpreters, stacks and cores for all launches of a run.
 
-    `pythons` are the executables of each (stack, interpreter), `inherited` the
-    environment that servers inherit.
+    Attributes:
+        apps: The applications of a checkout, or a copy of it; of a target it need not exist.
+        pythons: The executables of each (stack, interpreter).
+        inherited: The environment that servers inherit.
+        private: Variables that are recorded by their names only. Their values may have the places
+            `{tmp}` and `{port}`, which each launch fills.
+        imports: Folders that a target is imported from, relative to the root of its copy; empty:
+            there are only experiments here.
     """
 
     apps: Path
@@ -42,6 +61,8 @@ class Rig:
     stacks: Mapping[str, stacks.Stack]
     logs: Path
     inherited: Mapping[str, str]
+    private: Mapping[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
         cores = self.machine.server_cores
@@ -57,41 +78,126 @@ class Rig:
         cores = len(self.server_cores(case))
         return ceiling(case, unit=unit, cores=cores, rate=case.load.rate)
 
-    def environment(self, case: Case) -> dict[str, str]:
-        search = os.pathsep.join((str(self.folder(case)), str(self.apps)))
-        return {**self.inherited, "PYTHONPATH": search, "PYTHONUNBUFFERED": "1", **case.env}
+    @property
+    def target(self) -> bool:
+        """Whether what is served is the project itself, and no experiment of `apps/`."""
+        return bool(self.imports)
 
     def folder(self, case: Case) -> Path:
-        return self.apps / case.experiment
+        """Where the application is, and where its server is started."""
+        return self.apps.parent if self.target else self.apps / case.experiment
+
+    def environment(
+        self, case: Case, folder: Path | None = None, values: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """The variables of a case's server, in a copy of its folder if there is one.
+
+        `values` are those of the placeholders: of all private variables, and of the launch's own.
+        """
+        values = self.private if values is None else values
+        place = folder or self.folder(case)
+        search = [place / name for name in self.imports]
+        if not self.target:
+            search = [place, self.apps]
+        own = {name: fill(text, values) for name, text in case.env.items()}
+        own |= {name: values[name] for name in case.env_names}
+        theirs = own.pop("PYTHONPATH", "")
+        wrapped = case.endpoint
+        return {
+            **self.inherited,
+            "PYTHONPATH": os.pathsep.join(filter(None, map(str, (ENTRY, theirs, *search)))),
+            "PYTHONUNBUFFERED": "1",
+            entry.APP: wrapped.app,
+            entry.FACTORY: "1" if wrapped.factory else "",
+            entry.INTERFACE: wrapped.interface,
+            **own,
+        }
 
     def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
+        """What starts a case's server, told to serve our module, which has the application."""
         server = SERVERS[case.server]
+        served = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
+        wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=served)})
         python = self.pythons[case.stack, case.python]
-        return [str(python), "-m", server.name, *server.arguments(case, port, metrics_port)]
+        arguments = server.arguments(wrapped, port, metrics_port)
+        return [str(python), "-m", server.name, *server.settings, *arguments]
 
     def commands(self, case: Case) -> Commands:
-        """The case's command lines for people, with names in place of this machine's paths."""
-        variables = {"PYTHONPATH": f"apps/{case.experiment}:apps", **case.env}
+        """The case's command lines for people: the bare application, without what is ours.
+
+        Names stand in place of this machine's paths, and of what is private.
+        """
         server, port = SERVERS[case.server], 65_000
+        names = {name: f"${name}" for name in case.env_names}
+        names |= {name: f"${name.upper()}" for name in _OF_LAUNCHES}
+        search = self.imports or (f"apps/{case.experiment}", "apps")
+        variables = {"PYTHONPATH": ":".join(search)}
+        variables |= {name: fill(text, names) for name, text in case.env.items()}
+        variables |= {name: f"${name}" for name in case.env_names}
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
+        asked = case.endpoint
         clients = self.client_cores(case)
         generator = load.command(
             load.Client(
-                Path("oha"), case.load, f"http://127.0.0.1:$PORT{case.endpoint.path}", clients
-            )
-        )
+                Path("oha"), case.load, f"http://127.0.0.1:$PORT{asked.path}", clients,
+                method=asked.method, body=fill(asked.body, names), urls=asked.paths,
+                headers={name: fill(text, names) for name, text in asked.headers.items()},
+            ),
+            inline=True,
+        )  # fmt: skip
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
         serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
+        pinned = ["taskset", "-c", _list(clients), *generator]
         return Commands(
-            server=" ".join(map(_word, [*serve, *arguments])),
-            load=" ".join(map(_word, ["taskset", "-c", _list(clients), *generator])),
+            server=" ".join(_word(text, case.env_names) for text in [*serve, *arguments]),
+            load=" ".join(_word(text, case.env_names) for text in pinned),
         )
 
 
-def _word(text: str) -> str:
+def find_interface(
+    python: Path,
+    app: str,
+    *,
+    factory: bool,
+    root: Path,
+    imports: tuple[str, ...],
+    env: Mapping[str, str],
+) -> Interface:
+    """Import an application where it is to be served, and tell what it speaks.
+
+    `env` is added to what servers inherit, its places filled as a launch does. UsageError: it
+    cannot be imported, or is neither.
+    """
+    search = os.pathsep.join(map(str, (ENTRY, *(root / name for name in imports))))
+    with tempfile.TemporaryDirectory() as folder:
+        own = {name: fill(text, {"tmp": folder, "port": "0"}) for name, text in env.items()}
+        done = subprocess.run(
+            [python, "-m", entry.__name__.rpartition(".")[2]],
+            cwd=root, capture_output=True, text=True, check=False, timeout=_IMPORT_SECONDS,
+            env={
+                **_inherited(), **own, "PYTHONPATH": search,
+                entry.APP: app, entry.FACTORY: "1" if factory else "",
+            },
+        )  # fmt: skip
+    said = done.stdout.strip().rpartition("\n")[2]
+    for interface in get_args(Interface):
+        if done.returncode == 0 and said == interface:
+            return interface  # type: ignore[no-any-return]
+    words = done.stderr.strip().rpartition("\n")[2] or said or "nothing"
+    raise UsageError(f"{app}: expected an application, found: {words}")
+
+
+def _inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in INHERITED if name in os.environ}
+
+
+def _word(text: str, private: Iterable[str]) -> str:
     """Quote for a shell, but let it fill in the placeholders: a declaration is anybody's."""
-    parts = [part for part in _PLACEHOLDER.split(text) if part]
-    quoted = (part if _PLACEHOLDER.fullmatch(part) else shlex.quote(part) for part in parts)
+    names = "|".join(("PORT", "PYTHON", "TMP", *sorted(private)))
+    parts = [part for part in re.split(rf"(\$(?:{names})\b)", text) if part]
+    plain = {"$PORT", "$PYTHON", "$TMP"}
+    known = {*plain, *(f"${name}" for name in private)}
+    quoted = (shlex.quote(p) if p not in known else p if p in plain else f'"{p}"' for p in parts)
     return "".join(quoted) or "''"
 
 
@@ -115,7 +221,7 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) 
             )
 
 
-def assemble(cases: Iterable[Case], logs: Path) -> Rig:
+def assemble(cases: Iterable[Case], logs: Path, private: Mapping[str, str] | None = None) -> Rig:
     """Resolve everything that the cases need, from this checkout; errors as `equip`."""
     cases = tuple(cases)
     locked = {name: stacks.read(name) for name in sorted({case.stack for case in cases})}
@@ -126,6 +232,7 @@ def assemble(cases: Iterable[Case], logs: Path) -> Rig:
         apps=paths.project_root() / "apps",
         locked=locked,
         found={n: interpreters.locate(n) for n in sorted({case.python for case in cases})},
+        private=private,
     )
 
 
@@ -136,9 +243,28 @@ def equip(
     apps: Path,
     locked: Mapping[str, stacks.Stack],
     found: Mapping[str, Interpreter],
+    private: Mapping[str, str] | None = None,
+    imports: tuple[str, ...] = (),
 ) -> Rig:
-    """Put together what the cases need; SetupError names a missing environment or tool."""
+    """Put together what the cases need, with `private` variables and `imports` as a `Rig` has them.
+
+    A private variable that is not given is taken from our environment.
+
+    Raises:
+        SetupError: An environment or tool is missing.
+        UsageError: Nobody gives a private variable.
+    """
+    cases = tuple(cases)
     pairs = sorted({(case.stack, case.python) for case in cases})
+    hidden = dict(private or {})
+    for case in cases:
+        for name in case.env_names:
+            if name not in hidden and name not in os.environ:
+                raise UsageError(
+                    f"{case.id} wants the variable {name}: set it, or give it with --env "
+                    f"{name}=… or --env-file"
+                )
+            hidden.setdefault(name, os.environ.get(name, ""))
     logs.mkdir(parents=True, exist_ok=True)
     return Rig(
         apps=apps,
@@ -151,5 +277,7 @@ def equip(
         interpreters=found,
         stacks=dict(locked),
         logs=logs,
-        inherited={name: os.environ[name] for name in INHERITED if name in os.environ},
+        inherited=_inherited(),
+        private=hidden,
+        imports=imports,
     )

@@ -1,16 +1,18 @@
 """Is the right thing served? Status, content type, body, floor and concurrency of an endpoint."""
 
 import asyncio
+import hashlib
 import http.client
+import itertools
 import json
 import math
 import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import httpx
 import jsonschema
@@ -35,8 +37,28 @@ _OVERLAP_TRIES: Final = 3
 _OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
 _EXCERPT: Final = 80
 
-Answer = tuple[float, int]
-"""Seconds that a right answer took, and bytes of its body."""
+MIXED: Final = 16
+"""Paths of a mix that are asked for before and after a load, at most."""
+
+
+class Answer(NamedTuple):
+    """A right answer: the seconds that it took, the bytes of its body as sent, and what was in it.
+
+    `body` is a digest, `excerpt` its beginning.
+    """
+
+    seconds: float
+    size: int
+    path: str
+    body: bytes
+    excerpt: str
+
+
+def chosen(endpoint: Endpoint) -> tuple[str, ...]:
+    """Different paths of an endpoint, the first of them among these, spread over all."""
+    paths = tuple(dict.fromkeys((endpoint.path, *endpoint.paths)))
+    few = min(len(paths), MIXED)
+    return tuple(paths[number * len(paths) // few] for number in range(few))
 
 
 def verify(
@@ -44,7 +66,8 @@ def verify(
 ) -> list[Answer]:
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
-    `repeats` requests go one after another; slow endpoints that overlap need none. LaunchError
+    `repeats` requests go one after another, and one to each further path that is `chosen`; slow
+    endpoints that overlap need none. LaunchError
     wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
     """
     return asyncio.run(_verify(endpoint, base_url.rstrip("/"), repeats, timeout))
@@ -58,11 +81,11 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
             f"{where}: expected status {expect.status}, found {status} with {_excerpt(body)}; "
             "see the server's log",
         )
-    found = media.partition(";")[0].strip().lower()
-    if found != expect.content_type.lower():
+    found, wanted = media.partition(";")[0].strip().lower(), expect.content_type
+    if wanted is not None and found != wanted.lower():
         raise LaunchError(
             FlagName.WRONG_BODY,
-            f"{where}: expected content type {expect.content_type}, found {found or 'none'}",
+            f"{where}: expected content type {wanted}, found {found or 'none'}",
         )
     problem = _body_problem(expect, body)
     if problem:
@@ -71,10 +94,35 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
         )
 
 
+def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
+    """Say what both sides answer differently, though each of them always the same; None: nothing.
+
+    It takes two answers of each side to tell.
+    """
+    before, after = _always(base), _always(head)
+    for path in before.keys() & after.keys():
+        old, new = before[path], after[path]
+        if old.body != new.body:
+            told = f"base {old.excerpt} ({old.size} bytes), head {new.excerpt} ({new.size})"
+            return f"{path} is answered differently: {told}"
+    return None
+
+
+def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
+    found: dict[str, list[Answer]] = {}
+    for answer in answers:
+        found.setdefault(answer.path, []).append(answer)
+    return {
+        path: many[0]
+        for path, many in found.items()
+        if len(many) > 1 and len({answer.body for answer in many}) == 1
+    }
+
+
 class SpotChecks:
     """Asks a server now and then while it is loaded, and checks every answer in full.
 
-    Each check has a connection of its own, so that all workers get some.
+    Each check has a connection of its own, so that all workers get some, and the next path.
     """
 
     def __init__(
@@ -87,6 +135,7 @@ class SpotChecks:
         cores: Sequence[int] | None,
     ) -> None:
         self._endpoint, self._port, self._timeout = endpoint, port, timeout
+        self._paths = itertools.cycle(dict.fromkeys((endpoint.path, *endpoint.paths)))
         self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
         self._cores = cores
         self._over = threading.Event()
@@ -124,22 +173,25 @@ class SpotChecks:
                 self.problem = error
 
     def _ask(self) -> None:
-        path = self._endpoint.path
-        where = f"GET {path}, spot check {self.asked + 1} under load"
+        asked, path = self._endpoint, next(self._paths)
+        where = f"{asked.method} {path}, spot check {self.asked + 1} under load"
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
         self.asked += 1
         try:
             with closing(connection):
-                connection.request("GET", path, headers={"accept-encoding": "identity"})
+                headers = {"accept-encoding": "identity", **asked.headers}
+                connection.request(asked.method, path, asked.body.encode() or None, headers)
                 answer = connection.getresponse()
                 body = answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise _unanswered(where, error) from error
         media = answer.headers.get("content-type", "")
-        check_answer(self._endpoint.expect, where, answer.status, media, body)
+        check_answer(asked.expect, where, answer.status, media, body)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
+    if not expect.tells_body:
+        return None
     if expect.text is not None:
         text = body.decode(errors="replace")
         return None if re.fullmatch(expect.text, text) else f"expected text like {expect.text!r}"
@@ -181,18 +233,20 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
         headers={"accept-encoding": "identity"},  # as the generator asks
     ) as client:
         overlaps = endpoint.overlap > 1
+        first, *others = chosen(endpoint)
         alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
-        answers = [await _ask(client, endpoint) for _ in range(alone)]
+        paths = [first] * alone + (others if alone else [])
+        answers = [await _ask(client, endpoint, path) for path in paths]
         if overlaps:
             await _overlap(client, endpoint, answers)
     return answers
 
 
-async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> Answer:
-    where = f"GET {endpoint.path}"
+async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answer:
+    where, body = f"{endpoint.method} {path}", endpoint.body.encode() or None
     began = time.perf_counter()
     try:
-        answer = await client.get(endpoint.path)
+        answer = await client.request(endpoint.method, path, content=body, headers=endpoint.headers)
     except httpx.TimeoutException as error:
         raise LaunchError(
             FlagName.TRANSPORT_ERRORS,
@@ -210,7 +264,9 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint) -> Answer:
             f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
             f"found {seconds:.6f} s; does the handler wait as declared?",
         )
-    return seconds, answer.num_bytes_downloaded  # as received, like the generator's rows
+    size = answer.num_bytes_downloaded  # as received, like the generator's rows
+    digest = hashlib.sha256(answer.content).digest()
+    return Answer(seconds, size, path, digest, _excerpt(answer.content))
 
 
 async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:
@@ -225,9 +281,10 @@ async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[
     first = time.perf_counter()
     while True:
         began = time.perf_counter()
-        answers += await asyncio.gather(*(_ask(client, endpoint) for _ in range(wanted)))
+        together = (_ask(client, endpoint, endpoint.path) for _ in range(wanted))
+        answers += await asyncio.gather(*together)
         totals.append(time.perf_counter() - began)
-        single = min(seconds for seconds, _ in answers)
+        single = min(answer.seconds for answer in answers)
         limit = min(SERIAL_SHARE * wanted * single, TOGETHER * single + fixed + each * wanted)
         if min(totals) < limit:
             return
@@ -235,7 +292,7 @@ async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[
         if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
             raise LaunchError(
                 FlagName.NOT_CONCURRENT,
-                f"GET {endpoint.path}: expected {wanted} requests at once within {limit:.3f} s "
-                f"(one takes {single:.3f} s), found {min(totals):.3f} s as the best of "
-                f"{len(totals)} tries; does something block the server?",
+                f"{endpoint.method} {endpoint.path}: expected {wanted} requests at once within "
+                f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the best "
+                f"of {len(totals)} tries; does something block the server?",
             )

@@ -17,6 +17,7 @@ from servebench.measure.oha import (
     SUMMARY,
     Client,
     Generator,
+    address,
     common_arguments,
     milliseconds,
 )
@@ -77,7 +78,7 @@ class Burst(Generator):
             paced = load.rate is not None
             connections = min(load.connections, RATE_CONNECTIONS) if paced else load.connections
             arguments = ["-c", str(connections), "-z", milliseconds(seconds), "-w"]
-        super().__init__(client, [*common_arguments(client), *arguments, client.url])
+        super().__init__(client, lambda one: [*common_arguments(one), *arguments, *address(one)])
 
     def collect(self) -> WarmUp:
         """Wait until all have ended; a window of what was sent, or none of requests at once.

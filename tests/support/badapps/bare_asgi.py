@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-
-from identity import identity  # type: ignore[import-not-found, unused-ignore]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -17,7 +14,7 @@ Handler = Callable[["App"], Awaitable[Answer]]
 
 
 class App:
-    """Serves the handlers by path, and `/_identity`; counts requests other than that.
+    """Serves the handlers by path, and counts requests.
 
     Attributes:
         served: Requests so far.
@@ -38,7 +35,7 @@ class App:
         self.joined = 0.0
         self._clients: set[tuple[str, int]] = set()
         self._close_every = close_every
-        self._handlers = {"/_identity": identify, **handlers}
+        self._handlers = handlers
         self._at_the_end = at_the_end
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -50,16 +47,14 @@ class App:
         if tuple(scope["client"]) not in self._clients:
             self._clients.add(tuple(scope["client"]))
             self.joined = time.monotonic()
-        measured = scope["path"] != "/_identity"
-        self.served += measured
-        self.in_flight += measured
+        self.served += 1
+        self.in_flight += 1
         place = self.served
         try:
             status, body = await self._handlers[scope["path"]](self)
         finally:
-            self.in_flight -= measured
-        media = b"application/json" if not measured else b"text/plain; charset=utf-8"
-        content = body.encode()
+            self.in_flight -= 1
+        media, content = b"text/plain; charset=utf-8", body.encode()
         headers = [(b"content-type", media), (b"content-length", str(len(content)).encode())]
         if self._close_every and place % self._close_every == 0:
             headers.append((b"connection", b"close"))
@@ -73,7 +68,3 @@ class App:
         if self._at_the_end is not None:
             await self._at_the_end(self)
         await send({"type": "lifespan.shutdown.complete"})
-
-
-async def identify(_app: App) -> Answer:
-    return 200, json.dumps(identity())

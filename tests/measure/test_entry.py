@@ -1,0 +1,191 @@
+"""In front of an application: who answers is told, all else is the application's, at no cost."""
+
+import ast
+import asyncio
+import functools
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import PROJECT
+from servebench.core.errors import UsageError
+from servebench.measure import testbed
+from servebench.measure.entry import servebench_entry as entry
+from servebench.measure.identity import Identity
+from servebench.measure.instructions import counting
+from servebench.measure.instructions.counting import InstructionCount
+from servebench.measure.testbed import ENTRY
+from servebench.toolchain import stacks
+
+needs_valgrind = pytest.mark.skipif(
+    counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
+)
+
+
+async def coroutine(_scope: Any, _receive: Any, send: Any) -> None:
+    await send("answered")
+
+
+def plain(scope: Any, receive: Any, send: Any) -> Any:
+    return coroutine(scope, receive, send)
+
+
+def wsgi(environ: Any, _start_response: Any) -> list[bytes]:
+    return [environ["PATH_INFO"].encode()]
+
+
+class Instance:
+    """As frameworks of ASGI have it."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await coroutine(scope, receive, send)
+
+
+class Old:
+    """As frameworks of WSGI have it."""
+
+    def __call__(self, environ: Any, start_response: Any) -> list[bytes]:
+        return wsgi(environ, start_response)
+
+
+@pytest.mark.parametrize(
+    ("application", "interface"),
+    [
+        (coroutine, "asgi"), (plain, "asgi"), (Instance(), "asgi"),
+        (functools.partial(coroutine), "asgi"), (wsgi, "wsgi"), (Old(), "wsgi"), (Old().__call__,
+        "wsgi"),
+    ],
+)  # fmt: skip
+def test_the_interface_is_found_out(application: Any, interface: str) -> None:
+    assert entry.interface_of(application) == interface
+
+
+@pytest.mark.parametrize(
+    ("application", "words"),
+    [
+        (7, "expected an ASGI or WSGI application, found int, which cannot be called"),
+        (lambda: coroutine, r"takes no arguments: if it makes one, say that \(--factory\)"),
+        (lambda one: one, "which takes one: say asgi or wsgi"),
+        (type, "found type, whose parameters cannot be seen: say asgi or wsgi"),
+    ],
+)
+def test_what_is_no_application_is_said(application: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        entry.interface_of(application)
+
+
+@pytest.mark.parametrize("application", [coroutine, plain, Instance()])
+def test_asgi_is_answered_or_passed_on(application: Any) -> None:
+    served = entry.in_front_of(application, "asgi")
+    assert inspect.iscoroutinefunction(served)
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    for scope in ({"type": "http", "path": "/"}, {"type": "lifespan"}):
+        asyncio.run(served(scope, None, send))
+        assert sent == ["answered"]
+        sent.clear()
+    asyncio.run(served({"type": "http", "path": "/_servebench/identity"}, None, send))
+    start, body = sent
+    assert start["status"] == 200
+    assert dict(start["headers"])[b"content-length"] == b"%d" % len(body["body"])
+    told = Identity.model_validate_json(body["body"])
+    assert (told.pid, told.worker[: len(f"{os.getpid()}-")]) == (os.getpid(), f"{os.getpid()}-")
+
+
+@pytest.mark.parametrize("application", [wsgi, Old()])
+def test_wsgi_is_answered_or_passed_on(application: Any) -> None:
+    served = entry.in_front_of(application, "wsgi")
+    assert served({"PATH_INFO": "/x"}, None) == [b"/x"]
+    started: list[Any] = []
+    (body,) = served({"PATH_INFO": "/_servebench/identity"}, lambda *words: started.extend(words))
+    assert started[0] == "200 OK"
+    assert Identity.model_validate(json.loads(body)).loop is None
+
+
+def test_any_interpreter_can_import_it() -> None:
+    """The syntax of 3.10, and nothing but the standard library."""
+    for file in ENTRY.glob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"), feature_version=(3, 10))
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, file
+
+
+def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
+    """As a module with a factory, and as a program that says what the application speaks."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "main.py").write_text(
+        "import os\n\nclass Site:\n    def make():\n        assert os.environ['WHERE'][0] == '/'\n"
+        "        return lambda environ, start_response: [b'made']\n\nnothing = 7\n"
+    )
+    env = {"PYTHONPATH": f"{ENTRY}:{tmp_path}", "SERVEBENCH_APP": "shop.main:Site.make"}
+    asked = "import servebench_entry; print(servebench_entry.app({}, None))"
+    done = subprocess.run(
+        [sys.executable, "-c", asked], check=True, capture_output=True, text=True,
+        env={**env, "SERVEBENCH_FACTORY": "1", "WHERE": "/"},
+    )  # fmt: skip
+    assert done.stdout == "[b'made']\n"
+
+    def found(app: str, *, factory: bool = False) -> str:
+        python, env = Path(sys.executable), {"WHERE": "{tmp}"}
+        return testbed.find_interface(
+            python, app, factory=factory, root=tmp_path, imports=(".",), env=env
+        )
+
+    assert found("shop.main:Site.make", factory=True) == "wsgi"
+    for app, words in (
+        ("shop.main:nothing", "found int, which cannot be called"),
+        ("shop.main:none", "has no attribute 'none'"),
+        ("shop.man:app", "No module named 'shop.man'"),
+    ):
+        with pytest.raises(UsageError, match=f"^{app}: expected an application, found: .*{words}"):
+            found(app)
+
+
+PAYLOAD = """
+import asgi_app, wsgi_app, servebench_entry
+from benchmarks import _drivers
+from servebench.measure.instructions.phases import Unit, run
+
+def prepare(target):
+    interface, _, how = target.partition(" ")
+    app = asgi_app.app if interface == "asgi" else wsgi_app.app
+    if how:
+        app = servebench_entry.in_front_of(app, interface)
+    request = getattr(_drivers, interface)(app, "/json")
+    assert request()[0] == 200
+    return Unit(request)
+
+run(prepare)
+"""
+
+
+@needs_valgrind
+@pytest.mark.long
+@pytest.mark.real
+def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
+    """Within 0.1 % of the instructions of FastAPI's json, and of those of Flask's."""
+    (tmp_path / "payload.py").write_text(PAYLOAD)
+    search = (ENTRY, PROJECT / "apps" / "asgi-wsgi", PROJECT)
+    found = counting.count(
+        stacks.environment("current", "3.14"), [str(tmp_path / "payload.py")],
+        ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"],
+        env={"PYTHONPATH": os.pathsep.join(map(str, search))},
+    )  # fmt: skip
+    counts = {}
+    for target, one in found.items():
+        assert isinstance(one, InstructionCount), (target, one)
+        counts[target] = one.per_unit
+    for interface in ("asgi", "wsgi"):
+        ratio = counts[f"{interface} wrapped"] / counts[interface]
+        assert ratio == pytest.approx(1, abs=0.001), counts

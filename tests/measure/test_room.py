@@ -1,0 +1,206 @@
+"""What a launch has for itself: files, variables and commands of its own, and nothing of them told.
+
+The application is an ordinary project of somebody's: POST with a token, a data base that a command
+makes, and files that it writes beside itself.
+"""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import eventually, failures, failures_of
+from servebench.core.errors import UsageError
+from servebench.core.flags import FlagName
+from servebench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from servebench.host import proc
+from servebench.measure import duet, launch
+from servebench.measure.duet import SideCase
+from servebench.measure.room import Room
+from servebench.measure.testbed import Rig, equip, fill
+from servebench.toolchain import interpreters, stacks
+
+SECRET = "s3cret-of-ours"
+SHOP = """\
+import json, os, pathlib
+
+orders = json.loads(pathlib.Path(os.environ["SHOP_DATABASE"]).read_text())
+pathlib.Path("written").mkdir()  # another start in the same files would fail
+print("token", os.environ["TOKEN"], os.environ["PORT"])
+
+
+def create():
+    async def app(scope, receive, send):
+        assert scope["type"] == "http"
+        body = json.loads((await receive())["body"])
+        headers = dict(scope["headers"])
+        known = headers[b"authorization"] == f"Bearer {os.environ['TOKEN']}".encode()
+        status = 201 if known and scope["method"] == "POST" else 401
+        said = json.dumps({"word": os.environ["WORD"], **orders, **body}).encode()
+        length = (b"content-length", str(len(said)).encode())
+        await send({"type": "http.response.start", "status": status, "headers": [length]})
+        await send({"type": "http.response.body", "body": said})
+
+    return app
+"""
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case(
+        id="shop/post-orders/py3.14/c4",
+        experiment="shop",
+        endpoint=Endpoint(
+            name="post-orders", app="shop.main:create", factory=True, interface="asgi",
+            method="POST", path="/orders", headers={"authorization": "Bearer {TOKEN}"},
+            body='{"item": 7}', expect=Expectation(status=201), floor=0,
+        ),
+        python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
+        load=Load(model=LoadModel.CLOSED, connections=4, duration=0.6, timeout=10),
+        cores="split",
+        env={"WORD": "blue", "PORT": "{port}", "SHOP_DATABASE": "{tmp}/shop.json"},
+        env_names=("TOKEN",),
+        before=('echo "{\\\\"made\\\\": true}" > $SHOP_DATABASE', "sleep 600 & echo $! > $NOTED"),
+        after=("test -d written && cp $SHOP_DATABASE $NOTED.after",),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
+    assert state_home
+    root = tmp_path / "copy"
+    (root / "src" / "shop").mkdir(parents=True)
+    (root / "src" / "shop" / "main.py").write_text(SHOP)
+    made = equip(
+        [case], tmp_path / "logs", apps=root / "apps", locked={"current": stacks.read("current")},
+        found={"3.14": interpreters.locate("3.14")}, imports=("src",), private={"TOKEN": SECRET},
+    )  # fmt: skip
+    return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
+
+
+def perform(case: Case, rig: Rig) -> launch.LaunchOutcome:
+    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
+        outcome = launch.perform(case, rig, launch.Options(window=0.1), rig.logs / "server.log")
+        if not failures(outcome) & {"littles_law", "no_answer"}:
+            break
+    assert not list((rig.logs.parent / "state" / "servebench" / "sessions").glob("*"))
+    return outcome
+
+
+@pytest.mark.real
+def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_path: Path) -> None:
+    """Commands around it, their processes ended, nothing left, and nothing private told."""
+    for _ in range(2):
+        outcome = perform(case, rig)
+        assert not failures(outcome), (outcome.flags, (rig.logs / "server.log").read_text())
+        assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
+    assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
+    left = proc.stat(int((tmp_path / "noted").read_text()))
+    assert left is None or not left.alive
+    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(f"servebench-room-*{os.getpid()}*"))
+    commands = rig.commands(case)
+    assert 'TOKEN="$TOKEN"' in commands.server
+    assert commands.server.startswith("env PYTHONPATH=src WORD=blue PORT=$PORT SHOP_DATABASE=$TMP/")
+    assert commands.server.endswith("--factory shop.main:create")
+    assert "-m POST -H 'authorization: Bearer '\"$TOKEN\" -d '{\"item\": 7}'" in commands.load
+    told = [case.model_dump_json(), str(outcome), str(commands)]
+    assert not any(SECRET in text for text in told)
+
+
+@pytest.mark.real
+def test_both_sides_of_a_duet_have_theirs(case: Case, rig: Rig, tmp_path: Path) -> None:
+    """Whose answers differ is noted."""
+    other = case.model_copy(update={"env": {**case.env, "WORD": "green"}})
+    (outcome,) = duet.perform(
+        [(SideCase(case, rig), SideCase(other, rig))],
+        lambda side: tmp_path / f"{side}.log",
+        head_first=True,
+        seconds=0.5,
+    )
+    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
+    noted = {
+        side: [flag.detail for flag in flags if flag.name is FlagName.ANSWERS_DIFFER]
+        for side, flags in outcome.flags.items()
+    }
+    (detail,) = noted["head"]
+    assert detail.startswith('/orders is answered differently: base \'{"word": "blue", ')
+    assert 'head \'{"word": "green",' in detail
+    assert not noted["base"]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"before": ("echo {TOKEN} is no use; exit 3",)},
+         "is no use; exit 3': expected exit code 0, found exit code 3; it said: {TOKEN} is no use"),
+        ({"after": ("echo too late in {tmp}; exit 4",)},
+         "found exit code 4; it said: too late in {tmp}"),
+    ],
+)  # fmt: skip
+def test_a_command_that_fails_fails_the_launch(
+    case: Case, rig: Rig, changes: dict[str, Any], words: str
+) -> None:
+    outcome = perform(case.model_copy(update=changes), rig)
+    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    assert flag.name is FlagName.SETUP_FAILED
+    assert words in flag.detail
+    assert not outcome.metrics
+
+
+@pytest.mark.real
+def test_an_application_that_dies_says_so_at_once(case: Case, rig: Rig) -> None:
+    """And what it says of a secret is not told."""
+    broken = case.model_copy(update={"before": ("echo '\"'$TOKEN > $SHOP_DATABASE",)})
+    path = Path(rig.apps.parent, "src", "shop", "main.py")
+    path.write_text(path.read_text().replace("json.loads", "exit"))
+    outcome = perform(broken, rig)
+    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    assert flag.name is FlagName.NOT_READY
+    assert "{TOKEN}" in flag.detail
+    assert SECRET not in flag.detail
+
+
+def test_what_the_commands_leave_running_is_no_noise(case: Case, rig: Rig, tmp_path: Path) -> None:
+    """Its core time is counted, that of its descendants too, and it ends with the room."""
+    works = f"echo \\$\\$ > {tmp_path}/noted; while :; do :; done"
+    busy = case.model_copy(
+        update={"before": (f"sh -c 'env -i sh -c \"{works}\"; :' &",), "after": ()}
+    )
+    room = Room(rig, busy, 1, tmp_path / "server.log")
+    try:
+        assert room.cpu_seconds() == 0
+        room.open(None)
+        eventually("it has worked", lambda: room.cpu_seconds() > 0.1)
+        pid = int((tmp_path / "noted").read_text())
+    finally:
+        room.close()
+    found = proc.stat(pid)
+    assert found is None or not found.alive
+    room.close()
+
+
+def test_a_private_variable_is_given_or_asked_for(
+    case: Case, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given() -> str:
+        found = {"3.14": rig.interpreters["3.14"]}
+        return equip(
+            [case], rig.logs, apps=rig.apps, locked=rig.stacks, found=found, imports=("src",)
+        ).private["TOKEN"]
+
+    monkeypatch.delenv("TOKEN", raising=False)
+    with pytest.raises(UsageError, match=r"shop/post-orders/.* wants the variable TOKEN: set it"):
+        given()
+    monkeypatch.setenv("TOKEN", "t")
+    assert given() == "t"
+
+
+def test_only_names_are_filled_in() -> None:
+    """Once: a value that looks like a place is none; JSON's braces are JSON's."""
+    values = {"A": "{B}", "B": "b", "port": "1"}
+    assert fill('{A}{B}{"B": {port}, "C": {C}}', values) == '{B}b{"B": 1, "C": {C}}'
