@@ -34,9 +34,7 @@ def missing(name: str) -> str | None:
         return f"this commit declares no endpoint {name}"
     if _project.stack() not in endpoint.stacks:
         return f"{name} is for stack {', '.join(sorted(endpoint.stacks))}"
-    if not endpoint.plain:
-        return f"{name} is more than a GET of one path"
-    return None
+    return None if endpoint.plain else f"{name} is more than a GET of one path"
 
 
 def waits(name: str) -> bool:
@@ -66,6 +64,8 @@ def open_request(name: str) -> Request:
     if name == "driver/wsgi":
         return _drivers.wsgi(_empty_wsgi, "/")
     endpoint = _endpoints.declared(_project.checkout())[name]
+    if not endpoint.plain:
+        raise ValueError(missing(name))
     app = _project.load_app(endpoint.experiment, endpoint.app, endpoint.env)
     os.environ.update(endpoint.env)
     drive = _drivers.asgi if endpoint.interface == "asgi" else _drivers.wsgi

@@ -214,8 +214,10 @@ class Counts:
         """What is to be counted together: one case per piece of code, by environment."""
         groups: dict[Hashable, dict[Hashable, str]] = {}
         for name in cases:
-            code = self._code(name)
-            if self._sides[name][1].case.endpoint.takes <= LONGEST and code not in self._found:
+            code, head = self._code(name), self._sides[name][1]
+            if head.rig.target:
+                continue  # `benchmarks/` of ours know experiments only
+            if head.case.endpoint.takes <= LONGEST and code not in self._found:
                 groups.setdefault(code[:3], {}).setdefault(code, name)
         return [tuple(group.values()) for group in groups.values()]
 
