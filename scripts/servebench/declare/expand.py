@@ -263,9 +263,10 @@ class Expansion:
 
     def _request(self, name: str, table: EndpointTable) -> dict[str, Any]:
         key, found = ("endpoints", name, "path"), table.path
+        told: dict[str, str] = {}
         try:
             first, *others = requests.paths((table.path, *table.paths), self.folder)
-            body, told = table.body, {}
+            body = table.body
             if table.body_file is not None:
                 key, found = ("endpoints", name, "body_file"), table.body_file
                 body, told = requests.body_of(self.folder / table.body_file)

@@ -74,9 +74,10 @@ class Room:
 
     def open(self, cores: Sequence[int] | None) -> None:
         """Copy the files and do what is to be done before; LaunchError setup_failed."""
-        self._opened = True
         if self._rig.target:
             shutil.copytree(self._rig.folder(self._case), self.folder, symlinks=True)
+        self._log.unlink(missing_ok=True)
+        self._opened = True
         for command in self._case.before:
             self._do(command, "before", cores)
 
@@ -138,23 +139,16 @@ class Room:
         thread.start()
         thread.join()
         (process,) = found
+        ended = f"it still running after {COMMAND_SECONDS:.0f} s"
         try:
-            code = process.wait(COMMAND_SECONDS)
+            ended = f"exit code {process.wait(COMMAND_SECONDS)}"
         except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            if process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if code:
-            found_it = f"exit code {code}"
-        elif code is None:
-            found_it = f"it still running after {COMMAND_SECONDS:.0f} s"
-        else:
-            return
-        raise LaunchError(
-            FlagName.SETUP_FAILED,
-            f"{when} {command!r}: expected exit code 0, found {found_it}; it said: "
-            f"{log_tail(self._log)}",
-        )
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode:
+            raise LaunchError(
+                FlagName.SETUP_FAILED,
+                f"{when} {command!r}: expected exit code 0, found {ended}; it said: "
+                f"{log_tail(self._log)}",
+            )

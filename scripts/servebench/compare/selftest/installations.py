@@ -41,9 +41,12 @@ def install(rig: Rig, pairs: Collection[tuple[str, str]], made: Installation, fo
         SetupError: A copy does not run, or not from where it is.
     """
     root = folder / ("x" * made.path) / "copy"
-    shutil.copytree(rig.apps, root / "apps", ignore=_NOT_COPIED)
-    if (benchmarks := rig.apps.parent / "benchmarks").is_dir():
-        shutil.copytree(benchmarks, root / "benchmarks", ignore=_NOT_COPIED)
+    if rig.target:
+        shutil.copytree(rig.apps.parent, root, symlinks=True, ignore=_NOT_COPIED)
+    else:
+        shutil.copytree(rig.apps, root / "apps", ignore=_NOT_COPIED)
+        if (benchmarks := rig.apps.parent / "benchmarks").is_dir():
+            shutil.copytree(benchmarks, root / "benchmarks", ignore=_NOT_COPIED)
     interpreters = dict(rig.interpreters)
     for name in sorted({name for _, name in pairs}):
         original = interpreters[name].executable.resolve()

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from servebench.core.flags import DISTURBING
 from servebench.core.metrics import HEADLINES, METRICS
-from servebench.core.model import Case, Launch, LoadModel, Status
+from servebench.core.model import Case, Endpoint, Launch, LoadModel, Status
 from servebench.declare.suites import SHARED_PAGE
 from servebench.record.change import ChangeRecord
 from servebench.report.change import ChangeText, told
@@ -300,6 +300,12 @@ def _files(site: Site, where: Folders, case: str, tables: Iterable[Table]) -> li
     ]
 
 
+def _asked(endpoint: Endpoint) -> str:
+    method = "" if endpoint.method == "GET" else f"{endpoint.method} "
+    further = len({endpoint.path, *endpoint.paths}) - 1
+    return f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
+
+
 def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
     connections = words.many(load.connections, "connection")
@@ -307,7 +313,7 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     if load.model is not LoadModel.CLOSED:
         model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
     pairs = [
-        ("endpoint", f"{endpoint.path} ({endpoint.interface.upper()}, {endpoint.app})"),
+        ("endpoint", f"{_asked(endpoint)} ({endpoint.interface.upper()}, {endpoint.app})"),
         ("takes at least", words.figure(endpoint.floor, "service_min") if endpoint.floor else ""),
         ("Python", case.python),
         ("stack", case.stack),
@@ -318,6 +324,9 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
         ("cores", "server and generator apart" if case.cores == "split" else "shared by both"),
         ("ceiling", case.ceiling or ""),
         ("environment", ", ".join(f"{name}={text}" for name, text in case.env.items())),
+        ("private variables", ", ".join(case.env_names)),
+        ("before each start", "; ".join(case.before)),
+        ("after each stop", "; ".join(case.after)),
     ]
     return [(name, text) for name, text in pairs if text]
 
