@@ -152,6 +152,16 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
             found(app)
 
 
+@pytest.mark.parametrize("interface", ["asgi", "wsgi"])
+def test_frameworks_are_found_out(interface: str) -> None:
+    """FastAPI and Flask, as our own applications are made with them."""
+    python, root = stacks.environment("current", "3.14"), PROJECT / "apps" / "asgi-wsgi"
+    found = testbed.find_interface(
+        python, f"{interface}_app:app", factory=False, root=root, imports=(".",), env={}
+    )
+    assert found == interface
+
+
 PAYLOAD = """
 import asgi_app, wsgi_app, servebench_entry
 from benchmarks import _drivers
