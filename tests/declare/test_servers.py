@@ -13,7 +13,7 @@ from bench import PROJECT, failures
 from repos import borrow_cache, write
 from servebench.core.model import Case, Interface
 from servebench.declare import schema
-from servebench.declare.experiments import load_experiments
+from servebench.declare.experiments import expand_all, load_experiments, registered
 from servebench.declare.servers import GRANIAN_BACKLOG, SERVERS, Server
 from servebench.host.progress import Narrator
 from servebench.measure import launch
@@ -146,9 +146,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         write(root, "apps/stacks/others.txt", locks.resolve("others", None, root=root))
         stack, python = stacks.read("others", root), interpreters.locate("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
-        cases = [
-            case for experiment in load_experiments(root) for case in experiment.cases["quick"]
-        ]
+        cases = expand_all(load_experiments(root, registered(root)), "quick")
         yield equip(
             cases, root / "logs", apps=root / "apps", locked={"others": stack},
             found={"3.14": python},
@@ -165,8 +163,9 @@ def test_servers_of_no_stack_of_ours_are_measured(
     others: Rig, case_id: str, workers: int, tmp_path: Path
 ) -> None:
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
-    (experiment,) = load_experiments(others.apps.parent)
-    case = next(case for case in experiment.cases["quick"] if case.id == f"both/{case_id}")
+    root = others.apps.parent
+    cases = expand_all(load_experiments(root, registered(root)), "quick")
+    case = next(case for case in cases if case.id == f"both/{case_id}")
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         options = launch.Options(window=0.1)

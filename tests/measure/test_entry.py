@@ -83,7 +83,7 @@ def test_what_is_no_application_is_said(application: Any, words: str) -> None:
 @pytest.mark.parametrize("application", [coroutine, plain, Instance()])
 def test_asgi_is_answered_or_passed_on(application: Any) -> None:
     served = entry.in_front_of(application, "asgi")
-    assert inspect.iscoroutinefunction(served)
+    assert inspect.iscoroutinefunction(served) is hasattr(inspect, "markcoroutinefunction")
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

@@ -178,7 +178,7 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
     with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
         result = generate(oha, closed(), server.url, cores=None)
-        assert {size for _, size in verify(endpoint, server.url)} == {len(body)}
+        assert {answer.size for answer in verify(endpoint, server.url)} == {len(body)}
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 

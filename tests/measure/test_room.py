@@ -20,6 +20,7 @@ from servebench.host import proc
 from servebench.measure import duet, launch
 from servebench.measure.duet import SideCase
 from servebench.measure.room import Room
+from servebench.measure.runner import LaunchOutcome
 from servebench.measure.testbed import Rig, equip, fill
 from servebench.toolchain import interpreters, stacks
 
@@ -63,14 +64,14 @@ def case() -> Case:
         cores="split",
         env={"WORD": "blue", "PORT": "{port}", "SHOP_DATABASE": "{tmp}/shop.json"},
         env_names=("TOKEN",),
-        before=('echo "{\\\\"made\\\\": true}" > $SHOP_DATABASE', "sleep 600 & echo $! > $NOTED"),
+        before=("""echo '{"made": true}' > $SHOP_DATABASE""", "sleep 600 & echo $! > $NOTED"),
         after=("test -d written && cp $SHOP_DATABASE $NOTED.after",),
     )  # fmt: skip
 
 
 @pytest.fixture
 def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
-    assert state_home
+    assert state_home.parent == tmp_path
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
@@ -81,7 +82,7 @@ def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
 
-def perform(case: Case, rig: Rig) -> launch.LaunchOutcome:
+def perform(case: Case, rig: Rig) -> LaunchOutcome:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         outcome = launch.perform(case, rig, launch.Options(window=0.1), rig.logs / "server.log")
         if not failures(outcome) & {"littles_law", "no_answer"}:

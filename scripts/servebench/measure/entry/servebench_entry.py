@@ -107,7 +107,9 @@ def identity() -> dict[str, Any]:
 def load(target: str, *, factory: bool = False) -> Any:
     """Import an application, or call what makes it; ImportError, AttributeError: there is none."""
     module, _, attribute = target.partition(":")
-    found = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    found: Any = importlib.import_module(module)
+    for name in attribute.split("."):
+        found = getattr(found, name)
     return found() if factory else found
 
 
@@ -162,7 +164,7 @@ def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
         return wsgi
     # It gives a coroutine, as servers want to know of an ASGI application.
     mark = getattr(inspect, "markcoroutinefunction", None)  # from 3.12 on
-    return mark(asgi) if mark else asgi  # type: ignore[no-any-return]
+    return mark(asgi) if mark else asgi
 
 
 async def _answer(send: Send) -> None:
