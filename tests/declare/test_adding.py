@@ -35,7 +35,7 @@ _SERVER: Final = """\
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=lambda case, port, _: [
                 "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
-                "--worker-class", case.loop, case.endpoint.app,
+                "--worker-class", case.loop, *_factory(case), case.endpoint.app,
             ],
             ready=re.compile(r"Listening on TCP"),
             ready_lines=lambda case: case.workers,

@@ -26,7 +26,8 @@ from servebench.host import orphans, ports
 from servebench.host.session import Session
 from servebench.measure import figures, launch, oha, oha_results, runner, warmup
 from servebench.measure import server as serving
-from servebench.measure.testbed import Rig
+from servebench.measure.entry import servebench_entry as entry
+from servebench.measure.testbed import ENTRY, Rig
 from servebench.record import store
 from servebench.toolchain import stacks, tools
 from serverlings import command
@@ -457,7 +458,7 @@ def test_kill_9_of_servebench_itself(bench: Bench) -> None:
     look_alike = subprocess.Popen(
         [word if word != _port(server) else str(ports.free_port()) for word in server.argv],
         cwd=bench.root / "apps" / "badapps",
-        env={"PYTHONPATH": str(bench.root / "apps")},
+        env={"PYTHONPATH": str(ENTRY), entry.APP: "answers:app"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -257,6 +257,6 @@ def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
         FlagName.SERVER_DIED, FlagName.NOT_READY, FlagName.NOT_STOPPED, FlagName.NOT_CONCURRENT,
         FlagName.CLIENT_FAILED, FlagName.FOREIGN_LISTENER, FlagName.INTERRUPTED,
         FlagName.HARNESS_ERROR, FlagName.FEW_LAUNCHES, FlagName.ENV_CHANGED,
-        FlagName.STOP_TIMEOUT,
+        FlagName.STOP_TIMEOUT, FlagName.SETUP_FAILED, FlagName.ANSWERS_DIFFER,
     }  # fmt: skip
     assert {flag for flag, _, _ in RAISED} == set(FlagName) - raised_elsewhere
