@@ -223,7 +223,7 @@ MISTAKES = {
         ("defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint, "
         "python, stack, server, loop, load, workers, threads, vary, pairs")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
-        "endpoints.nap.expect: found 'a table'; allowed: give…text, json_value and json_schema, or none"),
+        "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "unknown interface": ('interface = "asgi"', 'interface = "cgi"',
         "endpoints.nap.interface: found 'cgi'; allowed: 'asgi' or 'wsgi'"),
     "app that is no app": ('app = "app:app"', 'app = "app.py"',
