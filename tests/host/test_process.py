@@ -146,7 +146,7 @@ def client(folder: Path, *argv: str) -> Session:
 
 
 def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path, sessions: Path) -> None:
-    with pytest.raises(LaunchError, match=r"/nowhere/oha.*make setup") as failure:
+    with pytest.raises(LaunchError, match=r"/nowhere/oha.*servebench setup") as failure:
         client(tmp_path, "/nowhere/oha", "-z", "1s")
     assert failure.value.flag is FlagName.CLIENT_FAILED
     assert list(sessions.iterdir()) == []

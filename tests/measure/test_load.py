@@ -231,7 +231,7 @@ def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
 
 def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
     error = failure(tmp_path / "nowhere" / "oha", "http://127.0.0.1:9/", tmp_path)
-    assert "make setup" in error.detail
+    assert "servebench setup" in error.detail
 
 
 @pytest.mark.parametrize(

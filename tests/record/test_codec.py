@@ -90,7 +90,7 @@ def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
 def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
     message = refused({**document(), "format": found})
     assert "expected a run file of format 2: format: Input should be 2, found " in message
-    assert "needs a newer servebench (git pull, make setup)" in message
+    assert "needs a newer servebench (uv tool upgrade servebench)" in message
 
 
 def format_1() -> dict[str, Any]:

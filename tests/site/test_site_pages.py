@@ -26,7 +26,7 @@ from servebench.site.pages.front import NightStatus
 from site_builds import FREE, JSON, a_run, disturbed, failed, scattered, steady, table_of
 
 NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
-SWITCH = "git switch --detach abababababab && make setup && "
+SWITCH = "git switch --detach abababababab && servebench setup && "
 FLASK = "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
 HERE = runs.MACHINE.id
 KERNEL = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})

@@ -98,7 +98,7 @@ def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.M
         interpreters.locate("2.7")
     assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `make setup`"):
+    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `servebench setup`"):
         interpreters.locate("3.14t")
     with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `servebench setup`"):
         tools.oha()

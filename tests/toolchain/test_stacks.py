@@ -72,7 +72,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     stack = stacks.read("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda _name: interpreter)
-    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `make setup`"):
+    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `servebench setup`"):
         stacks.environment("one", "3.14t")
     assert stacks.make_environment(stack, interpreter, QUIET)
     assert not stacks.make_environment(stack, interpreter, QUIET)

@@ -276,7 +276,7 @@ def _not_started(
         return LaunchError(
             flag,
             f"cannot start the {record.role} {shlex.join(record.argv)}: {error.filename}: {reason};"
-            " if it is missing, run `make setup`",
+            " if it is missing, run `servebench setup`",
         )
     return LaunchError(
         FlagName.HARNESS_ERROR,

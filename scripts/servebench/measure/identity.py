@@ -107,9 +107,11 @@ def check_identity(
         if problem:
             raise LaunchError(FlagName.GIL_MISMATCH, f"worker {one.worker}: {problem}")
         if one.python != python_version:
-            problem = f"expected Python {python_version}, found {one.python}; run `make setup`"
+            problem = (
+                f"expected Python {python_version}, found {one.python}; run `servebench setup`"
+            )
         elif wrong := "; ".join(_wrong_packages(one, lock, needed)):
-            problem = f"{wrong}; run `make setup`"
+            problem = f"{wrong}; run `servebench setup`"
         elif loop not in (None, "none") and (one.loop or "none").partition(".")[0] != loop:
             problem = (
                 f"expected the event loop {loop}, found {one.loop}; see the server's loop option"
@@ -128,7 +130,7 @@ def _wrong_gil(one: Identity, free_threaded: bool) -> str | None:
     # PYTHON_GIL=1 on a free-threaded build is not the build with the GIL.
     build = f"Py_GIL_DISABLED={int(free_threaded)}"
     if build not in one.build:
-        return f"expected a build with {build}, found {one.build}; run `make setup`"
+        return f"expected a build with {build}, found {one.build}; run `servebench setup`"
     return None
 
 

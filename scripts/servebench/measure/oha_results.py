@@ -111,7 +111,7 @@ def read_summary(text: str) -> OhaSummary:
         raise LaunchError(
             FlagName.CLIENT_FAILED,
             f"expected oha's JSON summary, found {text[:80]!r} ({first_problem(error)}); "
-            "run `make setup` to get the pinned oha",
+            "run `servebench setup` to get the pinned oha",
         ) from error
 
 

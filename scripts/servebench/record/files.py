@@ -80,7 +80,7 @@ def parse(
         told += [f"and {len(every) - len(told)} more"] if len(every) > len(told) else []
         raise RecordError(
             f"{expected}: {'; '.join(told)}. A file of a newer servebench needs a newer servebench "
-            "(git pull, make setup); otherwise it is damaged"
+            "(uv tool upgrade servebench); otherwise it is damaged"
         ) from problem
 
 

@@ -192,7 +192,7 @@ def _compile(
         if done.returncode != 0:
             raise SetupError(
                 f"the built interpreter has no module {module}: install {package} (Debian's name) "
-                "and run `make setup` again"
+                "and run `servebench setup` again"
             )
 
 

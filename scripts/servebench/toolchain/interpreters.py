@@ -86,7 +86,7 @@ def locate(name: str, configured: Settings | None = None) -> Interpreter:
             return interpreter
     raise SetupError(
         f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "
-        "run `make setup`"
+        "run `servebench setup`"
     )
 
 
@@ -130,9 +130,9 @@ def prove(executable: Path) -> dict[str, Any]:
         )
         proof = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise SetupError(f"{executable} does not run: {error}; run `make setup`") from error
+        raise SetupError(f"{executable} does not run: {error}; run `servebench setup`") from error
     if not isinstance(proof, dict):
-        raise SetupError(f"{executable} does not describe itself; run `make setup`")
+        raise SetupError(f"{executable} does not describe itself; run `servebench setup`")
     return proof
 
 

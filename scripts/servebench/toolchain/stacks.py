@@ -160,7 +160,7 @@ def executable(stack: Stack, python: Interpreter) -> Path:
     if cache.facts(target) is None:
         raise SetupError(
             f"stack {stack.name} has no environment for {python.name} and its present lock: "
-            "run `make setup`"
+            "run `servebench setup`"
         )
     with contextlib.suppress(OSError):  # somebody else's, which we only read
         os.utime(target)  # it is used: pruning leaves it alone

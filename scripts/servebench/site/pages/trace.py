@@ -94,4 +94,4 @@ def _point(header: RunHeader, *options: str) -> str:
 def _at(commit: str | None) -> str:
     if not commit or not commit.isalnum():
         return ""
-    return f"git switch --detach {commit[:12]} && make setup && "
+    return f"git switch --detach {commit[:12]} && servebench setup && "
