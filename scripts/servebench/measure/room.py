@@ -122,6 +122,10 @@ class Room:
             orphans.record(record)
             self._marker = record.marker
         found: list[subprocess.Popen[bytes]] = []
+        # `python` is the application's; the server itself gets no other PATH by it.
+        programs = self._rig.pythons[self._case.stack, self._case.python].parent
+        variables = self.environment()
+        variables["PATH"] = os.pathsep.join((str(programs), variables.get("PATH", os.defpath)))
 
         def spawn() -> None:
             if cores is not None:
@@ -131,7 +135,7 @@ class Room:
                     subprocess.Popen(
                         argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
                         stderr=subprocess.STDOUT, start_new_session=True,
-                        env={**self.environment(), orphans.MARKER: self._marker},
+                        env={**variables, orphans.MARKER: self._marker},
                     )
                 )  # fmt: skip
 
