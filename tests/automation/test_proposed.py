@@ -263,6 +263,26 @@ def test_another_file_beside_it_is_not_shown(asked: Step, tmp_path: Path) -> Non
     assert "expected comparison.json and nothing else" in done.err
 
 
+@pytest.mark.parametrize(
+    ("folders", "refused"),
+    [
+        ((".servebench/site", "src", "."), False),
+        (("src", "../.."), True),
+        (("/tmp/evil",), True),
+        (("src:$(id)",), True),
+    ],
+)
+def test_where_an_application_is_imported_from_its_record_says_and_nothing_else(
+    folders: tuple[str, ...], refused: bool, asked: Step, tmp_path: Path
+) -> None:
+    (case,) = compared().cases
+    ours = facts.rig_of(compared().machine, folders).commands(case.case)
+    one = compared(cases=(case.model_copy(update={"commands": ours}),))
+    done = asked("ci", "report", "--from", keep(tmp_path / "told", one))
+    assert done.code == (4 if refused else 0), done
+    assert ("server's command line" in done.err) is refused
+
+
 def packed(*told: Comparison | Upgrade) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

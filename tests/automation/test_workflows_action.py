@@ -85,6 +85,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     """The small repository, with the page's workflows; its experiments are what is measured."""
     need("act")
     with staged(tmp_path, monkeypatch) as (stage, index):
+        stage.variables["UV_PYTHON_INSTALL_DIR"] = str(tmp_path / "pythons")
         index.add("alpha", "1.1", "2026-02-01")
         ours = tmp_path / "ours"
         shutil.copytree(PROJECT / ".github", ours / ".github")

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
+import platformdirs
 from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
@@ -94,10 +95,10 @@ def sides_command(
         place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
         upgrade = upgrades.is_upgrade(root, found.base, found.head, place)
         restore, key = _keys(root, found.base, found.head)
-        values |= {"upgrade": "true" if upgrade else "", "cache": str(paths.cache_dir())}
+        values |= {"upgrade": "true" if upgrade else "", "cache": _cached()}
         values |= {"key": key, "restore-key": restore}
     for name, value in values.items():
-        Console().say(f"{name}: {value or 'none'}")
+        Console().say(f"{name}: {value.replace(chr(10), ', ') or 'none'}")
     if github_output:
         actions.outputs(values)
 
@@ -118,6 +119,12 @@ def _bring(root: Path, commits: tuple[str, ...]) -> None:
     shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
     depth = ["--depth=1"] if shallow else []
     git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)
+
+
+def _cached() -> str:
+    """The folders of all that set-up makes: ours, and that of uv's interpreters; one per line."""
+    pythons = os.environ.get("UV_PYTHON_INSTALL_DIR")
+    return f"{paths.cache_dir()}\n{pythons or platformdirs.user_data_path('uv') / 'python'}"
 
 
 def _keys(root: Path, base: str, head: str) -> tuple[str, str]:

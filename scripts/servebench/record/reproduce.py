@@ -33,6 +33,7 @@ _OPTIONS: Final = {
     "--path": re.compile("/[ -~]{0,999}"),
     "--request": re.compile("[A-Z/][ -~]{0,999}"),
     "--expect-status": re.compile(r"\d{3}"),
+    "--interface": re.compile("[a-z]+"),
     "--server": re.compile("[a-z]+"),
     "--loop": re.compile("[a-z]+"),
     "--workers": re.compile(r"\d{1,4}"),

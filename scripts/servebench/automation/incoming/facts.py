@@ -32,6 +32,8 @@ CLOCKS: Final = timedelta(days=1)
 one night's error is worth less than the night."""
 
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_FOLDER: Final = r"(?:\.|(?:\.?[\w-][\w.-]*/)*\.?[\w-][\w.-]*)"
+_SEARCH: Final = re.compile(rf"env PYTHONPATH=({_FOLDER}(?::{_FOLDER})*) ", re.ASCII)
 _NOWHERE: Final = Path("nowhere")
 _REASON: Final = 400
 
@@ -155,11 +157,11 @@ def require_machine(machine: Machine) -> None:
         )
 
 
-def rig_of(machine: Machine) -> Rig:
+def rig_of(machine: Machine, imports: tuple[str, ...] = ()) -> Rig:
     """What a case needs of a machine, for what is worked out from it, not for launches."""
     return Rig(
         apps=_NOWHERE, oha=_NOWHERE, machine=machine, pythons={}, interpreters={}, stacks={},
-        logs=_NOWHERE, inherited={},
+        logs=_NOWHERE, inherited={}, imports=imports,
     )  # fmt: skip
 
 
@@ -172,7 +174,10 @@ def require_commands(given: Commands | None, case: Case, machine: Machine) -> No
         return
     if case.server not in SERVERS:
         raise ArtifactError(f"the server {shown(case.server)}, which is none of ours")
-    ours, name = rig_of(machine).commands(case), shown(case.id)
+    # Which folders of its repository a target is imported from, only its own record says.
+    found = _SEARCH.match(given.server)
+    folders = tuple(found[1].split(":")) if found else ()
+    ours, name = rig_of(machine, folders).commands(case), shown(case.id)
     require(f"server's command line of {name}", ours.server, given.server)
     require(f"load's command line of {name}", ours.load, given.load)
 
