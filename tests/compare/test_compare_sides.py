@@ -26,8 +26,9 @@ from servebench.compare import affected, revisions, sides
 from servebench.compare.affected import Affected
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import SetupError, UsageError
+from servebench.declare.settings import OhaSpec
 from servebench.host.progress import Narrator
-from servebench.toolchain import locks, stacks, tools
+from servebench.toolchain import locks, oha, stacks, tools
 from tiny_index import serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -124,6 +125,24 @@ def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope)
     commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
     (pair,) = affected.find(revised(root, "HEAD~1", "HEAD", scope)).pairs
     assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
+
+
+def test_a_load_generator_that_is_missing_is_had(
+    cache: Path, shop: Path, everything: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whoever compares first, once; nobody has to set anything up before."""
+    made = tools.oha().resolve().parents[1]
+    (cache / "tools").unlink()
+    asked: list[str] = []
+
+    def fetched(spec: OhaSpec, _narrator: Narrator) -> bool:
+        asked.append(spec.version)
+        return bool(shutil.copytree(made, tools.oha_place(spec)))
+
+    monkeypatch.setattr(oha, "fetch", fetched)
+    both = revised(shop, "HEAD", None, everything)
+    assert asked == [tools.oha_version()]
+    assert both.base.rig.oha == both.head.rig.oha == cache / "tools" / made.name / "bin" / "oha"
 
 
 def test_what_is_not_committed_is_compared_without_being_changed(

@@ -29,7 +29,7 @@ from servebench.measure.testbed import Rig, equip
 from servebench.plan import run_plan as planning
 from servebench.record.comparison import Missing, SideRecord
 from servebench.record.reproduce import AS_OF, LOCKED
-from servebench.toolchain import cpython, interpreters, stacks
+from servebench.toolchain import cpython, interpreters, oha, stacks
 from servebench.toolchain.stacks import Stack
 
 
@@ -325,6 +325,7 @@ def _selected(
 
 def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope) -> Side:
     names = sorted({case.python for case in needed})
+    oha.ensure(settings.load(), scope.narrator)
     try:
         found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     except SetupError:  # they are not there yet
