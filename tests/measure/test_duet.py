@@ -397,7 +397,7 @@ def test_two_generators_share_their_cores() -> None:
 
 
 def test_the_other_side_is_no_noise_of_the_host() -> None:
-    """1.6 cores busy: 0.5 + 0.2 this side, 0.45 + 0.25 the other, 0.1 harness: 0.1 of others."""
+    """1.7: 0.5 + 0.2 + 0.06 this side, 0.45 + 0.25 + 0.04 the other, 0.1 harness: 0.1 of others."""
     empty, level = np.zeros(0), resource_usage.Level(1, 1, 1)
     seen = SimpleNamespace(
         result=oha.LoadResult(
@@ -408,11 +408,12 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
             0.2,
         ),
         usage=resource_usage.Usage(1.0, 2.0, 0, 0),
-        host=resource_usage.HostUsage(2.0, busy_cores=1.6, steal_share=0.0, harness_cores=0.1),
+        host=resource_usage.HostUsage(2.0, busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
         memory=resource_usage.Memory(level, level, level, 1, 1),
         checks=SimpleNamespace(asked=0),
+        commands=0.06,
     )
-    beside = figures.Beside(server=0.45, client=0.25)
+    beside = figures.Beside(server=0.45, client=0.25, commands=0.04)
     assert figures._costs({}, cast(figures.Watch, seen), beside)["host_other"] == pytest.approx(0.1)
 
 

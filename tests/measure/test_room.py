@@ -65,7 +65,10 @@ def case() -> Case:
         env={"WORD": "blue", "PORT": "{port}", "SHOP_DATABASE": "{tmp}/shop.json"},
         env_names=("TOKEN",),
         before=("""echo '{"made": true}' > $SHOP_DATABASE""", "sleep 600 & echo $! > $NOTED"),
-        after=("test -d written && cp $SHOP_DATABASE $NOTED.after",),
+        after=(
+            "test -d written && cp $SHOP_DATABASE $NOTED.after",
+            "python -c 'import shop, uvicorn'",  # of the environment, and of these files
+        ),
     )  # fmt: skip
 
 
