@@ -246,7 +246,9 @@ class InterpreterRecord(Frozen):
     name: str
     version: str
     build: str = Field(description="Compiler and build flags that matter.")
-    origin: Literal["prebuilt", "source"]
+    origin: Literal["prebuilt", "source", "found"] = Field(
+        description="Made by set-up, of one origin for all; found: one that the machine had."
+    )
     free_threaded: bool
 
 

@@ -1,11 +1,15 @@
-"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
+"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile.
+
+A copy that a target is measured in has one, which its `servebench.toml` holds.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from servebench.core.model import Case, Profile
-from servebench.declare import settings
+from servebench.declare import settings, target
 from servebench.declare.expand import Expansion, Known
 from servebench.declare.schema import FILE, Declaration, read_toml, validated
 from servebench.declare.servers import SERVERS
@@ -36,11 +40,18 @@ def load_experiments(
         UsageError: There is none.
     """
     root = root or paths.project_root()
+    if (found := target.laid_out(root)) is not None:
+        known = known or registered(root)
+        return (_read(found.name, root, target.FILE, found.experiment, known),)
     known = known or registered()
     declared = sorted((root / "apps").glob(f"*/{FILE}"))
     if not declared:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
-    return tuple(_load(path, path.relative_to(root).as_posix(), known) for path in declared)
+    return tuple(
+        _read(path.parent.name, path.parent, shown, read_toml(path, shown), known)
+        for path in declared
+        for shown in [path.relative_to(root).as_posix()]
+    )
 
 
 def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
@@ -53,9 +64,8 @@ def registered(root: Path | None = None) -> Known:
     return Known(settings.load(root).interpreters, settings.stacks(root), SERVERS)
 
 
-def _load(path: Path, shown: str, known: Known) -> Experiment:
-    written = read_toml(path, shown)
+def _read(name: str, folder: Path, shown: str, written: dict[str, Any], known: Known) -> Experiment:
     declared = validated(Declaration, written, shown)
-    expansion = Expansion(path.parent.name, shown, declared, written, known, folder=path.parent)
+    expansion = Expansion(name, shown, declared, written, known, folder=folder)
     cases = expansion.all_cases()
-    return Experiment(path.parent.name, path.parent, declared, cases, expansion.titles)
+    return Experiment(name, folder, declared, cases, expansion.titles)

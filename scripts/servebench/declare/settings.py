@@ -2,12 +2,13 @@
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 
 from servebench.core.errors import DeclarationError
 from servebench.core.model import Frozen
+from servebench.declare import target
 from servebench.declare.schema import read_toml, validated
 from servebench.host import paths
 
@@ -60,7 +61,7 @@ class SetupSpec(Frozen):
 
 
 class Settings(Frozen):
-    """The harness's own `[tool.servebench]`."""
+    """The harness's own `[tool.servebench]`, without the keys of a target."""
 
     interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
     source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
@@ -87,6 +88,9 @@ class Settings(Frozen):
         return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
 
 
+_NOT_OURS: Final = target.KEYS | {target.LAID_OUT}
+
+
 class _StackSpec(Frozen):
     title: str = Field(default="", description="For people; empty: nothing worth saying.")
     interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
@@ -103,11 +107,11 @@ def load(root: Path | None = None) -> Settings:
 
 @functools.cache
 def _load(root: Path) -> Settings:
-    file, own = root / "pyproject.toml", paths.OWN / "pyproject.toml"
-    table = _table(file)
-    if root != paths.OWN and own.is_file():
+    file, table = target.written(root)
+    table = {key: value for key, value in table.items() if key not in _NOT_OURS}
+    if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
-        table = {**_table(own), **table}
+        table = {**target.written(paths.OWN)[1], **table}
     found = _validated(Settings, file, table)
     for name, spec in found.interpreters.items():
         key, base = f"tool.servebench.interpreters.{name}", name.removesuffix("t")
@@ -120,11 +124,6 @@ def _load(root: Path) -> Settings:
     return found
 
 
-def _table(file: Path) -> dict[str, Any]:
-    table: dict[str, Any] = read_toml(file).get("tool", {}).get("servebench", {})
-    return table
-
-
 def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     keys = "only the keys that CONTRIBUTING.md names"
     return validated(kind, table, str(file), table="tool.servebench", keys=keys)
@@ -132,6 +131,8 @@ def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
 
 def stacks(root: Path | None = None) -> dict[str, tuple[str, ...]]:
     """Stack → the interpreters it is made for; one per dependency group of `apps/pyproject.toml`.
+
+    A copy that a target is measured in has one: the project's.
 
     Raises:
         DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
@@ -150,6 +151,8 @@ def stack_titles(root: Path | None = None) -> dict[str, str]:
 
 
 def _stacks(root: Path) -> dict[str, _StackSpec]:
+    if target.is_laid_out(root):
+        return {target.STACK: _StackSpec()}
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
         raise paths.undeclared(root, "no apps/pyproject.toml")

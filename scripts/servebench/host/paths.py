@@ -1,5 +1,6 @@
 """Where things are: the checkout, and the caches outside it."""
 
+import hashlib
 import os
 import tomllib
 from pathlib import Path
@@ -23,7 +24,7 @@ _HOWTO: Final = "see 'Benchmark your own applications' in servebench's docs/auto
 
 
 def project_root(*, stand_in: bool = True) -> Path:
-    """Find the repository around us: the folder with a `[tool.servebench]` in `pyproject.toml`.
+    """Find the repository around us: the folder that `declares` something, or else any project's.
 
     `$SERVEBENCH_ROOT` decides when it is set; otherwise the working directory and its parents, up
     to the end of their repository. Where that is none, servebench's own checkout will do if
@@ -32,11 +33,11 @@ def project_root(*, stand_in: bool = True) -> Path:
     chosen = os.environ.get("SERVEBENCH_ROOT")
     if chosen:
         root = Path(chosen).resolve()
-        if declares(root):
+        if declares(root) or any((root / name).exists() for name in _PROJECTS):
             return root
         raise UsageError(
-            f"SERVEBENCH_ROOT={chosen}: expected a folder whose pyproject.toml has a "
-            "[tool.servebench] table; point it at a checkout of servebench or unset it"
+            f"SERVEBENCH_ROOT={chosen}: expected a folder of a repository or project (with one of "
+            f"{', '.join(_PROJECTS)}); point it at the one that is to be measured, or unset it"
         )
     here, other = Path.cwd(), None
     for folder in (here, *here.parents):
@@ -47,7 +48,7 @@ def project_root(*, stand_in: bool = True) -> Path:
         if (folder / ".git").exists():
             break
     if other is not None:
-        raise undeclared(other, "no [tool.servebench] in its pyproject.toml")
+        return other
     if stand_in and declares(OWN):
         return OWN
     raise UsageError(
@@ -59,36 +60,52 @@ def project_root(*, stand_in: bool = True) -> Path:
 def undeclared(what: Path | str, found: str) -> UsageError:
     """What to say of a repository `what`, or a state of one, that declares nothing to measure."""
     return UsageError(
-        f"{what} declares nothing to measure: expected a [tool.servebench] table in "
-        f"pyproject.toml, and apps/pyproject.toml beside apps/<experiment>/experiment.toml; found "
-        f"{found}. Change into a repository that has them, set SERVEBENCH_ROOT to its folder, or "
-        f"declare what is to be measured here: {_HOWTO}"
+        f"{what} declares nothing to measure ({found}): name its application, as in "
+        "`--app shop.main:app --path /items/7`, or keep that in [tool.servebench] of "
+        f"pyproject.toml, which `servebench init` writes; for experiments {_HOWTO}"
     )
 
 
 def declares(folder: Path) -> bool:
-    """Whether a folder's `pyproject.toml` has a `[tool.servebench]` table."""
-    return _project(folder).get("tool", {}).get(_NAME) is not None
+    """Whether a folder's `pyproject.toml` has a `[tool.servebench]`, or it a `servebench.toml`."""
+    return _table(folder) is not None
 
 
 def others(folder: Path) -> dict[str, Any]:
     """What a folder's `pyproject.toml` says beside `[tool.servebench]`."""
-    project = _project(folder)
+    project = _read(folder / "pyproject.toml")
     tools = {name: table for name, table in project.get("tool", {}).items() if name != _NAME}
     return {**project, "tool": tools}
 
 
-def _project(folder: Path) -> dict[str, Any]:
+def _table(folder: Path) -> dict[str, Any] | None:
+    if (own := folder / f"{_NAME}.toml").is_file():
+        return _read(own)
+    table: dict[str, Any] | None = _read(folder / "pyproject.toml").get("tool", {}).get(_NAME)
+    return table
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
-        with (folder / "pyproject.toml").open("rb") as file:
-            return tomllib.load(file)
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
     except (OSError, tomllib.TOMLDecodeError):
         return {}
 
 
 def results_dir() -> Path:
-    """Where run files are kept."""
-    return project_root() / "results"
+    """Where run files are kept: in the repository, where its experiments or `results` say so.
+
+    Those of a target are nobody's files there unless it says so: they go to the state folder.
+    """
+    root = project_root()
+    table = _table(root)
+    if table is not None and (chosen := table.get("results")):
+        return root / str(chosen)
+    if table is not None and "app" not in table:
+        return root / "results"
+    where = hashlib.sha256(str(root).encode()).hexdigest()[:8]
+    return state_dir() / "projects" / f"{root.name}-{where}" / "results"
 
 
 def cache_dir() -> Path:

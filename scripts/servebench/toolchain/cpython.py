@@ -48,7 +48,7 @@ def whole(configured: Settings) -> bool:
     """Whether all declared interpreters are there and right, of one origin."""
     return any(
         all(
-            _fault(spec, interpreters.place(name, origin, configured)) is None
+            fault(spec, interpreters.place(name, origin, configured)) is None
             for name, spec in configured.interpreters.items()
         )
         for origin in interpreters.ORIGINS
@@ -120,9 +120,9 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
         found = sorted(installs.glob(pattern))
         if not found:
             raise SetupError(f"uv installed no {pattern} in {installs}")
-        return _described(found[0], "prebuilt")
+        return described(found[0], "prebuilt")
 
-    cache.make(target, fault=lambda place: _fault(spec, place), build=install, narrator=narrator)
+    cache.make(target, fault=lambda place: fault(spec, place), build=install, narrator=narrator)
 
 
 def build(configured: Settings, narrator: Narrator) -> None:
@@ -148,10 +148,10 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
             _compile(spec, recipe, packed, staging, target, tick)
-        remembered = _described(staging / _program(spec), "source")
+        remembered = described(staging / _program(spec), "source")
         return {**remembered, "executable": str(target / _program(spec))}
 
-    cache.make(target, fault=lambda place: _fault(spec, place), build=make, narrator=narrator)
+    cache.make(target, fault=lambda place: fault(spec, place), build=make, narrator=narrator)
 
 
 def _compile(
@@ -202,7 +202,8 @@ def _program(spec: InterpreterSpec) -> Path:
     return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
 
 
-def _fault(spec: InterpreterSpec, target: Path) -> str | None:
+def fault(spec: InterpreterSpec, target: Path) -> str | None:
+    """Say what is wrong with an interpreter in its place; None if nothing is."""
     found = interpreters.read(target.name, target)
     if found is None:
         return "it is not there"
@@ -212,7 +213,8 @@ def _fault(spec: InterpreterSpec, target: Path) -> str | None:
         return str(error)
 
 
-def _described(executable: Path, origin: Origin) -> cache.Facts:
+def described(executable: Path, origin: Origin) -> cache.Facts:
+    """What is remembered of an interpreter; SetupError: it does not run."""
     proof = interpreters.prove(executable)
     options = " ".join(
         option for option in proof["configure"].split() if not option.startswith("'--prefix=")

@@ -1,7 +1,7 @@
 """The interpreters to measure with: declared in `pyproject.toml`, made by set-up, found here.
 
 All of them have the same origin, prebuilt or built from source: a comparison of two builds made in
-different ways would compare the compilers.
+different ways would compare the compilers. A target's own is what the machine has; see `pythons`.
 """
 
 import json
@@ -16,8 +16,8 @@ from servebench.declare import settings
 from servebench.declare.settings import InterpreterSpec, Settings
 from servebench.host import cache, paths
 
-Origin = Literal["prebuilt", "source"]
-ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source")
+Origin = Literal["prebuilt", "source", "found"]
+ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
 
 _PROOF: Final = """
 import json, platform, sys, sysconfig
@@ -25,7 +25,7 @@ get = sysconfig.get_config_var
 print(json.dumps({
     "version": platform.python_version(),
     "free_threaded": bool(get("Py_GIL_DISABLED")),
-    "gil": sys._is_gil_enabled(),
+    "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
     "compiler": platform.python_compiler(),
     "configure": get("CONFIG_ARGS") or "",
     "cflags": get("PY_CFLAGS") or "",
@@ -93,7 +93,7 @@ def locate(name: str, configured: Settings | None = None) -> Interpreter:
 def place(name: str, origin: Origin, configured: Settings) -> Path:
     """Where set-up puts an interpreter: another place for every way of building it."""
     spec = configured.interpreters[name]
-    kind = f"prebuilt-{spec.version}"
+    kind = f"{origin}-{spec.version}"
     if origin == "source":
         build = configured.source_build.get(spec.version)
         declared = build.model_dump_json() if build else ""

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from servebench.core.errors import SetupError
-from servebench.declare import settings
+from servebench.declare import settings, target
 from servebench.host import command, paths
 from servebench.host.progress import Narrator, Tick
 from servebench.record import files
@@ -25,7 +25,7 @@ HARNESS: Final = "requirements.txt"
 
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""
-_COMPILE: Final = ("pip", "compile", "--no-config", "--universal", "--generate-hashes", "--quiet")
+_COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet")
 _OLDEST: Final = "3.11"  # the oldest Python that the harness runs on
 _PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _SUBJECT: Final = 68  # characters
@@ -150,21 +150,26 @@ def resolve(
     `granian==2.7.8`, hold for whatever is installed.
     """
     root = root or paths.project_root()
-    version = next(iter(interpreters.declared(root).values())).version
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "pins.txt"
         constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
-        argv: list[str | Path] = ["--no-header", "--no-annotate", "--python", sys.executable]
-        argv += ["--python-version", ".".join(version.split(".")[:2])]
-        argv += ["--group", f"{root / 'apps' / 'pyproject.toml'}:{name}"]
-        argv += ["--constraint", constraints]
+        argv = [*for_python(root), *stacks.asked(name, root), "--constraint", constraints]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
             for package in exempt:
                 argv += ["--exclude-newer-package", f"{package}={_NEVER}"]
-        text = _compile(argv, f"stack {name}", name, tick, root / "apps", keep)
+        own = target.is_laid_out(root)  # somebody's project, whose own index it may take
+        place = root if own else root / "apps"
+        text = compiled(argv, f"stack {name}", name, tick, place, keep, config=own)
     return one_line_per_package(text)
+
+
+def for_python(root: Path) -> list[str | Path]:
+    """Arguments of `uv pip compile` for the interpreters that a checkout declares."""
+    version = next(iter(interpreters.declared(root).values())).version
+    # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
+    plain = ["--no-header", "--no-annotate", "--python", sys.executable]
+    return [*plain, "--python-version", ".".join(version.split(".")[:2])]
 
 
 def newest(package: str, day: date, tick: Tick = lambda _: None) -> str | None:
@@ -179,7 +184,7 @@ def newest(package: str, day: date, tick: Tick = lambda _: None) -> str | None:
         argv: list[str | Path] = ["--no-header", "--no-annotate", "--no-deps"]
         argv += ["--python", sys.executable, "--exclude-newer", day.isoformat(), asked]
         try:
-            text = _compile(argv, package, f"newest-{package}", tick, Path(folder))
+            text = compiled(argv, package, f"newest-{package}", tick, Path(folder))
         except SetupError as error:
             if _NONE in str(error):
                 return None
@@ -198,20 +203,35 @@ def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
     argv = ["--no-header", "--upgrade", "--python-version", _OLDEST, "--all-extras"]
     argv += ["--group", "dev"]
     with narrator.step("the harness's lock", "resolving it as of now") as tick:
-        after = _compile([*argv, "pyproject.toml"], "the lock", "harness", tick, root)
+        after = compiled([*argv, "pyproject.toml"], "the lock", "harness", tick, root)
     write(file, after)
     return moves(versions(before), versions(after))
 
 
-def _compile(
-    argv: Sequence[str | Path], what: str, log_name: str, tick: Tick, cwd: Path, keep: str = ""
+def compiled(
+    argv: Sequence[str | Path],
+    what: str,
+    log_name: str,
+    tick: Tick,
+    cwd: Path,
+    keep: str = "",
+    *,
+    config: bool = False,
 ) -> str:
+    """What `uv pip compile` makes of its arguments; with `config` by the settings around `cwd`.
+
+    The versions of `keep` are preferred.
+
+    Raises:
+        SetupError: There is no such set of packages, or no way to the index.
+    """
     log = tools.new_log(f"lock-{log_name}")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / HARNESS
         if keep:
             output.write_text(keep, "utf-8")  # what uv finds there it prefers
-        full = [tools.uv(), *_COMPILE, *tools.no_build(), *argv, "--output-file", output]
+        settled = () if config else ("--no-config",)
+        full = [tools.uv(), *_COMPILE, *settled, *tools.no_build(), *argv, "--output-file", output]
         command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd)
         return output.read_text("utf-8")
 

@@ -2,7 +2,7 @@
 
 A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
 line per package with its hashes. `[tool.servebench.stacks.<stack>]` beside the group may narrow the
-interpreters that it is made for.
+interpreters that it is made for. A target has one stack, its project's packages (see `projects`).
 """
 
 import contextlib
@@ -11,13 +11,20 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 
 from servebench.core.errors import DeclarationError, SetupError, UsageError
 from servebench.core.model import StackRecord
-from servebench.declare import settings
+from servebench.declare import settings, target
 from servebench.host import cache, command, paths
 from servebench.host.progress import Narrator
 from servebench.toolchain import interpreters, tools
@@ -34,12 +41,14 @@ class Stack:
     Attributes:
         digest: SHA-256 of the lock file, 64 hex digits.
         packages: Normalised name → version, of the packages that this platform gets.
+        home: Folder by whose settings of uv (its index) they are had; None: uv's own.
     """
 
     name: str
     lock: Path
     digest: str
     packages: dict[str, str]
+    home: Path | None = None
 
     def record(self) -> StackRecord:
         return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
@@ -87,7 +96,17 @@ def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
 
 def lock_file(name: str, root: Path | None = None) -> Path:
     """The file of a stack's lock."""
-    return (root or paths.project_root()) / "apps" / "stacks" / f"{name}.txt"
+    root = root or paths.project_root()
+    if target.is_laid_out(root):
+        return root / target.FOLDER / f"{name}.txt"
+    return root / "apps" / "stacks" / f"{name}.txt"
+
+
+def asked(name: str, root: Path) -> list[str | Path]:
+    """Where `uv pip compile` finds what a stack asks for: arguments."""
+    if target.is_laid_out(root):
+        return [root / target.FOLDER / f"{name}.in"]
+    return ["--group", f"{root / 'apps' / 'pyproject.toml'}:{name}"]
 
 
 def read(name: str, root: Path | None = None) -> Stack:
@@ -111,22 +130,22 @@ def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
             f"stack {name} has no lock {lock}: run `servebench stack lock {name}`"
         ) from error
     digest = hashlib.sha256(content).hexdigest()
-    return Stack(name, lock, digest, parse(content.decode(), str(lock), root))
+    packages = parse(content.decode(), str(lock), root)
+    home = root if root is not None and target.is_laid_out(root) else None
+    return Stack(name, lock, digest, packages, home)
 
 
-def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
+def parse(
+    text: str, file: str, root: Path | None = None, version: str | None = None
+) -> dict[str, str]:
     """Read name → version from a lock's text, without the packages of other platforms.
+
+    They are those for a Python of this version; by default of the checkout's first interpreter.
 
     Raises:
         DeclarationError: A line is no pinned package.
     """
-    version = next(iter(interpreters.declared(root).values())).version
-    # The rest (system, machine) is that of the harness's own interpreter.
-    platform = {
-        "python_full_version": version,
-        "python_version": ".".join(version.split(".")[:2]),
-        "implementation_version": version,
-    }
+    platform = markers(version or next(iter(interpreters.declared(root).values())).version)
     packages = {}
     for line in text.replace("\\\n", " ").splitlines():
         pinned = line.split(" --hash")[0].strip()
@@ -137,11 +156,32 @@ def parse(text: str, file: str, root: Path | None = None) -> dict[str, str]:
         except InvalidRequirement as error:
             raise DeclarationError(file, "line", pinned, _PINNED) from error
         pins = list(requirement.specifier)
-        if [pin.operator for pin in pins] != ["=="] or "--hash" not in line:
+        exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
+        found = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
+        if found is None or "--hash" not in line:
             raise DeclarationError(file, "line", pinned, _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
-            packages[canonicalize_name(requirement.name)] = pins[0].version
+            packages[canonicalize_name(requirement.name)] = found
     return dict(sorted(packages.items()))
+
+
+def markers(version: str) -> dict[str, str]:
+    """Values of environment markers for a Python of a version, where they are not our own's."""
+    return {
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
+
+
+def _of_file(address: str) -> str | None:
+    """The version of a package that is a file somewhere, by the file's name."""
+    name = unquote(urlsplit(address).path).rpartition("/")[2]
+    with contextlib.suppress(InvalidWheelFilename):
+        return str(parse_wheel_filename(name)[1])
+    with contextlib.suppress(InvalidSdistFilename):
+        return str(parse_sdist_filename(name)[1])
+    return None
 
 
 def environment(stack_name: str, python_name: str) -> Path:
@@ -179,7 +219,8 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         what = f"installing stack {stack.name} for {python.name}"
         venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
-        sync: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
+        sync: list[str | Path] = [tools.uv(), "pip", "sync", "--require-hashes"]
+        sync += [] if stack.home else ["--no-config"]
         # Compiled now, the first start of a server is no slower than the others.
         sync += [
             *tools.no_build(),
@@ -190,13 +231,13 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         ]
         why = f"installing {len(stack.packages)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
-            for argv in (venv, sync):
-                command.run(argv, what=what, log=log, tick=tick)
+            command.run(venv, what=what, log=log, tick=tick)
+            command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     return cache.make(
         place(stack, python),
-        fault=lambda target: environment_fault(stack, target),
+        fault=lambda target: environment_fault(stack, target, python.version),
         build=build,
         narrator=narrator,
     )
@@ -208,19 +249,25 @@ def place(stack: Stack, python: Interpreter) -> Path:
     return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
 
 
-def environment_fault(stack: Stack, target: Path) -> str | None:
-    """Say in what an environment differs from its lock; None if in nothing. Reads names only."""
+def environment_fault(stack: Stack, target: Path, version: str | None = None) -> str | None:
+    """Say in what an environment differs from its lock; None if in nothing. Reads names only.
+
+    `version` is that of its Python, where it may not be the one that the stack was read for.
+    """
     if cache.facts(target) is None or not (target / _PROGRAM).exists():
         return "it is not there"
     found: dict[str, str] = {}
     for folder in target.glob("lib/python*/site-packages/*.dist-info"):
-        name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
-        found[canonicalize_name(name)] = version
+        name, _, installed = folder.name.removesuffix(".dist-info").rpartition("-")
+        found[canonicalize_name(name)] = installed
+    wanted = stack.packages
+    if version is not None:
+        wanted = parse(stack.lock.read_text("utf-8"), str(stack.lock), version=version)
     return (
         "; ".join(
-            f"{name} is {found.get(name, 'absent')} instead of {stack.packages.get(name, 'absent')}"
-            for name in sorted({*stack.packages, *found})
-            if stack.packages.get(name) != found.get(name)
+            f"{name} is {found.get(name, 'absent')} instead of {wanted.get(name, 'absent')}"
+            for name in sorted({*wanted, *found})
+            if wanted.get(name) != found.get(name)
         )
         or None
     )
