@@ -6,7 +6,7 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 - another file of the applications affects every case of its experiment; declarations affect
   nothing: head's hold for both sides, see `pairs`,
 - in any other repository than ours, another file around the applications affects every case: any
-  of them may read it,
+  of them may read it; locks of a target do not, since their packages tell,
 - a package affects the cases that load it (see `dependencies`); one that came or went and that no
   case is known to load affects all cases of its stack, since some packages pick up others when
   present,
@@ -19,7 +19,8 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 import filecmp
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from servebench.compare import inprocess, revisions
@@ -31,6 +32,8 @@ from servebench.core.model import Case, InterpreterRecord
 from servebench.declare.anchor import FILE as ANCHOR
 from servebench.declare.published import FILE as PUBLISHED
 from servebench.declare.schema import FILE
+from servebench.declare.target import FILE as TARGET
+from servebench.declare.target import is_laid_out
 from servebench.host import paths
 from servebench.record.comparison import Missing, PackageChange
 from servebench.toolchain.stacks import Stack
@@ -53,6 +56,11 @@ HARNESS: Final = frozenset(
 )  # fmt: skip
 """What the harness consists of in our own repository: what lies at its top."""
 
+_DECLARING: Final = (
+    TARGET, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt"
+)  # fmt: skip
+"""What of a target's files tells by packages and interpreters, or holds for both sides."""
+
 _AROUND: Final = frozenset(
     {
         ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
@@ -73,6 +81,7 @@ class Change:
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
     experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
     own: bool = True  # whether it is our own repository, which holds the harness
+    target: bool = False  # whether the application is one that copies declare
     new: frozenset[str] = frozenset()
 
 
@@ -107,7 +116,8 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        own=paths.others(sides.repository).get("project", {}).get("name") == "servebench",
+        own=not is_laid_out(head.root) and _ours(sides.repository),
+        target=is_laid_out(head.root),
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
     common, missing = paired(base.cases, head.cases, cross=sides.cross)
@@ -135,10 +145,16 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     return replace(found, targets=targets, nothing="" if targets else found.nothing)
 
 
+def _ours(root: Path) -> bool:
+    return paths.others(root).get("project", {}).get("name") == "servebench"
+
+
 def _without_effect(path: str, base: Side, head: Side) -> bool:
     """Whether it was lent to a side as the other has it, or differs in what it tells us alone."""
     if path in base.lent | head.lent:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
+    if is_laid_out(head.root) and any(fnmatchcase(path, one) for one in _DECLARING):
+        return True
     return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
 
 
@@ -245,7 +261,7 @@ def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> boo
         return True
     if area(path, own=change.own) not in {APPLICATIONS, CODE}:
         return False
-    if parts[0] == "apps":
+    if parts[0] == "apps" and not change.target:
         # Of packages, those that moved tell; what points stand against is loaded by nothing.
         if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
             return False
@@ -253,6 +269,8 @@ def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> boo
             return False
     if loaded.unknown:
         return True
+    if change.target:
+        return not path.endswith(".py")
     others = change.experiments - {case.experiment}
     return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
 

@@ -7,7 +7,7 @@ declaring it (``try: import orjson``) is not seen; `affected` therefore treats p
 go with care.
 
 In another repository than ours an application may load the code around `apps/` as well, once it has
-put its folder on the search path. Frameworks load by name and by convention (Django's settings and
+put its folder on the search path; a target's is all around. Frameworks load by name and by convention (Django's settings and
 what they list), so there a package is reached as a whole, also by a text that names it.
 """
 
@@ -98,8 +98,11 @@ class Reader:
         """Find what a case of this side loads, with its server or in whatever other process."""
         module = case.endpoint.app.partition(":")[0]
         if (case.experiment, module) not in self._imports:
-            folders = (self.rig.folder(case), self.rig.apps)
-            self._imports[case.experiment, module] = imports(module, folders, self.around)
+            folders: tuple[Path, ...] = (self.rig.folder(case), self.rig.apps)
+            around = self.around
+            if self.rig.imports:
+                folders, around = (), tuple(self.root / name for name in self.rig.imports)
+            self._imports[case.experiment, module] = imports(module, folders, around)
         imported = self._imports[case.experiment, module]
         python = self.rig.pythons[case.stack, case.python]
         if python not in self._installed:

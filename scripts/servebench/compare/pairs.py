@@ -24,6 +24,7 @@ from servebench.declare.experiments import Experiment, expand_all, load_experime
 from servebench.declare.published import FILE as PUBLISHED
 from servebench.declare.schema import FILE, EndpointTable
 from servebench.declare.settings import Settings
+from servebench.declare.target import is_laid_out
 from servebench.host import paths
 from servebench.record.comparison import Missing
 from servebench.toolchain import stacks
@@ -126,6 +127,8 @@ _NAMED: Final = 5  # things that a note names
 
 def declares(root: Path) -> bool:
     """Whether a state of a repository says what is to be measured of it."""
+    if is_laid_out(root):
+        return True
     apps = root / "apps"
     declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
     return declared and paths.declares(root)

@@ -28,6 +28,7 @@ from packaging.utils import canonicalize_name
 
 from servebench.core.errors import UsageError
 from servebench.declare.schema import read_toml
+from servebench.declare.target import is_laid_out
 from servebench.host import cache, git, paths
 from servebench.host.progress import Narrator
 from servebench.toolchain import locks, stacks
@@ -155,12 +156,13 @@ def copy(root: Path, folder: Path) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
     Of a git repository these are the files that `working` takes, of any other folder all but hidden
-    files, results and what programs have made.
+    files, results and what programs have made; a copy that declares a target is copied as it is.
     """
     target = folder / secrets.token_hex(4)
+    if is_laid_out(root):
+        return Path(shutil.copytree(root, target, symlinks=True))
     if not is_repository(root):
-        ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "results")
-        return Path(shutil.copytree(root, target, symlinks=True, ignore=ignored))
+        return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
     listed = git.ask(root, "ls-files", "-z", *kinds, "--", ".", ":(exclude)results")
@@ -170,6 +172,12 @@ def copy(root: Path, folder: Path) -> Path:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
     return target
+
+
+def _not_copied(_folder: str, names: list[str]) -> set[str]:
+    made = {"__pycache__", "node_modules", "results"}
+    hidden = {name for name in names if name[0] == "." and name != ".python-version"}
+    return hidden | (made & {*names})
 
 
 RESOLVING: Final = (
@@ -240,10 +248,8 @@ def share_out(
 
 def _held(root: Path, stack: str, pin: Requirement) -> str | None:
     """The stack's own requirement on a package, if it excludes what is asked for."""
-    groups = read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
     asked = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
-    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # others include
-    for own in map(Requirement, texts):
+    for own in _requirements(root, stack):
         if canonicalize_name(own.name) != canonicalize_name(pin.name):
             continue
         exact = any(part.operator == "==" for part in own.specifier)
@@ -251,6 +257,16 @@ def _held(root: Path, stack: str, pin: Requirement) -> str | None:
         if excluded or (exact and not asked):
             return str(own)
     return None
+
+
+def _requirements(root: Path, stack: str) -> list[Requirement]:
+    """What a stack asks for by itself, as far as that is told here and in no other file."""
+    if is_laid_out(root):
+        lines = stacks.lock_file(stack, root).with_suffix(".in").read_text("utf-8").splitlines()
+        return [Requirement(line) for line in lines if not line.startswith("-")]
+    groups = read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
+    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # others include
+    return [Requirement(text) for text in texts]
 
 
 def surroundings() -> tuple[str, ...]:

@@ -5,18 +5,22 @@
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
 - Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
 
+A target (an application that is declared by options or few keys) is declared by copies: revisions
+get it when they are laid out, and for all else `root` is such a copy (see `targets`).
+
 Each side has a copy of the files for itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from servebench.compare import revisions
+from servebench.compare import revisions, targets
 from servebench.compare.pairs import Borrower, Lender, declares, paired
 from servebench.compare.revisions import Revision
+from servebench.compare.targets import Told
 from servebench.core.errors import DeclarationError, SetupError, UsageError
 from servebench.core.model import Case, Profile
 from servebench.declare import settings
@@ -61,7 +65,7 @@ class Sides:
 class Scope:
     """Which cases are to be compared (`select`: globs, none: all), and how they are prepared.
 
-    `copies` (`revisions.copies`) are to outlive the sides.
+    `copies` (`revisions.copies`) are to outlive the sides. `told` is a target, if it is one.
     """
 
     profile: Profile
@@ -69,6 +73,11 @@ class Scope:
     logs: Path
     narrator: Narrator
     copies: Path
+    told: Told | None = None
+
+    @property
+    def private(self) -> Mapping[str, str]:
+        return self.told.private if self.told else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,12 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
     after = revisions.lay_out(root, later, scope.copies)
+    before = revisions.lay_out(root, earlier, scope.copies)
+    said: list[str] = []
+    if scope.told is not None:
+        said += targets.lay_out(after, scope.told, scope.narrator)
+        scope.narrator.say(targets.describe(after))
+        said += targets.lay_out(before, scope.told, scope.narrator, like=after)
     declaring, label = after, later.label
     if not declares(after):
         # Of before there were declarations: those of today say what to measure.
@@ -118,10 +133,22 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
         cases = own.cases(scope.profile)
         return _Part(record, place, cases, own.lock, own.settings, revision.tree, own)
 
-    parts = part(earlier, revisions.lay_out(root, earlier, scope.copies)), part(later, after)
+    parts = part(earlier, before), part(later, after)
     both = _prepared(*parts, scope, root)
-    notes = [note for one in parts if one.borrower for note in one.borrower.notes]
-    return replace(both, notes=tuple(notes))
+    said += [note for one in parts if one.borrower for note in one.borrower.notes]
+    return replace(both, notes=tuple(dict.fromkeys(said)))
+
+
+def of_target(root: Path, scope: Scope) -> Side:
+    """Prepare a copy that a target was laid out in, to be measured alone.
+
+    Raises:
+        UsageError: A glob selects none of its cases.
+        SetupError: An interpreter or environment cannot be made.
+    """
+    part = _here(root, "", lambda name: stacks.read(name, root), scope)
+    plan = planning.make_plan(scope.profile, scope.select, None, 0, _experiments(root, "it"))
+    return _side(part, plan.cases, plan.cases, scope)
 
 
 def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> Sides:
@@ -265,7 +292,7 @@ def _here(
     root: Path, label: str, lock: Callable[[str], Stack], scope: Scope, python: str | None = None
 ) -> _Part:
     """The checkout around us, with stacks, or on an interpreter, of one's choice."""
-    commit, dirty = runner.revision(root)
+    commit, dirty = runner.revision(scope.told.repository if scope.told else root)
     record = SideRecord(
         label=label, kind="interpreter" if python else "stack", commit=commit, dirty=dirty,
         stacks=(), interpreters=(),
@@ -335,7 +362,10 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: S
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], scope.narrator)
-    rig = equip(needed, scope.logs, apps=part.root / "apps", locked=locked, found=found)
+    rig = equip(
+        needed, scope.logs, apps=part.root / "apps", locked=locked, found=found,
+        private=scope.private, imports=targets.imports(part.root),
+    )  # fmt: skip
     made = {
         "stacks": tuple(stack.record() for stack in locked.values()),
         "interpreters": tuple(interpreter.record() for interpreter in found.values()),

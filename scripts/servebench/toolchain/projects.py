@@ -59,6 +59,10 @@ class Given:
     notes: tuple[str, ...] = ()
 
 
+NOTHING: Final = Given("nowhere", "", {}, ())
+"""Of a project that names no packages."""
+
+
 def lock_of(root: Path) -> Path | None:
     """The file that a project's packages are read from; None: it names none.
 
@@ -97,7 +101,7 @@ def _poetry(document: Mapping[str, Any]) -> bool:
 
 
 def read(
-    root: Path, file: Path | None, wanted: Target, python: Interpreter, narrator: Narrator
+    root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator
 ) -> Given:
     """Read a project's packages from a file; what has no version there is found by uv.
 
@@ -106,8 +110,6 @@ def read(
         SetupError: uv finds no such packages, or one of them cannot be built.
         UsageError: It is of no kind that is known.
     """
-    if file is None:
-        return Given("nowhere", "", {}, ())
     direct, notes = _direct(root, wanted), ()
     if file.name == UV:
         text = _of_uv(root, wanted, python)
@@ -211,9 +213,13 @@ def _name(line: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Each package of a lock, with its file where it has no version."""
-    plain = (line.split(" --hash=", 1)[0] for line in text.splitlines())
-    return tuple(line if " @ " in line else _name(line) for line in plain)
+    """Each package of a lock, with where it is wanted, and its file where it has no version."""
+    return tuple(
+        plain if " @ " in plain else f"{_name(plain)}{sign}{marker}"
+        for line in text.splitlines()
+        for plain in [line.split(" --hash=", 1)[0]]
+        for _, sign, marker in [plain.partition(" ; ")]
+    )
 
 
 def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
