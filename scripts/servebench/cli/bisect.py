@@ -1,8 +1,9 @@
 """`servebench bisect`: which release caused a change?"""
 
+import glob
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -20,9 +21,14 @@ from servebench.cli.options import (
     locked,
     tell,
 )
+from servebench.cli.target_options import Options, PythonOption, told, with_target
+from servebench.compare import revisions, targets
 from servebench.compare.instruments import Reporter
+from servebench.compare.targets import Told
 from servebench.core.errors import HistoryError, SetupError, UsageError
+from servebench.declare.experiments import load_experiments
 from servebench.detect import conclude, searches
+from servebench.detect.mixtures import Sought
 from servebench.host import paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.machine import fingerprint
@@ -34,12 +40,14 @@ from servebench.record.comparison import Comparison
 from servebench.report.change import causes
 
 
+@with_target
 def bisect_command(
     names: Annotated[
         list[str] | None,
         Argument(
             help="Changes (results/changes/<id>.json); default: all open ones of this machine "
-            "whose cause is not known. Or a comparison's id or file.",
+            "whose cause is not known. Or a comparison's id or file. Or, of an application of "
+            "yours, a revision, BASE or BASE HEAD, whose packages are searched.",
             show_default=False,
         ),
     ] = None,
@@ -48,8 +56,12 @@ def bisect_command(
     ] = None,
     to: Annotated[str | None, Option("--to", metavar="DATE", help="The later date.")] = None,
     lock: Annotated[
-        tuple[Path, Path] | None,
-        Option("--lock", metavar="BASE HEAD", help="Search between two lock files of a stack."),
+        tuple[str, str] | None,
+        Option(
+            "--lock",
+            metavar="BASE HEAD",
+            help="Search between two lock files of a stack or project; FILE@REV of a revision.",
+        ),
     ] = None,
     select: Annotated[
         str | None,
@@ -62,7 +74,10 @@ def bisect_command(
     results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for all of them")] = "30m",
     as_json: JsonOption = False,
+    python: PythonOption = None,
     seed: SeedOption = DEFAULT_SEED,
+    *,
+    options: Options,
 ) -> None:
     """Find the release that caused a change, and write it into the change's record.
 
@@ -79,36 +94,96 @@ def bisect_command(
     """
     folder = results or paths.results_dir()
     console = Console(stderr=as_json)
-    root, narrator = paths.project_root(), Narrator(console)
+    root, narrator = paths.project_root(stand_in=options["app"] is None), Narrator(console)
     limit = budget_seconds(budget) or 0.0
     given = {"--from and --to": from_ or to, "--lock": lock, "names": names}
     if len(found := [name for name, value in given.items() if value]) > 1:
         raise UsageError(f"{' and '.join(found)} were given: choose one")
     comparison = _comparison(names, folder)
-    if not (from_ or to or lock or comparison):
+    target = _target(root, options, python, folder, names or [], comparison, lock)
+    if not (from_ or to or lock or comparison or target):
         if select:
             raise UsageError("--select: a change says itself which case is played")
         _changes(names or [], folder, limit, seed, console, as_json=as_json)
         return
     clean_up(console)
-    if comparison is not None:
-        sought = searches.of_comparison(root, comparison, select, narrator)
-    elif select is None:
-        raise UsageError("expected --select with the case that is to be played")
-    elif lock is not None:
-        sought = searches.of_locks(root, select, *map(locked, lock))
-    elif from_ and to:
-        days = day(from_, "--from"), day(to, "--to")
-        sought = searches.of_dates(root, select, days, narrator)
-    else:
-        raise UsageError("expected both --from and --to")
-    with _interruptible():
-        cause = searches.find(root, sought, Reporter(console), limit, seed)
+    with ExitStack() as until_found:
+        if target is not None:
+            copies = until_found.enter_context(revisions.copies(narrator))
+            sought, root = _of_target(
+                target, names or [], lock, comparison, select, narrator, copies
+            )
+        elif comparison is not None:
+            sought = searches.of_comparison(root, comparison, select, narrator)
+        elif select is None:
+            raise UsageError("expected --select with the case that is to be played")
+        elif lock is not None:
+            sought = searches.of_locks(root, select, *(locked(root, name) for name in lock))
+        elif from_ and to:
+            days = day(from_, "--from"), day(to, "--to")
+            sought = searches.of_dates(root, select, days, narrator)
+        else:
+            raise UsageError("expected both --from and --to")
+        with _interruptible():
+            cause = searches.find(root, sought, Reporter(console), limit, seed, target)
     tell(
         causes(cause),
         lambda: {"series": sought.series.model_dump(), **cause.model_dump(mode="json")},
         as_json=as_json,
     )
+
+
+def _target(
+    root: Path,
+    options: Options,
+    python: str | None,
+    folder: Path,
+    names: list[str],
+    comparison: Comparison | None,
+    lock: tuple[str, str] | None,
+) -> Told | None:
+    """The target whose packages are searched; None: it is a change's, or a stack's."""
+    known = {path.stem for path in change.files(folder)}
+    if not options["app"] and (set(names) <= known and comparison is None and lock is None):
+        return None
+    found = told(root, options, [python] if python else [])
+    if found is not None and comparison is None and lock is None and not 1 <= len(names) <= 2:
+        raise UsageError(
+            f"expected what to search: a revision as in `servebench bisect HEAD~1 --app "
+            f"{found.target.app}`, --lock BASE HEAD, or a comparison; found "
+            f"{' '.join(names) or 'nothing'}"
+        )
+    return found
+
+
+def _of_target(
+    found: Told,
+    names: list[str],
+    lock: tuple[str, str] | None,
+    comparison: Comparison | None,
+    select: str | None,
+    narrator: Narrator,
+    copies: Path,
+) -> tuple[Sought, Path]:
+    """What is searched for a target, and the copy that is played."""
+    after = lock[1] if lock else None
+    root = targets.working(found, narrator, copies, after)
+    if comparison is not None:
+        return searches.of_comparison(root, comparison, select, narrator), root
+    texts = [
+        targets.other_text(found, root, narrator, copies, lock=lock[0])
+        if lock
+        else targets.other_text(found, root, narrator, copies, revision=name)
+        for name in ([""] if lock else names)
+    ]
+    base, head = texts if len(texts) == 2 else (*texts, targets.text_of(root))
+    chosen = select or glob.escape(_only(root))
+    return searches.of_locks(root, chosen, base, head), root
+
+
+def _only(root: Path) -> str:
+    """The first case of a copy: all have the same packages, and one is enough to search with."""
+    return load_experiments(root)[0].cases["quick"][0].id
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`servebench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
+import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -18,13 +19,15 @@ from servebench.cli.options import (
     repository,
     require_writable,
 )
+from servebench.cli.target_options import Options, repeated, told, with_target
 from servebench.compare import affected as affected_
-from servebench.compare import revisions, session
+from servebench.compare import revisions, session, targets
 from servebench.compare import sides as sides_
 from servebench.compare.builder import Question, unmeasured
 from servebench.compare.instruments import Reporter
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import UsageError
+from servebench.declare.target import STACK
 from servebench.host import paths
 from servebench.host.console import Console, write
 from servebench.host.machine_lock import measuring
@@ -37,11 +40,14 @@ from servebench.report import markdown as as_markdown
 from servebench.report.comparison import exit_code
 from servebench.report.terminal import print_comparison
 from servebench.site.charts.forest import of_comparison
+from servebench.toolchain import interpreters
 
 _AS_LOCKED: Final = "locked"
+_INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
 _OR: Final = f", or {_AS_LOCKED!r}"
 
 
+@with_target
 def compare_command(
     base: Annotated[
         str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
@@ -80,16 +86,21 @@ def compare_command(
         ),
     ] = None,
     lock: Annotated[
-        tuple[Path, Path] | None,
+        tuple[str, str] | None,
         Option(
             "--lock",
             metavar="BASE HEAD",
-            help="Compare two lock files of one stack; head's file is named as the stack is.",
+            help="Compare two lock files of a project, 'uv.lock@main uv.lock', or of one stack; "
+            "then head's file is named as the stack is. FILE@REV is that of a revision.",
         ),
     ] = None,
     python: Annotated[
-        tuple[str, str] | None,
-        Option("--python", metavar="BASE HEAD", help="Compare two interpreters, e.g. 3.14 3.14t."),
+        list[str] | None,
+        Option(
+            "--python",
+            metavar="BASE HEAD",
+            help="Compare two interpreters, e.g. 3.14 3.14t. One alone is that of an --app.",
+        ),
     ] = None,
     select: SelectOption = None,
     profile: ProfileOption = "quick",
@@ -118,6 +129,8 @@ def compare_command(
         ),
     ] = "undecided",
     seed: SeedOption = DEFAULT_SEED,
+    *,
+    options: Options,
 ) -> None:
     """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
 
@@ -132,15 +145,25 @@ def compare_command(
     root = repository(console)
     left = clean_up(console)
     narrator = Narrator(console)
-    options = [word for glob in select or () for word in ("--select", glob)]
-    options += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
-    options += ["--budget", budget] if budget else []
+    base, head, pythons = _interpreters(base, head, python or [])
+    target = told(root, options, pythons)
+    if target is None and len(pythons) == 1:
+        raise UsageError(
+            f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
+            "measured on this one"
+        )
+    asked = [word for glob in select or () for word in ("--select", glob)]
+    asked += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
+    asked += ["--budget", budget] if budget else []
     with interruptible(), revisions.copies(narrator) as copies:
-        scope = Scope(profile, tuple(select or ()), paths.state_dir() / "logs", narrator, copies)
+        logs = paths.state_dir() / "logs"
+        scope = Scope(profile, tuple(select or ()), logs, narrator, copies, target)
         pins = base_with or [], with_ or []
-        sides = _sides(root, (base, head), stack_as_of or [], pins, lock, python, scope)
+        pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
+        sides = _sides(root, (base, head), stack_as_of or [], pins, lock, pair, scope)
         affected = affected_.find(sides, everything=everything)
-        reproduce = again.command(sides.base.record, sides.head.record, options)
+        asked += repeated(options, pythons)
+        reproduce = again.command(sides.base.record, sides.head.record, asked)
         question = Question(
             sides.base,
             sides.head,
@@ -174,12 +197,26 @@ def compare_command(
         raise Exit(code)
 
 
+def _interpreters(
+    base: str | None, head: str | None, python: list[str]
+) -> tuple[str | None, str | None, list[str]]:
+    """Tell two interpreters, of which a parser takes the second for a revision, from one."""
+    if len(python) == 1:
+        if head is not None and _INTERPRETER.fullmatch(head):
+            return base, None, [*python, head]
+        if head is None and base is not None and _INTERPRETER.fullmatch(base):
+            return None, None, [*python, base]
+    if len(python) > 2:
+        raise UsageError(f"--python: expected two interpreters, found {' '.join(python)}")
+    return base, head, python
+
+
 def _sides(
     root: Path,
     revisions: tuple[str | None, str | None],
     dates: list[str],
     pins: tuple[list[str], list[str]],
-    lock: tuple[Path, Path] | None,
+    lock: tuple[str, str] | None,
     python: tuple[str, str] | None,
     scope: Scope,
 ) -> Sides:
@@ -196,14 +233,28 @@ def _sides(
     if dates:
         days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else days
+    told, narrator, copies = scope.told, scope.narrator, scope.copies
+    if told is not None and len(named) == 1 and not revisions[0]:
+        root = targets.working(told, narrator, copies, lock[1] if lock else None)
+    if dates:
         return sides_.of_dates(root, first, second, scope)
     if any(pins):
         return sides_.of_packages(root, *pins, scope)
+    if lock is not None and told is not None:
+        base = lock[0], targets.other_text(told, root, narrator, copies, lock=lock[0])
+        return sides_.of_locks(root, STACK, base, (lock[1], targets.text_of(root)), scope)
     if lock is not None:
-        base, head = ((str(file), locked(file)) for file in lock)
-        return sides_.of_locks(root, lock[1].stem, base, head, scope)
+        base, head = ((name, locked(root, name)) for name in lock)
+        stack = Path(lock[1].rpartition("@")[0] or lock[1]).stem
+        return sides_.of_locks(root, stack, base, head, scope)
     if python is not None:
-        return sides_.of_interpreters(root, *python, scope)
+        # In a copy of a target they go by the names of what was found.
+        both = python if told is None else tuple(interpreters.declared(root))
+        if len(both) != 2:
+            raise UsageError(
+                f"--python: expected two different interpreters, found {both[0]} twice"
+            )
+        return sides_.of_interpreters(root, *both, scope)
     return sides_.of_revisions(root, *revisions, scope)
 
 

@@ -12,7 +12,7 @@ from typer import Context, Option
 from servebench.core import units
 from servebench.core.errors import UsageError
 from servebench.core.model import Profile
-from servebench.host import orphans, paths
+from servebench.host import git, orphans, paths
 from servebench.host.console import Console, print_json
 from servebench.host.machine_lock import measuring
 from servebench.host.signals import interruptible
@@ -125,12 +125,18 @@ def day(text: str, option: str, more: str = "") -> date:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
 
 
-def locked(file: Path) -> str:
-    """Read a lock file; UsageError if there is none."""
+def locked(root: Path, name: str) -> str:
+    """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
+    file, sign, revision = name.rpartition("@")
+    if sign and not Path(name).is_file():
+        found = git.ask_or_none(root, "show", f"{revision}:{file}")
+        if found is None:
+            raise UsageError(f"--lock {name}: {revision} has no file {file}")
+        return f"{found}\n"
     try:
-        return file.read_text("utf-8")
+        return Path(name).read_text("utf-8")
     except (OSError, ValueError) as error:
-        raise UsageError(f"--lock {file}: expected a lock file of a stack: {error}") from error
+        raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error
 
 
 def commit(option: str, text: str | None) -> str:

@@ -18,13 +18,15 @@ from servebench.cli.options import (
     repository,
     workflow_option,
 )
+from servebench.cli.target_options import Options, PythonOption, placed, told, with_target
 from servebench.core import units
 from servebench.core.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from servebench.core.model import Plan
 from servebench.declare import anchor as declared
+from servebench.declare.experiments import load_experiments
 from servebench.host import paths
 from servebench.host.console import Console, print_json
-from servebench.host.progress import duration
+from servebench.host.progress import Narrator, duration
 from servebench.measure import runner, testbed
 from servebench.plan import nights
 from servebench.plan import run_plan as planning
@@ -37,6 +39,7 @@ def _from_environment(name: str) -> dict[str, Any]:
     return {"envvar": f"SERVEBENCH_{name}", "show_envvar": False}
 
 
+@with_target
 def plan_command(
     profile: ProfileOption = "quick",
     select: Annotated[
@@ -80,8 +83,11 @@ def plan_command(
         ),
     ] = False,
     cases: Annotated[bool, Option("--cases", help="List every case.")] = False,
+    python: PythonOption = None,
     as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
+    *,
+    options: Options,
 ) -> None:
     """Show what a run would do: cases, launches and expected time per experiment.
 
@@ -94,12 +100,15 @@ def plan_command(
         raise UsageError("--github-output: the shards need their plan, too: add --output FILE")
     console = Console(quiet=as_json)
     root = repository(console)
-    plan = planning.make_plan(profile, list(select or ()), launches, seed)
-    if seconds is not None:
-        plan = planning.lasting(plan, seconds)
-    if not plan.cases:
-        raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
-    unready = _unready(plan)
+    target, narrator = told(root, options, [python] if python else []), Narrator(console)
+    with placed(root, target, narrator) as place:
+        experiments = load_experiments(place)
+        plan = planning.make_plan(profile, list(select or ()), launches, seed, experiments)
+        if seconds is not None:
+            plan = planning.lasting(plan, seconds)
+        if not plan.cases:
+            raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
+        unready = _unready(plan, place)
     fleet = nights.fleet(shards, machines or ())
     commit, _ = runner.revision(root)
     anchor, duets = _anchor(root, plan, of_night=output is not None)
@@ -154,11 +163,11 @@ def _anchor(root: Path, plan: Plan, *, of_night: bool) -> tuple[str | None, dict
     return declared.load(root).name, anchored.expected(plan.cases, suites, anchored.NIGHTLY)
 
 
-def _unready(plan: Plan) -> tuple[str, ...]:
+def _unready(plan: Plan, root: Path) -> tuple[str, ...]:
     """Why a run of it would be refused, as far as declarations and locks tell."""
     try:
         names = sorted({case.stack for case in plan.cases})
-        testbed.require_packages(plan.cases, {name: stacks.read(name) for name in names})
+        testbed.require_packages(plan.cases, {name: stacks.read(name, root) for name in names})
     except (DeclarationError, SetupError) as problem:
         return (f"this cannot be run yet: {problem}",)
     return ()

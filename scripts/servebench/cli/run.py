@@ -24,12 +24,16 @@ from servebench.cli.options import (
     require_sha256,
     workflow_option,
 )
+from servebench.cli.target_options import Options, PythonOption, placed, told, with_target
+from servebench.compare import sides
+from servebench.compare.sides import Scope
 from servebench.core.errors import UsageError
 from servebench.core.model import Case, Plan, Profile, Run, Status
 from servebench.core.protocol import WINDOW_SECONDS
+from servebench.declare.experiments import load_experiments
 from servebench.host import paths
 from servebench.host.console import Console
-from servebench.host.progress import Progress
+from servebench.host.progress import Narrator, Progress
 from servebench.host.signals import InterruptedRun
 from servebench.measure import launch, runner
 from servebench.measure.testbed import Rig, assemble
@@ -42,6 +46,7 @@ KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
 
 
+@with_target
 def run_command(
     context: Context,
     profile: ProfileOption = "quick",
@@ -72,7 +77,10 @@ def run_command(
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
     results: ResultsOption = None,
+    python: PythonOption = None,
     seed: SeedOption = DEFAULT_SEED,
+    *,
+    options: Options,
 ) -> None:
     """Measure: launch each case's server, load it, record what it did.
 
@@ -89,30 +97,37 @@ def run_command(
     left = clean_up(console)
     earlier = _earlier(resume, results)
     assigned = assignment(plan_file, shard)
-    plan = _planned(earlier, assigned, profile, select, launches, seed, seconds)
-    for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
-        if given(context, name) and wanted != has:
-            raise UsageError(
-                f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, or "
-                "start a new run"
-            )
-    files.require_room(results)
-    rig = assemble(plan.cases, paths.state_dir() / "logs")
-    if earlier is not None:
-        runner.require_resumable(earlier, rig, root)
-    start = earlier or runner.header(plan, rig, root)
-    if assigned is not None:
-        start = assigned.begin(start)
-    notes = {
-        f"{len(left)} sessions that an earlier, killed run had left were found first": left,
-        f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
-        "the servers' metrics exporters ran beside them: a verification, no reference": (
-            count_requests
-        ),
-    }
-    new = (note for note, holds in notes.items() if holds)
-    start = start.model_copy(update={"notes": (*start.notes, *new)})
-    finished, path = _measure(plan, start, rig, results, console, count_requests=count_requests)
+    target, narrator = told(root, options, [python] if python else []), Narrator(console)
+    with placed(root, target, narrator) as place:
+        plan = _planned(place, earlier, assigned, profile, select, launches, seed, seconds)
+        for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
+            if given(context, name) and wanted != has:
+                raise UsageError(
+                    f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, "
+                    "or start a new run"
+                )
+        files.require_room(results)
+        logs = paths.state_dir() / "logs"
+        if target is None:
+            rig = assemble(plan.cases, logs)
+        else:
+            scope = Scope(plan.profile, (), logs, narrator, place.parent, target)
+            rig = sides.of_target(place, plan.cases, scope).rig
+        if earlier is not None:
+            runner.require_resumable(earlier, rig, root)
+        start = earlier or runner.header(plan, rig, root)
+        if assigned is not None:
+            start = assigned.begin(start)
+        notes = {
+            f"{len(left)} sessions that an earlier, killed run had left were found first": left,
+            f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
+            "the servers' metrics exporters ran beside them: a verification, no reference": (
+                count_requests
+            ),
+        }
+        new = (note for note, holds in notes.items() if holds)
+        start = start.model_copy(update={"notes": (*start.notes, *new)})
+        finished, path = _measure(plan, start, rig, results, console, count_requests=count_requests)
     made = [launch for result in finished.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in made)
     loaded = sum(launch.load_seconds for launch in made)
@@ -142,6 +157,7 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
 
 
 def _planned(
+    root: Path,
     earlier: Run | None,
     assigned: Assignment | None,
     profile: Profile,
@@ -166,7 +182,8 @@ def _planned(
         return planning.of_run(earlier)
     if assigned is not None:
         return assigned.plan
-    plan = planning.make_plan(profile, list(select or ()), launches, seed)
+    experiments = load_experiments(root)
+    plan = planning.make_plan(profile, list(select or ()), launches, seed, experiments)
     return planning.lasting(plan, seconds) if seconds is not None else plan
 
 

@@ -269,9 +269,8 @@ def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> boo
             return False
     if loaded.unknown:
         return True
-    if change.target:
-        return not path.endswith(".py")
-    others = change.experiments - {case.experiment}
+    # A target's own folder may be called apps.
+    others = frozenset() if change.target else change.experiments - {case.experiment}
     return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
 
 

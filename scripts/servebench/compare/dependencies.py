@@ -7,8 +7,9 @@ declaring it (``try: import orjson``) is not seen; `affected` therefore treats p
 go with care.
 
 In another repository than ours an application may load the code around `apps/` as well, once it has
-put its folder on the search path; a target's is all around. Frameworks load by name and by convention (Django's settings and
-what they list), so there a package is reached as a whole, also by a text that names it.
+put its folder on the search path; a target's is all around. Frameworks load by name and by
+convention (Django's settings and what they list), so there a package is reached as a whole, also by
+a text that names it.
 """
 
 from __future__ import annotations

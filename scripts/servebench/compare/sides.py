@@ -139,16 +139,15 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
     return replace(both, notes=tuple(dict.fromkeys(said)))
 
 
-def of_target(root: Path, scope: Scope) -> Side:
-    """Prepare a copy that a target was laid out in, to be measured alone.
+def of_target(root: Path, cases: Sequence[Case], scope: Scope) -> Side:
+    """Prepare cases of a copy that a target was laid out in, to be measured alone.
 
     Raises:
-        UsageError: A glob selects none of its cases.
         SetupError: An interpreter or environment cannot be made.
+        UsageError: Nobody gives a private variable that they want.
     """
     part = _here(root, "", lambda name: stacks.read(name, root), scope)
-    plan = planning.make_plan(scope.profile, scope.select, None, 0, _experiments(root, "it"))
-    return _side(part, plan.cases, plan.cases, scope)
+    return _side(part, tuple(cases), cases, scope)
 
 
 def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> Sides:

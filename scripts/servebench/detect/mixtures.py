@@ -26,7 +26,9 @@ from servebench.compare.dependencies import Reader
 from servebench.compare.instruments import Real, Reporter, recorded
 from servebench.compare.samples import CaseDuets, ProcessPairs, Samples
 from servebench.compare.sides import Scope, Side
+from servebench.compare.targets import Told
 from servebench.core.errors import SetupError
+from servebench.declare import settings
 from servebench.detect.bisect import TimeIsUpError
 from servebench.detect.conclude import Names
 from servebench.detect.duets import benchmarks, carrier
@@ -110,10 +112,11 @@ class Mixtures:
         copies: Path,
         ends: float,
         seed: int = 1,
+        told: Told | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.root, self.sought, self.reporter = root, sought, reporter
+        self.root, self.sought, self.reporter, self._told = root, sought, reporter, told
         self._copies, self._ends, self._clock = copies, ends, clock
         self._logs = paths.state_dir() / "logs"
         self._instruments = Real(self._logs)
@@ -148,7 +151,7 @@ class Mixtures:
         if odd := [p for p in self.row if found.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{odd[0]} would be {found.get(odd[0], 'gone')}")
         stack = revisions.kept(self.root, self.sought.stack, text)
-        python = interpreters.locate(self.case.python)
+        python = interpreters.locate(self.case.python, settings.load(self.root))
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if found[p] == after[p])
 
@@ -225,7 +228,7 @@ class Mixtures:
             return name, self._text(moved)
 
         only = (glob.escape(self.case.id),)
-        scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
+        scope = Scope(self._profile, only, self._logs, self.reporter, self._copies, self._told)
         both = sides_.of_locks(self.root, self.sought.stack, state(base), state(head), scope)
         return both.base, both.head
 

@@ -10,6 +10,7 @@ from typing import Final
 from servebench.compare import revisions
 from servebench.compare.builder import MOVED
 from servebench.compare.instruments import Reporter
+from servebench.compare.targets import Told
 from servebench.core.errors import UsageError
 from servebench.core.model import Case
 from servebench.detect import bisect, conclude
@@ -115,8 +116,17 @@ def _one(root: Path, select: str) -> Case:
     return carrier(root, next(iter(found)))[0]
 
 
-def find(root: Path, sought: Sought, reporter: Reporter, seconds: float, seed: int) -> Cause:
+def find(
+    root: Path,
+    sought: Sought,
+    reporter: Reporter,
+    seconds: float,
+    seed: int,
+    told: Told | None = None,
+) -> Cause:
     """Search on this machine within so many seconds; what an interruption leaves is gone on with.
+
+    Of a target `told`, `root` is a copy that it was laid out in.
 
     Raises:
         UsageError: The case or benchmark is not declared any more.
@@ -126,7 +136,7 @@ def find(root: Path, sought: Sought, reporter: Reporter, seconds: float, seed: i
     packages = moves(root, sought)
     with measuring(), revisions.copies(reporter) as copies:
         ends = time.monotonic() + seconds
-        mixtures = Mixtures(root, sought, reporter, copies, ends, seed)
+        mixtures = Mixtures(root, sought, reporter, copies, ends, seed, told)
         row = mixtures.row
         if not row:
             came = any(move.base is None or move.head is None for move in packages)
