@@ -28,6 +28,8 @@ VERBS: Final[Table] = {
         "Show interpreters, tools, stacks, cores, and the warnings this machine will raise."),
     "setup": ("setup:setup_command",
         "Make interpreters, load generator and environments; a second run only checks them."),
+    "init": ("init:init_command",
+        "Write how this repository's application is measured into its pyproject.toml."),
     "plan": ("plan:plan_command",
         "Show what a run would do: cases, launches and expected time per experiment."),
     "run": ("run:run_command",
