@@ -164,7 +164,7 @@ def test_what_is_told_is_what_is_measured(tmp_path: Path) -> None:
     assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
 
 
-def test_threads_are_for_wsgi_alone(tmp_path: Path) -> None:
+def test_threads_are_for_wsgi_alone() -> None:
     wanted = Target(app="a:b")
     assert target.threads(wanted, "wsgi") == 8
     assert target.threads(wanted, "asgi") is None

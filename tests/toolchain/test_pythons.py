@@ -20,7 +20,7 @@ from servebench.toolchain import interpreters, pythons, tools
         ("3.13+freethreaded", [("3.13.5", True)], [("3.13.5", False)]),
         ("3.13.5", [("3.13.5", False)], [("3.13.6", False)]),
         ("cpython-3.12.8-linux-x86_64-gnu", [("3.12.8", False)], [("3.12.9", False)]),
-        (">=3.9,<3.13", [("3.10.2", False), ("3.12.1", False)], [("3.9.2", False), ("3.13.0", False)]),
+        (">=3.9,<3.13", [("3.10.2", False)], [("3.9.2", False), ("3.13.0", False)]),
         ("~=3.12", [("3.14.0", False)], [("3.11.0", False), ("3.14.0", True)]),
     ],
 )  # fmt: skip

@@ -1,0 +1,134 @@
+"""Options that tell a target, and `init`, which keeps one."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bench import Bench
+from repos import borrow_cache, commit, git, make_repository, write
+from servebench.cli import compare as compare_verb
+from servebench.cli.target_options import repeated
+
+FASTAPI = """\
+from fastapi import FastAPI
+app = FastAPI()
+
+@app.get("/health")
+async def health(): ...
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    assert bench.folder == tmp_path
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = tmp_path / "shop"
+    write(root, "src/shop/main.py", FASTAPI)
+    write(root, "pyproject.toml", '[project]\nname = "shop"\nversion = "0"')
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "A shop")
+    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("compare", "--path", "/"), "--requests: expected --app module:attribute beside it"),
+        (("run", "--app", "shop"), "--app shop: expected text that matches"),
+        (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
+        (("run", "--app", "a:b", "--header", "x"), "--header 'x'…: expected NAME: VALUE"),
+        (("run", "--app", "a:b", "--env-file", "no.env"), "env-file no.env: it cannot be read"),
+        (("compare", "--python", "3.14"), "declares nothing to measure"),
+        (
+            ("bisect", "--app", "a:b"),
+            "expected what to search: a revision as in `servebench bisect",
+        ),
+        (("compare", "--lock", "a", "b", "--with", "x==1", "--app", "a:b"), "--with and --lock"),
+    ],
+)
+@pytest.mark.usefixtures("shop")
+def test_what_cannot_be_meant_is_refused(
+    arguments: tuple[str, ...], sentence: str, bench: Bench
+) -> None:
+    done = bench(*arguments)
+    assert (done.code, sentence in done.err) == (2, True), done
+
+
+def test_options_of_a_target_are_not_for_experiments(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(make_repository(tmp_path / "repository")))
+    done = bench("plan", "--workers", "2")
+    assert (done.code, "--workers: the experiments of this repository say that" in done.err) == (
+        2, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ((None, None, []), (None, None, [])),
+        (("HEAD~1", None, ["3.13t"]), ("HEAD~1", None, ["3.13t"])),
+        (("a", "b", ["3.13t"]), ("a", "b", ["3.13t"])),
+        # A parser takes what follows for a revision.
+        (("3.14t", None, ["3.14"]), (None, None, ["3.14", "3.14t"])),
+        (("HEAD", "3.14t", ["3.14"]), ("HEAD", None, ["3.14", "3.14t"])),
+        (("3.14t", None, []), ("3.14t", None, [])),
+    ],
+)
+def test_two_interpreters_are_told_from_one(
+    given: tuple[str | None, str | None, list[str]],
+    found: tuple[str | None, str | None, list[str]],
+) -> None:
+    assert compare_verb._interpreters(*given) == found
+
+
+def test_what_is_private_is_not_repeated() -> None:
+    names = ("interface", "expect-status", "server", "threads", "loop", "rate")
+    options = {
+        **dict.fromkeys(names), "app": "a:b", "factory": True, "requests": ("/x", "POST /y"),
+        "workers": 2, "connections": 8, "env": {"A": "secret"}, "env-file": ("f",),
+        "before": ("rm x",), "after": (), "headers": {"authorization": "secret"},
+    }  # fmt: skip
+    assert " ".join(repeated(options, ["3.13"])) == (
+        "--factory --app a:b --workers 2 --connections 8 --request /x --request POST /y "
+        "--python 3.13"
+    )
+
+
+def test_init_keeps_what_it_finds_and_the_rest_of_the_file(shop: Path, bench: Bench) -> None:
+    file = shop / "pyproject.toml"
+    before = file.read_bytes()
+    shown = bench("init", "--dry-run")
+    assert (shown.code, file.read_bytes()) == (0, before)
+    done = bench("init")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.replace("wrote", "would write").startswith(shown.out)
+    assert "application: shop.main:app (FastAPI)" in done.out
+    assert "packages: pyproject.toml; Python: any" in done.out
+    assert "next: servebench run" in done.out
+    written = file.read_bytes()
+    assert written.startswith(before + b"\n\n[tool.servebench]\n")
+    assert len(written[len(before) :].strip().splitlines()) <= 6
+    assert tomllib.loads(written.decode())["tool"]["servebench"] == {
+        "app": "shop.main:app", "requests": ["GET /health"],
+    }  # fmt: skip
+    again = bench("init")
+    assert (again.code, "declares already what is measured" in again.err) == (2, True)
+    assert file.read_bytes() == written
+
+
+def test_init_goes_by_what_it_is_told(shop: Path, bench: Bench) -> None:
+    (shop / "pyproject.toml").unlink()
+    assert bench("init", "--app", "other:make", "--path", "/a b").code == 0
+    text = (shop / "servebench.toml").read_text()
+    assert text == 'app = "other:make"\nrequests = ["GET /a b"]\n'
+    (shop / "servebench.toml").unlink()
+    (shop / "src" / "shop" / "main.py").unlink()
+    done = bench("init")
+    assert (done.code, "found none: name it with --app module:attribute" in done.err) == (2, True)
