@@ -152,12 +152,12 @@ def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     monkeypatch.delenv("SERVEBENCH_ROOT")
     monkeypatch.chdir(root / "src")
     done = bench(*verb)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"servebench: {root} declares nothing to measure: expected a [tool.")
-    write(root, "pyproject.toml", "[tool.servebench]\n")
-    done = bench(*verb)
     assert (done.code, done.out) == (2, f"repository: {root}\n")
-    assert "expected a [tool.servebench] table" in done.err
+    assert done.err.startswith(f"servebench: {root} declares nothing to measure (no --app, ")
+    assert "`servebench init` writes" in done.err
+    write(root, "pyproject.toml", "[tool.servebench]\n")
+    again = bench(*verb)
+    assert (again.code, again.out, again.err) == (2, done.out, done.err)
     assert done.err.count("\n") == 1
 
 

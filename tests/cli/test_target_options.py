@@ -38,7 +38,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("compare", "--path", "/"), "--requests: expected --app module:attribute beside it"),
+        (("compare", "--path", "/"), "--path or --request: expected --app module:attribute"),
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("run", "--app", "a:b", "--header", "x"), "--header 'x'…: expected NAME: VALUE"),

@@ -223,7 +223,7 @@ def test_packages_that_are_folders_and_commits_are_built(
     assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
     write(root, "libs/lib/more.py", "")
     assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
-    with pytest.raises(SetupError, match="'lib @ https://x/lib.zip' without a hash"):
+    with pytest.raises(SetupError, match=r"'lib @ https://x/lib\.zip' without a hash"):
         wheels.hashed("lib @ https://x/lib.zip\n", root, python, QUIET)
     with pytest.raises(SetupError, match="expected a whole commit behind @"):
         wheels.hashed("lib @ git+https://x/lib@main\n", root, python, QUIET)
@@ -253,9 +253,9 @@ def test_of_the_project_itself_only_what_is_missing_is_laid_out(
     search = projects.install(root, "lib.api", python, QUIET)
     assert search == (projects.SITE, *(["src"] if source.startswith("src") else []), ".")
     assert {path.name for path in (root / projects.SITE).iterdir()} == laid_out
+    code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
     said = subprocess.run(
-        [python.executable, "-c", "import importlib.metadata as m, lib; "
-         "print(m.version('lib'), lib.built)"],
+        [python.executable, "-c", code],
         env={"PYTHONPATH": ":".join(str(root / name) for name in search)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip

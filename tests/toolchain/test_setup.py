@@ -149,7 +149,7 @@ def test_the_checkout_is_found_from_anywhere_in_it(
     monkeypatch.setenv("SERVEBENCH_ROOT", str(ROOT))
     assert paths.project_root() == ROOT
     monkeypatch.setenv("SERVEBENCH_ROOT", str(inner))
-    with pytest.raises(UsageError, match=r"expected a folder whose pyproject\.toml has"):
+    with pytest.raises(UsageError, match=r"expected a folder of a repository or project"):
         paths.project_root()
     monkeypatch.delenv("SERVEBENCH_ROOT")
     # A folder of its own project, inside of the repository that declares.
@@ -162,7 +162,7 @@ def test_the_checkout_is_found_from_anywhere_in_it(
 def test_another_project_is_never_taken_for_ours(
     mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the working directory lies in a repository that declares nothing, that is said."""
+    """Where the working directory lies in a repository that declares nothing, it is that one."""
     inner = tmp_path / "shop" / "src"
     inner.mkdir(parents=True)
     if mark == ".git":
@@ -171,16 +171,17 @@ def test_another_project_is_never_taken_for_ours(
     (inner.parent / mark).touch()
     monkeypatch.delenv("SERVEBENCH_ROOT", raising=False)
     monkeypatch.chdir(inner)
-    sentence = rf"^{inner.parent} declares nothing to measure: .*docs/automation\.md$"
+    assert paths.project_root() == inner.parent
+    sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*docs/automation\.md$"
     with pytest.raises(UsageError, match=sentence):
-        paths.project_root()
+        settings.stacks()
     monkeypatch.chdir("/")
     assert paths.project_root() == ROOT  # to read, or to look at the machine
     with pytest.raises(UsageError, match=r"^/ lies in no repository: change into"):
         paths.project_root(stand_in=False)
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.servebench]\n")
-    with pytest.raises(UsageError, match=r"found no apps/pyproject\.toml"):
+    with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
         settings.stacks(inner.parent)
 
 

@@ -171,7 +171,7 @@ def told(root: Path, options: Options, pythons: Sequence[str] = ()) -> Told | No
     """
     given = {**options, "python": pythons[0] if len(pythons) == 1 else None}
     if options["app"] is None and any((root / "apps").glob("*/experiment.toml")):
-        stray = [f"--{name}" for name, value in given.items() if value not in _NOT_GIVEN]
+        stray = [target.option(key) for key, value in given.items() if value not in _NOT_GIVEN]
         if stray:
             raise UsageError(
                 f"{' and '.join(stray)}: the experiments of this repository say that; they belong "

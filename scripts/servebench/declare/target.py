@@ -123,7 +123,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
     keys = {key: value for key, value in table.items() if key in KEYS}
     given = {key: value for key, value in options.items() if value not in (None, (), [], {}, False)}
     if "app" not in {**keys, **given}:
-        if stray := [f"--{name}" for name in given]:
+        if stray := list(map(option, given)):
             raise UsageError(
                 f"{' and '.join(stray)}: expected --app module:attribute beside it, or the key app "
                 f"in [tool.servebench] of {root}, which `servebench init` writes"
@@ -134,12 +134,19 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
     except ValidationError as error:
         place, found, allowed = mistake(error)
         if place and place[0] in given:
-            raise UsageError(f"--{key_path(place)} {found}: expected {allowed}") from error
+            name, *rest = place
+            shown = key_path((option(str(name)), *rest))
+            raise UsageError(f"{shown} {found}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.servebench"
         target = validated(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
     return target
+
+
+def option(key: str) -> str:
+    """What a key is called on the command line."""
+    return {"requests": "--path or --request", "headers": "--header"}.get(key, f"--{key}")
 
 
 def private(target: Target, folder: Path) -> dict[str, str]:
