@@ -51,6 +51,8 @@ def unused(days: float = DAYS) -> tuple[UnusedFolder, ...]:
         "resolved lock": _folders("resolved"),
         "load generator": _folders("tools", "oha-*"),
         "columns of results": _folders("site/columns"),
+        "built package": _folders("wheels"),
+        "fetched package": _folders("sources"),
     }
     old = [one for kind, found in kinds.items() for one in _old(kind, found, kept, days)]
     going = {one.path for one in old}
