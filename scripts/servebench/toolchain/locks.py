@@ -153,7 +153,8 @@ def resolve(
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "pins.txt"
         constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        argv = [*for_python(root), *stacks.asked(name, root), "--constraint", constraints]
+        version = next(iter(interpreters.declared(root).values())).version
+        argv = [*for_python(version), *stacks.asked(name, root), "--constraint", constraints]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
             for package in exempt:
@@ -164,9 +165,8 @@ def resolve(
     return one_line_per_package(text)
 
 
-def for_python(root: Path) -> list[str | Path]:
-    """Arguments of `uv pip compile` for the interpreters that a checkout declares."""
-    version = next(iter(interpreters.declared(root).values())).version
+def for_python(version: str) -> list[str | Path]:
+    """Arguments of `uv pip compile` for an interpreter of this version, and newer ones."""
     # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
     plain = ["--no-header", "--no-annotate", "--python", sys.executable]
     return [*plain, "--python-version", ".".join(version.split(".")[:2])]

@@ -100,9 +100,7 @@ def _poetry(document: Mapping[str, Any]) -> bool:
     return "poetry" in document.get("tool", {})
 
 
-def read(
-    root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator
-) -> Given:
+def read(root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator) -> Given:
     """Read a project's packages from a file; what has no version there is found by uv.
 
     Raises:
@@ -110,7 +108,8 @@ def read(
         SetupError: uv finds no such packages, or one of them cannot be built.
         UsageError: It is of no kind that is known.
     """
-    direct, notes = _direct(root, wanted), ()
+    direct = _direct(root, wanted)
+    notes: tuple[str, ...] = ()
     if file.name == UV:
         text = _of_uv(root, wanted, python)
     elif file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
@@ -129,7 +128,7 @@ def read(
                 f"{file.name}: expected {UV}, {PYLOCK}, a requirements.txt or {PYPROJECT}"
             )
         with narrator.step(f"packages of {file.name}", "finding what has no version") as tick:
-            text = _compiled(root, arguments, file.name, tick)
+            text = _compiled(root, arguments, python, file.name, tick)
     text = wheels.hashed(text, root, python, narrator)
     packages = stacks.parse(text, str(file), version=python.version)
     return Given(file.name, text, packages, direct if direct is not None else _names(text), notes)
@@ -227,8 +226,6 @@ def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
     file = root / PYPROJECT
     document = read_toml(file) if file.is_file() else {}
     project = document.get("project", {})
-    if "dependencies" not in project and ("dynamic" in project or _poetry(document)):
-        return None
     if "dependencies" not in project:
         return None
     extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
@@ -262,7 +259,7 @@ def locked(
     text = given.text
     if lacking:
         with narrator.step(f"packages of {given.label}", f"adding {', '.join(lacking)}") as tick:
-            text = _with(root, given, lacking, like or {}, tick)
+            text = _with(root, given, lacking, like or {}, python, tick)
         text = wheels.hashed(text, root, python, narrator)
     placed = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [placed.get(_name(line), line) for line in (*given.asked, *lacking)]
@@ -272,7 +269,12 @@ def locked(
 
 
 def _with(
-    root: Path, given: Given, lacking: Sequence[str], like: Mapping[str, str], tick: Tick
+    root: Path,
+    given: Given,
+    lacking: Sequence[str],
+    like: Mapping[str, str],
+    python: Interpreter,
+    tick: Tick,
 ) -> str:
     with tempfile.TemporaryDirectory() as folder:
         locked_, added = Path(folder) / "locked.txt", Path(folder) / "server.in"
@@ -281,13 +283,18 @@ def _with(
         added.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
         others = [f"{n}=={v}" for n, v in like.items() if n not in given.packages]
         keep = given.text + "".join(f"{pin}\n" for pin in others)
-        return _compiled(root, [locked_, added], given.label, tick, keep)
+        return _compiled(root, [locked_, added], python, given.label, tick, keep)
 
 
 def _compiled(
-    root: Path, arguments: Sequence[str | Path], label: str, tick: Tick, keep: str = ""
+    root: Path,
+    arguments: Sequence[str | Path],
+    python: Interpreter,
+    label: str,
+    tick: Tick,
+    keep: str = "",
 ) -> str:
-    argv = [*locks.for_python(root), *arguments]
+    argv = [*locks.for_python(python.version), *arguments]
     what = f"the packages of {label}"
     text = locks.compiled(argv, what, target.STACK, tick, root, keep, config=True)
     return locks.one_line_per_package(text)
