@@ -223,8 +223,8 @@ def test_packages_that_are_folders_and_commits_are_built(
     assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
     write(root, "libs/lib/more.py", "")
     assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
-    with pytest.raises(SetupError, match=r"'lib @ https://x/lib\.zip' without a hash"):
-        wheels.hashed("lib @ https://x/lib.zip\n", root, python, QUIET)
+    with pytest.raises(SetupError, match=r"lock has 'lib' without a hash"):
+        wheels.hashed("lib @ https://me:secret@x/lib.zip\n", root, python, QUIET)
     with pytest.raises(SetupError, match="expected a whole commit behind @"):
         wheels.hashed("lib @ git+https://x/lib@main\n", root, python, QUIET)
 

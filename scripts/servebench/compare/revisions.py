@@ -56,9 +56,13 @@ def _commit(root: Path, name: str) -> str | None:
 
 def is_repository(root: Path) -> bool:
     """Whether a checkout is a git repository of its own, with a commit."""
-    top = git.ask_or_none(root, "rev-parse", "--show-toplevel")
-    ours = top is not None and Path(top).resolve() == root.resolve()
-    return ours and _commit(root, "HEAD") is not None
+    return top(root) == root.resolve() and _commit(root, "HEAD") is not None
+
+
+def top(root: Path) -> Path | None:
+    """Where the git repository that a folder lies in begins; None: it lies in none."""
+    found = git.ask_or_none(root, "rev-parse", "--show-toplevel")
+    return None if found is None else Path(found).resolve()
 
 
 def resolve(root: Path, name: str) -> Revision:

@@ -100,6 +100,11 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
         UsageError: No git repository, no such revision, or one that cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
+    if (top := revisions.top(root)) not in (None, root.resolve()):
+        raise UsageError(
+            f"{root} is a folder of the repository {top}, and revisions are compared of whole ones: "
+            "change there, or compare packages or interpreters (--with, --lock, --python)"
+        )
     if not revisions.is_repository(root):
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: compare stacks or "

@@ -30,13 +30,15 @@ _MARKER: Final = re.compile(r"\s;\s*(?P<marker>.+)$")
 _LEFT_OUT: Final = frozenset(
     {".git", ".venv", "__pycache__", "node_modules", target.FOLDER, target.FILE}
 )
-_ENVIRONMENT: Final = {
-    "UV_NO_BUILD": "0",  # of releases that come by night; this is somebody's own
+_ALLOWED: Final = {"UV_NO_BUILD": "0"}
+"""That is for releases, which come by night; this is somebody's own."""
+
+_UNVERSIONED: Final = {
     "SETUPTOOLS_SCM_PRETEND_VERSION": "0",
     "PDM_BUILD_SCM_VERSION": "0",
     "POETRY_DYNAMIC_VERSIONING_BYPASS": "0",
 }
-"""A copy has no history that a version could be read from, either."""
+"""A copy has no history that a version could be read from."""
 
 
 def hashed(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
@@ -62,8 +64,10 @@ def _line(line: str, root: Path, python: Interpreter, narrator: Narrator) -> str
         source = _of_git(place.removeprefix("git+"), narrator)
     elif not place or "://" in place.removeprefix("file://") or "==" in place:
         raise SetupError(
-            f"the project's lock has {line!r} without a hash, which could be another file next "
-            "time: lock it with hashes (uv lock does), or name it by a folder or a git commit"
+            # Not its address, which may hold a password.
+            f"the project's lock has {plain.partition('@')[0].strip()!r} without a hash, which "
+            "could be another file next time: lock it with hashes (uv lock does), or name it by a "
+            "folder or a git commit"
         )
     else:
         source = (root / unquote(place.removeprefix("file://"))).resolve()
@@ -80,7 +84,7 @@ def _of_git(address: str, narrator: Narrator) -> Path:
     parts = urlsplit(address)
     path, _, commit = parts.path.rpartition("@")
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise SetupError(f"{address}: expected a whole commit behind @, as locks have it")
+        raise SetupError(f"{Path(path or parts.path).stem}: expected a whole commit behind @")
     remote = parts._replace(path=path, fragment="", query="").geturl()
     place = paths.cache_dir() / "sources" / cache.digest(remote, commit)
 
@@ -118,10 +122,11 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             argv: list[str | Path] = [tools.uv(), "build", "--wheel", "--quiet", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
             what = f"wheel of {source.name}"
+            cloned = source.is_relative_to(paths.cache_dir() / "sources")
             with narrator.step(what, "building it") as tick:
                 command.run(
                     argv, what=f"building the {what}", log=_log(source.name), tick=tick,
-                    cwd=source if source.is_dir() else source.parent, env=_ENVIRONMENT,
+                    cwd=source if source.is_dir() else source.parent, env={**_ALLOWED, **({} if cloned else _UNVERSIONED)},
                 )  # fmt: skip
         (wheel,) = staging.glob("*.whl")
         return {"wheel": wheel.name}
