@@ -102,8 +102,8 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
     """
     if (top := revisions.top(root)) not in (None, root.resolve()):
         raise UsageError(
-            f"{root} is a folder of the repository {top}, and revisions are compared of whole ones: "
-            "change there, or compare packages or interpreters (--with, --lock, --python)"
+            f"{root} is a folder of the repository {top}, and revisions are compared of whole "
+            "ones: change there, or compare packages or interpreters (--with, --lock, --python)"
         )
     if not revisions.is_repository(root):
         raise UsageError(

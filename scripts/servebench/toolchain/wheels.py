@@ -126,7 +126,8 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             with narrator.step(what, "building it") as tick:
                 command.run(
                     argv, what=f"building the {what}", log=_log(source.name), tick=tick,
-                    cwd=source if source.is_dir() else source.parent, env={**_ALLOWED, **({} if cloned else _UNVERSIONED)},
+                    cwd=source if source.is_dir() else source.parent,
+                    env=_ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED},
                 )  # fmt: skip
         (wheel,) = staging.glob("*.whl")
         return {"wheel": wheel.name}
