@@ -68,7 +68,7 @@ def test_one_of_the_machine_is_found_and_remembered(
     known = settings.load().model_copy(update={"interpreters": {name: spec}})
     found = interpreters.locate(name, known)
     assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
-    assert tools.version(found.executable) == spec.version
+    assert tools.version(found.executable) == f"Python {spec.version}"
     assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
 

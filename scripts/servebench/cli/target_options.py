@@ -24,7 +24,6 @@ _REPEATED: Final = (
     "app", "interface", "expect-status", "server", "workers", "threads", "loop", "connections",
     "rate",
 )  # fmt: skip
-_NOT_GIVEN: Final = (None, (), [], {}, False)
 
 Options = Mapping[str, Any]
 """Options that tell a target, spelled as the keys of `[tool.servebench]` are."""
@@ -171,7 +170,7 @@ def told(root: Path, options: Options, pythons: Sequence[str] = ()) -> Told | No
     """
     given = {**options, "python": pythons[0] if len(pythons) == 1 else None}
     if options["app"] is None and any((root / "apps").glob("*/experiment.toml")):
-        stray = [target.option(key) for key, value in given.items() if value not in _NOT_GIVEN]
+        stray = [target.option(key) for key, value in given.items() if target.was_given(value)]
         if stray:
             raise UsageError(
                 f"{' and '.join(stray)}: the experiments of this repository say that; they belong "

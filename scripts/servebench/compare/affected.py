@@ -146,7 +146,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
 
 
 def _ours(root: Path) -> bool:
-    return paths.others(root).get("project", {}).get("name") == "servebench"
+    return bool(paths.others(root).get("project", {}).get("name") == "servebench")
 
 
 def _without_effect(path: str, base: Side, head: Side) -> bool:

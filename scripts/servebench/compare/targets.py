@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from packaging.version import Version
 
@@ -308,6 +308,7 @@ def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
 def _needs(server: str, wanted: Target, interface: Interface) -> frozenset[str]:
     """The distributions without which a server cannot serve the target."""
     # What a server loads depends on nothing else of a case.
-    endpoint = Endpoint.model_construct(interface=interface)
-    case = Case.model_construct(server=server, loop=wanted.loop, endpoint=endpoint)
+    asked: dict[str, Any] = {"interface": interface}
+    known: dict[str, Any] = {"loop": wanted.loop, "endpoint": Endpoint.model_construct(**asked)}
+    case = Case.model_construct(**known)
     return frozenset({server, *SERVERS[server].loads(case)})

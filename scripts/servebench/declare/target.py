@@ -121,7 +121,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
     """
     file, table = written(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
-    given = {key: value for key, value in options.items() if value not in (None, (), [], {}, False)}
+    given = {key: value for key, value in options.items() if was_given(value)}
     if "app" not in {**keys, **given}:
         if stray := list(map(option, given)):
             raise UsageError(
@@ -142,6 +142,11 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
     return target
+
+
+def was_given(value: object) -> bool:
+    """Whether an option's value is one, and not what stands where nobody gave any."""
+    return value is not None and value is not False and value not in ((), [], {})
 
 
 def option(key: str) -> str:

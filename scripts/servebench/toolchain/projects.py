@@ -192,10 +192,10 @@ def _locked_line(package: Package) -> str:
     if (folder := package.directory) is not None:
         return f"{name} @ {Path(folder.path) / (folder.subdirectory or '')}"
     if (archive := package.archive) is not None:
-        hashes = _hashes([archive.hashes])
-        return f"{name} @ {archive.url or archive.path}{hashes}"
-    files = [*(package.wheels or ()), *([package.sdist] if package.sdist else [])]
-    return f"{name}=={package.version}{_hashes([one.hashes for one in files])}"
+        return f"{name} @ {archive.url or archive.path}{_hashes([archive.hashes])}"
+    hashes = [wheel.hashes for wheel in package.wheels or ()]
+    hashes += [package.sdist.hashes] if package.sdist is not None else []
+    return f"{name}=={package.version}{_hashes(hashes)}"
 
 
 def _hashes(many: Sequence[Mapping[str, str]]) -> str:

@@ -90,11 +90,12 @@ def _of_git(address: str, narrator: Narrator) -> Path:
 
     def fetch(staging: Path) -> cache.Facts:
         with narrator.step(Path(path).stem, f"fetching commit {commit[:8]}") as tick:
+            tree, what = str(staging / "tree"), f"fetching {Path(path).stem}"
             for argv in (
-                ["git", "clone", "--quiet", "--no-checkout", remote, staging / "tree"],
-                ["git", "-C", staging / "tree", "checkout", "--quiet", "--detach", commit],
+                ["git", "clone", "--quiet", "--no-checkout", remote, tree],
+                ["git", "-C", tree, "checkout", "--quiet", "--detach", commit],
             ):
-                command.run(argv, what=f"fetching {Path(path).stem}", log=_log(path), tick=tick)
+                command.run(argv, what=what, log=_log(path), tick=tick)
         return {"commit": commit}
 
     cache.make(
