@@ -43,7 +43,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("run", "--app", "a:b", "--header", "x"), "--header 'x'…: expected NAME: VALUE"),
         (("run", "--app", "a:b", "--env-file", "no.env"), "env-file no.env: it cannot be read"),
-        (("compare", "--python", "3.14"), "declares nothing to measure"),
+        (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
         (
             ("bisect", "--app", "a:b"),
             "expected what to search: a revision as in `servebench bisect",

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def laid(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
     target.lay_out(root, {"3.14": settings.load().interpreters["3.14"].model_dump()})
     return root
 
@@ -111,9 +113,14 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert stacks.read("project", root) == stack
     assert index.address not in stack.lock.read_text()
-    # The other side takes the server that this one has got.
-    like = projects.locked(root, found, ["granian"], python, QUIET, {"granian": "1.0"})
-    assert like.packages["granian"] == "1.0"
+    # The other side takes the server that this one has got, whatever is out by then.
+    index.add("granian", "3.0", "2026-04-01", ("beta",))
+    base = laid(root.parent / "base")
+    same = projects.locked(base, found, ["granian"], python, QUIET, stack)
+    assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
+    other = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
+    other = projects.locked(base, other, ["granian"], python, QUIET, stack)
+    assert other.packages["granian"] == "2.0"
 
 
 def test_a_lock_that_has_its_server_is_taken_as_it_is(

@@ -154,7 +154,8 @@ def with_target(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def wrapped(**given: Any) -> None:
-        verb(**given, options=_options(**{name: given.pop(name) for name in ours.parameters}))
+        options = _options(**{name: given.pop(name) for name in ours.parameters})
+        verb(**given, options=options)
 
     parameters = [*own, *ours.parameters.values()]
     wrapped.__signature__ = theirs.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer

@@ -268,8 +268,8 @@ def _as_there(
     assert found is not None  # noqa: S101 - it was laid out before
     (case, *_) = load_experiments(like)[0].cases["quick"]
     needs = _needs(case.server, told.target, case.endpoint.interface)
-    packages = stacks.read(target.STACK, like).packages
-    projects.locked(place, given, needs, python, narrator, packages)
+    other = stacks.read(target.STACK, like)
+    projects.locked(place, given, needs, python, narrator, other)
     return found.model_copy(update={"imports": search})
 
 

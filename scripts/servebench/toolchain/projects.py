@@ -127,8 +127,10 @@ def read(root: Path, file: Path, wanted: Target, python: Interpreter, narrator: 
             raise UsageError(
                 f"{file.name}: expected {UV}, {PYLOCK}, a requirements.txt or {PYPROJECT}"
             )
-        with narrator.step(f"packages of {file.name}", "finding what has no version") as tick:
-            text = _compiled(root, arguments, python, file.name, tick)
+        text = ""
+        if file.name != PYPROJECT or direct != ():
+            with narrator.step(f"packages of {file.name}", "finding what has no version") as tick:
+                text = _compiled(root, arguments, python, file.name, tick)
     text = wheels.hashed(text, root, python, narrator)
     packages = stacks.parse(text, str(file), version=python.version)
     return Given(file.name, text, packages, direct if direct is not None else _names(text), notes)
@@ -245,11 +247,12 @@ def locked(
     added: Collection[str],
     python: Interpreter,
     narrator: Narrator,
-    like: Mapping[str, str] | None = None,
+    like: Stack | None = None,
 ) -> Stack:
     """Write a copy's lock: what is given, and what of `added` it lacks, with all it needs.
 
-    What is added has the versions of `like` where it names them.
+    What is added has the versions of `like`, the lock of the other side; where the same was given
+    there, it is the same lock.
 
     Raises:
         SetupError: uv finds no such set of packages, or cannot reach its index.
@@ -257,13 +260,17 @@ def locked(
     file = stacks.lock_file(target.STACK, root)
     lacking = sorted(set(added) - given.packages.keys())
     text = given.text
-    if lacking:
+    before = file.with_suffix(".given")
+    if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
+        text = like.lock.read_text("utf-8")
+    elif lacking:
         with narrator.step(f"packages of {given.label}", f"adding {', '.join(lacking)}") as tick:
-            text = _with(root, given, lacking, like or {}, python, tick)
+            text = _with(root, given, lacking, like.packages if like else {}, python, tick)
         text = wheels.hashed(text, root, python, narrator)
     placed = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [placed.get(_name(line), line) for line in (*given.asked, *lacking)]
     locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
+    locks.write(before, given.text)
     locks.write(file, text)
     return stacks.read_lock(target.STACK, file, root)
 
