@@ -223,7 +223,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     refused("'nowhere' is no revision here: expected a branch", "nowhere")
     refused("'--all' is no revision here", "--all")
     refused(r"expected a git repository .* found none", root=tmp_path)
-    refused(r"expected a git repository .* found none", root=repository / "apps")
+    refused("is a folder of the repository .* of whole ones", root=repository / "apps")
     nothing = want(tmp_path, "asgi-wsgi/x")
     refused(r"selects nothing in profile quick.*near: ", "HEAD", by=nothing)
 

@@ -18,7 +18,7 @@ from servebench.declare import target
 from servebench.host import paths
 from servebench.host.progress import Narrator
 
-_PANEL: Final = "An application of yours (each is also a key of [tool.servebench])"
+_PANEL: Final = "An application of yours (each is also a key of tool.servebench)"
 
 _REPEATED: Final = (
     "app", "interface", "expect-status", "server", "workers", "threads", "loop", "connections",
