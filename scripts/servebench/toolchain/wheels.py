@@ -122,7 +122,8 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         else:
             argv: list[str | Path] = [tools.uv(), "build", "--wheel", "--quiet", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
-            what = f"wheel of {source.name}"
+            # A copy's own name says nothing.
+            what = f"wheel of {target.project_name(source) if source.is_dir() else source.name}"
             cloned = source.is_relative_to(paths.cache_dir() / "sources")
             with narrator.step(what, "building it") as tick:
                 command.run(
