@@ -118,8 +118,8 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     base = laid(root.parent / "base")
     same = projects.locked(base, found, ["granian"], python, QUIET, stack)
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
-    other = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
-    other = projects.locked(base, other, ["granian"], python, QUIET, stack)
+    written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
+    other = projects.locked(base, written, ["granian"], python, QUIET, stack)
     assert other.packages["granian"] == "2.0"
 
 
