@@ -21,7 +21,7 @@ from servebench.cli.options import (
     locked,
     tell,
 )
-from servebench.cli.target_options import Options, PythonOption, told, with_target
+from servebench.cli.target_options import Options, PythonOption, ready, told, with_target
 from servebench.compare import revisions, targets
 from servebench.compare.instruments import Reporter
 from servebench.compare.targets import Told
@@ -107,6 +107,7 @@ def bisect_command(
         _changes(names or [], folder, limit, seed, console, as_json=as_json)
         return
     clean_up(console)
+    ready(target, narrator)
     with ExitStack() as until_found:
         if target is not None:
             copies = until_found.enter_context(revisions.copies(narrator))

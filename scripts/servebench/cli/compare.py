@@ -19,7 +19,7 @@ from servebench.cli.options import (
     repository,
     require_writable,
 )
-from servebench.cli.target_options import Options, repeated, told, with_target
+from servebench.cli.target_options import Options, ready, repeated, told, with_target
 from servebench.compare import affected as affected_
 from servebench.compare import revisions, session, targets
 from servebench.compare import sides as sides_
@@ -152,6 +152,7 @@ def compare_command(
             f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
             "measured on this one"
         )
+    ready(target, narrator)
     asked = [word for glob in select or () for word in ("--select", glob)]
     asked += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
     asked += ["--budget", budget] if budget else []

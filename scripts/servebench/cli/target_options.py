@@ -14,9 +14,10 @@ from servebench.compare import revisions, targets
 from servebench.compare.targets import Told
 from servebench.core.errors import UsageError
 from servebench.core.model import Interface
-from servebench.declare import target
+from servebench.declare import settings, target
 from servebench.host import paths
 from servebench.host.progress import Narrator
+from servebench.toolchain import oha
 
 _PANEL: Final = "An application of yours (each is also a key of tool.servebench)"
 
@@ -201,5 +202,15 @@ def placed(root: Path, found: Told | None, narrator: Narrator) -> Iterator[Path]
     if found is None:
         yield root
         return
+    ready(found, narrator)
     with revisions.copies(narrator) as copies:
         yield targets.working(found, narrator, copies)
+
+
+def ready(found: Told | None, narrator: Narrator) -> None:
+    """Make the load generator, where somebody measures a target and has not set up anything.
+
+    SetupError: it cannot be made here.
+    """
+    if found is not None:
+        oha.ensure(settings.load(), narrator)
