@@ -87,9 +87,11 @@ def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) ->
     rows = re.findall(r'<th scope="row"><a href="\?([^"]*)#over-time">([^<]*)</a>', page)
     assert rows[0] == ("", METRICS[CPU].title)
     assert ("metric=throughput", "throughput") in rows
-    assert "servebench run --profile nightly" in page
-    assert "git switch --detach c5891dce5294" in page
     assert "closed loop, 128 connections" in page
+    assert "servebench backfill --from 2026-11-15 --to 2026-11-15 --select" in page
+    without_anchor = real["b/asgi-wsgi/asgi-io/py3.14/w1/c128/"]
+    assert "servebench run --profile nightly" in without_anchor
+    assert "git switch --detach c5891dce5294" in without_anchor
 
 
 def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) -> None:
