@@ -122,4 +122,4 @@ def test_a_post_with_a_token(projects: Path, bench: Bench, monkeypatch: pytest.M
     )  # fmt: skip
     assert done.code == 0, done
     run, _ = measured(bench)
-    assert run.results[0].case.endpoint.headers["Authorization"] == "Bearer {BARE_TOKEN}"
+    assert run.results[0].case.endpoint.headers["authorization"] == "Bearer {BARE_TOKEN}"
