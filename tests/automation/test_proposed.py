@@ -215,7 +215,8 @@ def test_what_is_not_known_of_a_cause_is_said() -> None:
     assert "Cause" not in preface(still, Upgrade())
     assert "Seen" not in preface(still, Upgrade())
     assert preface(compared(noise=None), None).startswith(
-        "**Seen on this machine**: there was no time to hold the base against itself."
+        "**Seen on this machine**: the base was not held against itself, for lack of time or of "
+        "need."
     )
 
 

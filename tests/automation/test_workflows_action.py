@@ -13,15 +13,35 @@ from acting import MAKEFILE, PROJECT, REPOSITORY, Acted, Stage, load, need
 from fake_github import BOT
 from linting import actionlint, zizmor
 from repos import commit, git, write
-from servebench.toolchain import locks
-from staging import keep, staged
+from staging import LONG_AGO, SERVER, keep, publish, stock, theatre
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"
 OURS: Final = "servebench/servebench"
 FENCE: Final = re.compile(r"^```yaml (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PULL: Final = 7
 FORK: Final = "stranger/name"
-LOCK: Final = "apps/stacks/current.txt"
+LOCK: Final = "requirements.txt"
+LOCKED: Final = "alpha==1.0\nhttptools\nuvicorn\n"
+SHOP: Final = {
+    "pyproject.toml": (
+        '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.14"\n\n'
+        '[tool.servebench]\napp = "shop.main:app"\nrequests = ["GET /items/7"]\n'
+    ),
+    ".gitignore": "__pycache__/\n",
+    LOCK: LOCKED,
+    "src/shop/__init__.py": "",
+    "src/shop/main.py": """\
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["path"].encode()})
+""",
+}
+"""Somebody's repository."""
 
 
 def examples(revision: str) -> dict[str, str]:
@@ -82,24 +102,22 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """The small repository, with the page's workflows; its experiments are what is measured."""
+    """A repository with an application, its lock, three keys, and the page's workflows."""
     need("act")
-    with staged(tmp_path, monkeypatch) as (stage, index):
+    with theatre(tmp_path, monkeypatch) as (stage, index):
         stage.variables["UV_PYTHON_INSTALL_DIR"] = str(tmp_path / "pythons")
-        index.add("alpha", "1.1", "2026-02-01")
+        stock(index, SERVER)
+        index.add("alpha", "1.0", LONG_AGO)
+        index.add("alpha", "1.1", LONG_AGO)
         ours = tmp_path / "ours"
         shutil.copytree(PROJECT / ".github", ours / ".github")
         shutil.copy(PROJECT / "action.yml", ours)
         write(ours, "Makefile", MAKEFILE)
         revision = keep(ours)
-        shutil.rmtree(stage.tree / ".github")
-        for name, text in examples(revision).items():
-            # The lock of a stack has a name of its own; nothing else is asked for.
-            asked = re.sub(r"with: \{ app: .*\}", f"with: {{ lock: {LOCK}, budget: 5s }}", text)
-            one = asked.replace("keep: servebench", "keep: servebench, select: short/one")
-            write(stage.tree, f".github/workflows/{name}", one)
-        base = commit(stage.tree, "Benchmarks")
-        git(stage.tree, "push", "--quiet", "origin", "main")
+        for name, text in {**SHOP, **examples(revision)}.items():
+            write(stage.tree, f".github/workflows/{name}" if name[-4:] == ".yml" else name, text)
+        base = keep(stage.tree)
+        publish(stage.tree, stage.remote)
         yield Repository(stage, revision, base)
 
 
@@ -172,9 +190,7 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
     assert len(repository.said) == 1
 
     repository.base = after
-    newer = locks.resolve("current", None, root=stage.tree)
-    assert "alpha==1.1" in newer
-    head = repository.propose({LOCK: newer})
+    head = repository.propose({LOCK: LOCKED.replace("1.0", "1.1")})
     upgraded = repository.run("pull_request", repository.proposed(head))
     assert upgraded.results == {"servebench": "success"}, upgraded.text
     assert _cache(stage, upgraded) == ("false", True)

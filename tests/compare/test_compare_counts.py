@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -55,7 +56,9 @@ class Notes:
 def counted(
     cases: Sequence[Case], counter: Counter, seconds: float = 1e9
 ) -> tuple[Counts, list[str]]:
-    sides = {case.id: (SideCase(case, cast(Rig, None)),) * 2 for case in cases}
+    sides = {
+        case.id: (SideCase(case, cast(Rig, SimpleNamespace(target=False))),) * 2 for case in cases
+    }
     counts = Counts(cast(Instruments, counter), sides)
     told = Notes()
     counts.count(list(sides), lambda: seconds, told)  # type: ignore[arg-type] # notes only

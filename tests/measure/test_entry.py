@@ -184,7 +184,7 @@ run(prepare)
 @pytest.mark.long
 @pytest.mark.real
 def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
-    """Within 0.1 % of the instructions of FastAPI's json, and of those of Flask's."""
+    """Less than 0.1 % of the instructions of FastAPI's json, and of those of Flask's."""
     (tmp_path / "payload.py").write_text(PAYLOAD)
     search = (ENTRY, PROJECT / "apps" / "asgi-wsgi", PROJECT)
     found = counting.count(
@@ -198,4 +198,4 @@ def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
         counts[target] = one.per_unit
     for interface in ("asgi", "wsgi"):
         ratio = counts[f"{interface} wrapped"] / counts[interface]
-        assert ratio == pytest.approx(1, abs=0.001), counts
+        assert 0.99 < ratio < 1.001, counts

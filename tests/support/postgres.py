@@ -53,6 +53,12 @@ def server() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+def psql(address: str, question: str) -> str:
+    """Ask a server, as its own program does: a row per line."""
+    command = [str(_programs() / "psql"), f"{address}/postgres", "-tAc", question]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def _user(name: str) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(name)

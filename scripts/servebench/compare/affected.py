@@ -50,7 +50,7 @@ CODE: Final = "files that no application imports"
 _HARNESS: Final = "the harness"
 HARNESS: Final = frozenset(
     {
-        ".ci", ".github", "Makefile", "asv.conf.json", "docs", "pyproject.toml",
+        ".ci", ".github", "Makefile", "action.yml", "asv.conf.json", "docs", "pyproject.toml",
         "requirements.txt", "scripts", "tests", "tools",
     }
 )  # fmt: skip

@@ -55,7 +55,7 @@ def _seen(comparison: Comparison, found: Groups) -> Iterator[str]:
         f"the base against itself scatters by {formats.size(comparison.noise)} of CPU per request "
         "from duet to duet"
         if comparison.noise is not None
-        else "there was no time to hold the base against itself"
+        else "the base was not held against itself, for lack of time or of need"
     )
     sizes = ", ".join(
         f"{formats.size(size)} of {formats.title(metric)}" for metric, size in largest.items()

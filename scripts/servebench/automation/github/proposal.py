@@ -70,12 +70,12 @@ class _EndedEvent(Payload):
     workflow_run: MeasuringRun
 
 
-class _Home(Payload):
+class _Defaults(Payload):
     default_branch: str = Field(min_length=1)
 
 
-class _HomeEvent(Payload):
-    repository: _Home
+class _RepositoryEvent(Payload):
+    repository: _Defaults
 
 
 def of_event(
@@ -100,7 +100,7 @@ def of_event(
         pushed = read(_PushEvent, event, _EVENT)
         head = pushed.after
         default = "" if pushed.before == NOBODY else pushed.before
-    from_ = base or default or read(_HomeEvent, event, _EVENT).repository.default_branch
+    from_ = base or default or read(_RepositoryEvent, event, _EVENT).repository.default_branch
     found = repository.merge_base(from_, head)
     return Proposal(head, None if found == head else found, pull)
 

@@ -59,7 +59,7 @@ def items(request: Request, database: Database, limit: int = 20) -> list[dict[st
     ]
 
 
-@app.post("/orders", status_code=201)
+@app.post("/orders")
 def order(wanted: Wanted, database: Database) -> dict[str, int]:
     made = Order(item_id=wanted.item, count=wanted.count)
     database.add(made)

@@ -1,0 +1,125 @@
+"""Applications of somebody's own, measured with the commands that docs/applications.md shows."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import Bench
+from postgres import psql, server
+from repos import PROJECT, borrow_cache, commit, git
+from servebench.core.model import Launch, Run
+from servebench.record import files, store
+from servebench.record.comparison import Comparison
+
+CPU = "server_cpu_per_request"
+SECRET = "not-to-be-recorded"
+SHOP = (
+    "--app", "shop.main:app", "--path", "/items/7", "--connections", "8",
+    "--env", "SHOP_DATABASE_URL=sqlite:///{tmp}/" + SECRET + ".db",
+    "--before", "python -m shop.seed",
+)  # fmt: skip
+
+
+@pytest.fixture
+def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for repositories, each of which is measured from within."""
+    assert bench.folder == tmp_path
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.delenv("SERVEBENCH_ROOT")
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    return tmp_path / "projects"
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    with server() as address:
+        yield address
+
+
+def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of one of the projects, as its author has it: with what git does not hold."""
+    root = projects / name
+    ignored = shutil.ignore_patterns("__pycache__", ".venv")
+    shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
+    if name == "shop":  # its lock names the addresses of an index, so that none is kept
+        subprocess.run([sys.executable, "-m", "uv", "lock", "--quiet"], cwd=root, check=True)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "As it was")
+    monkeypatch.chdir(root)
+    return root
+
+
+def measured(bench: Bench) -> tuple[Run, Launch]:
+    """The only launch of the only run, which must have gone well, wherever it was recorded."""
+    (path,) = store.runs(next((bench.folder / "state").rglob("results")))
+    assert SECRET not in path.read_text("utf-8")
+    run = store.load(path)
+    ((launch,),) = (result.launches for result in run.results)
+    assert launch.metrics["good"] == launch.metrics["requests"] > 100, launch.flags
+    return run, launch
+
+
+@pytest.mark.real
+def test_a_service_in_src_is_measured_as_it_is(
+    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FastAPI, SQLAlchemy, SQLite, uv.lock, settings from the environment: no file is written."""
+    root = laid_out(projects, "shop", monkeypatch)
+    done = bench("run", *SHOP, "--seconds", "1")
+    assert done.code == 0, done
+    run, _ = measured(bench)
+    case = run.results[0].case
+    assert case.env_names == ("SHOP_DATABASE_URL",)
+    assert not git(root, "status", "--porcelain")
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_two_commits_over_postgresql(
+    projects: Path, bench: Bench, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flask behind a factory, requirements.txt; each server has a database of its own."""
+    root = laid_out(projects, "notes", monkeypatch)
+    handlers = root / "notes" / "__init__.py"
+    slower = "        sum(range(100_000))\n        found = "
+    handlers.write_text(handlers.read_text("utf-8").replace("        found = ", slower), "utf-8")
+    commit(root, "Slower")
+    out = bench.folder / "found.json"
+    done = bench(
+        "compare", "HEAD~1", "--app", "notes:create_app", "--factory", "--path", "/notes/7",
+        "--env", f"NOTES_DATABASE_URL={database}/notes_{{port}}", "--connections", "8",
+        "--before", "python -m notes.schema", "--after", "python -m notes.schema --drop",
+        "--budget", "20s", "--output", out,
+    )  # fmt: skip
+    assert (done.code in {1, 3}, done.err) == (True, ""), done
+    (case,) = files.read(Comparison, out).cases
+    played = [duet for duet in case.duets if duet.base]
+    cpu = [duet.head[CPU] / duet.base[CPU] for duet in played]
+    assert cpu, done
+    assert min(cpu) > 1.5  # whether it is decided in time is the machine's business
+    assert database not in out.read_text("utf-8")
+    assert _databases(database) == {"postgres"}
+
+
+def _databases(address: str) -> set[str]:
+    found = psql(address, "select datname from pg_database where not datistemplate")
+    return set(found.split())
+
+
+@pytest.mark.real
+def test_a_post_with_a_token(projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare ASGI application, which answers 201 to the right header, and else 401."""
+    laid_out(projects, "bare", monkeypatch)
+    done = bench(
+        "run", "--app", "bare:app", "--request", "POST /orders @order.json", "--seconds", "1",
+        "--env", f"BARE_TOKEN={SECRET}", "--header", "Authorization: Bearer {BARE_TOKEN}",
+        "--expect-status", "201", "--connections", "8",
+    )  # fmt: skip
+    assert done.code == 0, done
+    run, _ = measured(bench)
+    assert run.results[0].case.endpoint.headers["authorization"] == "Bearer {BARE_TOKEN}"
