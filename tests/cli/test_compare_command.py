@@ -285,7 +285,7 @@ def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     played = Keeping(comparison(Verdict.NO_CHANGE))
-    made = play(bench, monkeypatch, played).out
+    made = play(bench, monkeypatch, played, "--details").out
     (kept,) = comparison_store.folder().iterdir()
     again = bench("show", kept.stem)
     assert (again.code, again.err) == (0, "")

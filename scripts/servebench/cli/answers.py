@@ -1,22 +1,23 @@
 """What a verb has found, handed over in the forms that were asked for."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
 from servebench.automation.github import actions
 from servebench.cli.options import require_writable
-from servebench.declare.published import load_published
 from servebench.host import paths
 from servebench.host.console import Console, write
 from servebench.record.comparison import Comparison
 from servebench.report import markdown as as_markdown
-from servebench.report import page as pages
-from servebench.report.page import RunPage, read_about
-from servebench.series.summary import RunSummary
-from servebench.site import alone
+
+if TYPE_CHECKING:  # numpy and jinja2 come with them: only those who ask for a page wait for it
+    from servebench.report.page import RunPage
+    from servebench.series.summary import RunSummary
 
 _STANDARD: Final = Path("-")
 
@@ -71,6 +72,8 @@ def of_comparison(
         put(text, markdown)
     put(comparison.model_dump_json(indent=1) + "\n", document)
     if html is not None:
+        from servebench.site import alone  # noqa: PLC0415 - see above
+
         put(alone.of_comparison(comparison), html)
 
 
@@ -85,13 +88,18 @@ def of_run(
         put(text, markdown)
     put(summary.run.model_dump_json(indent=1) + "\n", document)
     if html is not None:
+        from servebench.site import alone  # noqa: PLC0415 - see above
+
         put(alone.of_run(summary, page), html)
 
 
 def page_of(summary: RunSummary, select: tuple[str, ...] = ()) -> RunPage:
     """A run as a page, with what the repository declares of its experiments."""
+    from servebench.declare.published import load_published  # noqa: PLC0415 - see above
+    from servebench.report import page as pages  # noqa: PLC0415 - see above
+
     root = paths.project_root()
-    return pages.make_page(summary, load_published(root), read_about(root), select)
+    return pages.make_page(summary, load_published(root), pages.read_about(root), select)
 
 
 def _file(path: Path | None) -> Path | None:

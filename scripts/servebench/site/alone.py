@@ -81,7 +81,11 @@ def _overview(metric: str, cases: list[CaseSummary]) -> Markup:
         note = "" if one else _state(case) or "no such figure"
         value = Value(one.mean, one.low, one.high) if one else Value(None, note=note)
         dots.append(Dot(case.id, value))
-    about = Caption(f"of-{metric.replace('_', '-')}", formats.title(metric), "Mean over launches, 95 % interval.")
+    about = Caption(
+        f"of-{metric.replace('_', '-')}",
+        formats.title(metric),
+        "Mean over launches, 95 % interval.",
+    )
     return markup(forest(Forest(about, Quantity.of(metric), (DotGroup("", tuple(dots)),))))
 
 
@@ -103,7 +107,9 @@ def _launches(place: int, result: CaseResult, metrics: list[str]) -> Markup | No
             for one in result.launches
         )
         about = Caption(f"launches-{place}-{number}", formats.title(metric))
-        made.append(markup(forest(Forest(about, Quantity.of(metric), (DotGroup("", dots),), "near"))))
+        made.append(
+            markup(forest(Forest(about, Quantity.of(metric), (DotGroup("", dots),), "near")))
+        )
     return Markup("").join(made)
 
 
