@@ -5,7 +5,7 @@ Everything is made a `Text`, since a plain string would be read as markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -75,7 +75,7 @@ def _drawn(console: Console, every: Sequence[ComparisonRow]) -> None:
         return max(cell_len(one.translate(ASCII) if plain else one) for one in texts)
 
     figures = [one for one in every if one.judged.ratio is not None]
-    columns = [
+    columns: list[tuple[Callable[[ComparisonRow], str], int, bool]] = [
         (lambda row: row.label, widest(row.label for row in every), False),
         (lambda row: row.change, widest(row.change for row in every), True),
         (lambda row: row.interval, widest(row.interval for row in every), True),
