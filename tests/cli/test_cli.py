@@ -50,7 +50,7 @@ def start(*words: str, **variables: str) -> tuple[str, set[str]]:
 
 def own(imported: set[str]) -> set[str]:
     found = {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)}
-    return found - {"completion", "verbs"}
+    return found - {"answers", "completion", "verbs"}
 
 
 def commands(group: Any) -> dict[str, Any]:
