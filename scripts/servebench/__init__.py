@@ -1,8 +1,7 @@
-"""servebench: what did this change do to our Python web stack, and which release did it?
+"""servebench: what did this change do to our Python web stack, and which release did it?"""
 
-`load`, `compare`, `run`, `audit` and `tables` are its Python API (docs/python.md); each is imported
-when it is asked for first, so that importing servebench takes no time.
-"""
+# The names of the Python API (docs/python.md) are imported when they are asked for first, so that
+# importing servebench takes no time.
 
 from typing import TYPE_CHECKING, Any
 

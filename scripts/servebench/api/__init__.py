@@ -1,4 +1,4 @@
-"""The Python API: what `servebench` has at its root. docs/python.md shows it at work."""
+"""The Python API: what `servebench` has at its root."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
