@@ -20,7 +20,7 @@ from servebench.cli.options import (
     locked,
     repository,
 )
-from servebench.cli.target_options import Options, ready, repeated, told, with_target
+from servebench.cli.target_options import Options, left_out, ready, repeated, told, with_target
 from servebench.compare import affected as affected_
 from servebench.compare import revisions, session, targets
 from servebench.compare import sides as sides_
@@ -164,6 +164,7 @@ def compare_command(
         affected = affected_.find(sides, everything=everything)
         asked += repeated(options, pythons)
         reproduce = again.command(sides.base.record, sides.head.record, asked)
+        found_left = [len(left)] if left else []
         question = Question(
             sides.base,
             sides.head,
@@ -173,9 +174,11 @@ def compare_command(
             sides.cross,
             reproduce=(reproduce,) if reproduce else (),
             notes=(
-                (f"{len(left)} sessions that a killed run had left were found first",)
-                if left
-                else ()
+                *(
+                    [f"{len(left)} sessions that a killed run had left were found first"]
+                    * bool(left)
+                ),
+                *(left_out(options) if reproduce else ()),
             ),
         )
         comparison, interruption = _compared(question, console)
