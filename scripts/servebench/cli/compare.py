@@ -164,7 +164,7 @@ def compare_command(
         affected = affected_.find(sides, everything=everything)
         asked += repeated(options, pythons)
         reproduce = again.command(sides.base.record, sides.head.record, asked)
-        found_left = [len(left)] if left else []
+        killed = f"{len(left)} sessions that a killed run had left were found first"
         question = Question(
             sides.base,
             sides.head,
@@ -174,10 +174,7 @@ def compare_command(
             sides.cross,
             reproduce=(reproduce,) if reproduce else (),
             notes=(
-                *(
-                    [f"{len(left)} sessions that a killed run had left were found first"]
-                    * bool(left)
-                ),
+                *([killed] if left else ()),
                 *(left_out(options) if reproduce else ()),
             ),
         )
