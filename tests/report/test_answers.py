@@ -16,10 +16,12 @@ from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
 from servebench.cli import completion
 from servebench.host import paths
 from servebench.host.console import Console
+from servebench.record import store
 from servebench.record.comparison import Comparison, Judgement, Verdict
 from servebench.report import drawn, tidy
 from servebench.report.rows import ComparisonRow
-from servebench.report.terminal import print_overview
+from servebench.report.terminal import print_cases, print_overview
+from servebench.series.summary import summarise
 from servebench.site import alone
 
 ROOT: Final = Path(__file__).parents[2]
@@ -75,6 +77,16 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
     narrow = overview(found, "utf-8", 50)
     assert "●─" not in narrow
     assert all(len(row) <= 50 for row in narrow.splitlines() if "±" not in row and "%" in row)
+
+
+def test_a_run_is_a_line_per_case() -> None:
+    run = store.load(next((ROOT / "results" / "runs").glob("*/*/*-nightly-*.json")))
+    out = io.StringIO()
+    print_cases(Console(file=out, width=120), summarise(run))
+    lines = out.getvalue().splitlines()
+    first = run.results[0].case.id
+    (line,) = [row for row in lines if row.startswith(f"{first} ")]
+    assert re.search(r" 111 µs ±9.7 % +9,018/s ±9.6 % ", line)
 
 
 def test_any_output_can_show_it() -> None:

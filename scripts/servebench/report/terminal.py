@@ -59,6 +59,8 @@ def print_overview(console: Console, comparison: Comparison) -> None:
         console.print()
         for step in steps:
             console.print(Text(f"  {step}"), soft_wrap=True)
+    for what, command in rows.commands(comparison, found):
+        console.print(Text(f"  {command}  # {what}"), soft_wrap=True)
 
 
 def _drawn(console: Console, every: Sequence[ComparisonRow]) -> None:
@@ -132,9 +134,9 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(Text("case"), overflow="fold")
+    table.add_column(Text("case"), no_wrap=True)
     for name in shown:
-        table.add_column(Text(formats.title(name)), justify="right")
+        table.add_column(Text(formats.title(name)), justify="right", no_wrap=True)
     table.add_column(Text("state"), overflow="fold")
     for case in cases[: drawn.MOST]:
         table.add_row(Text(case.id), *(Text(_figure(case, name)) for name in shown), _state(case))
