@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servebench.core.metrics import METRICS
-from servebench.core.text import ASCII
+from servebench.core.text import ASCII, short
 from servebench.declare import names
 from servebench.record.comparison import Comparison, Verdict
 from servebench.report import drawn, formats, rows
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neit
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
 _FIGURES: Final = 3  # of a case of a run that stand in its line
+_STATE: Final = 24  # columns of a state that names may take no room from; longer ones go on
+_REASON: Final = 120  # letters of a failure; the details have all
 _FLOORS: Final = 4  # that are named below lines; the legend of the details has all
 _GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
 _SPARE: Final = ("base → head", "samples", "could see")
@@ -133,14 +135,34 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         (name for name in wanted if METRICS[name].rank is not None),
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(Text("case"), no_wrap=True)
-    for name in shown:
-        table.add_column(Text(formats.title(name)), justify="right", no_wrap=True)
-    table.add_column(Text("state"), overflow="fold")
-    for case in cases[: drawn.MOST]:
-        table.add_row(Text(case.id), *(Text(_figure(case, name)) for name in shown), _state(case))
-    console.print(table)
+    lines = [
+        (case.id, [_figure(case, name) for name in shown], _state(case))
+        for case in cases[: drawn.MOST]
+    ]
+    titles = [formats.title(name) for name in shown]
+    widths = [
+        max(map(cell_len, (title, *(cells[at] for _, cells, _ in lines))))
+        for at, title in enumerate(titles)
+    ]
+    name = max((cell_len(case) for case, _, _ in lines), default=0)
+    states = min(max((cell_len(state.plain) for _, _, state in lines), default=0), _STATE)
+    # Names that leave no room stand above their figures.
+    above = name + sum(widths) + 2 * len(widths) + 2 + states > console.width
+
+    def printed(case: str, cells: Iterable[str], state: Text) -> None:
+        if above and case:
+            console.print(Text(case), soft_wrap=True)
+        line = Text("  " if above else case.ljust(name + 2))
+        for cell, width in zip(cells, widths, strict=True):
+            line.append(" " * (width - cell_len(cell)) + cell + "  ")
+        line.append_text(state)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+    if lines:
+        printed("", titles, Text("state"))
+    for case, cells, state in lines:
+        printed(case, cells, state)
     if (left := len(cases) - drawn.MOST) > 0:
         console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
 
@@ -154,7 +176,7 @@ def _figure(case: CaseSummary, metric: str) -> str:
 def _state(case: CaseSummary) -> Text:
     if case.failures:
         told = f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-        return Text(told, style="bold")
+        return Text(short(told, _REASON), style="bold")
     warned = ", ".join(one.name for one in case.warnings)
     return Text(f"{case.status}{f' ({warned})' if warned else ''}")
 
