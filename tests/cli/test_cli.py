@@ -49,7 +49,8 @@ def start(*words: str, **variables: str) -> tuple[str, set[str]]:
 
 
 def own(imported: set[str]) -> set[str]:
-    return {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)} - {"verbs"}
+    found = {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)}
+    return found - {"answers", "completion", "verbs"}
 
 
 def commands(group: Any) -> dict[str, Any]:
@@ -104,7 +105,8 @@ def test_every_verb_is_found_by_its_row(verbs: dict[str, Any]) -> None:
     listed = [f"{words}{verb}" for words, rows in tables.items() for verb in rows]
     assert set(listed) <= set(verbs)
     assert all(verbs[verb].help for verb in listed)
-    modules = {path.stem for path in _HOME.glob("*.py")} - {"__init__", "options", "target_options"}
+    shared = {"__init__", "answers", "completion", "options", "target_options"}
+    modules = {path.stem for path in _HOME.glob("*.py")} - shared
     rows = [row for table in tables.values() for row in table.values()]
     assert {place.partition(":")[0] for place, _ in rows} == modules
 

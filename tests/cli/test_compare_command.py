@@ -255,6 +255,19 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
 
 
 @pytest.mark.usefixtures("repository")
+def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked."""
+    summary, page = bench.folder / "summary.md", bench.folder / "c.html"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    played = _Played(comparison(Verdict.NO_CHANGE))
+    done = play(bench, monkeypatch, played, "--json", "-", "--html", str(page))
+    assert json.loads(done.out)["status"] == "complete"
+    assert "No change in 1 of 1 cases" in done.err
+    assert summary.read_text().startswith("## No change in 1 of 1 cases")
+    assert "No change in 1 of 1 cases" in page.read_text()
+
+
+@pytest.mark.usefixtures("repository")
 def test_a_file_that_cannot_be_written_hides_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,12 +298,12 @@ def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     played = Keeping(comparison(Verdict.NO_CHANGE))
-    made = play(bench, monkeypatch, played).out
+    made = play(bench, monkeypatch, played, "--details").out
     (kept,) = comparison_store.folder().iterdir()
     again = bench("show", kept.stem)
     assert (again.code, again.err) == (0, "")
     assert again.out.count("No change in 1 of 1 cases") == 1
     assert made.endswith(again.out)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    told = f"to read it again: servebench show {kept.stem}"
+    told = f"all of it: servebench show {kept.stem}"
     assert play(bench, monkeypatch, played).out.count(told) == 1

@@ -8,7 +8,7 @@ import pytest
 from bench import Bench
 from repos import borrow_cache, commit, git, make_repository, write
 from servebench.cli import compare as compare_verb
-from servebench.cli.target_options import repeated
+from servebench.cli.target_options import left_out, repeated
 
 FASTAPI = """\
 from fastapi import FastAPI
@@ -99,6 +99,9 @@ def test_what_is_private_is_not_repeated() -> None:
         "--factory --app a:b --workers 2 --connections 8 --request /x --request POST /y "
         "--python 3.13"
     )
+    (said,) = left_out(options)
+    assert "add --env, --env-file, --header, --before again" in said
+    assert left_out({**options, **dict.fromkeys(("env", "env-file", "headers", "before"))}) == ()
 
 
 def test_init_keeps_what_it_finds_and_the_rest_of_the_file(shop: Path, bench: Bench) -> None:

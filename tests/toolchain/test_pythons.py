@@ -69,6 +69,7 @@ def test_one_of_the_machine_is_found_and_remembered(
     found = interpreters.locate(name, known)
     assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
     assert tools.version(found.executable) == f"Python {spec.version}"
+    assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
     assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
 

@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Exit, Option
 
+from servebench.cli import answers
+from servebench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, MarkdownOption
 from servebench.cli.options import (
     DEFAULT_SEED,
     ProfileOption,
@@ -17,9 +19,8 @@ from servebench.cli.options import (
     day,
     locked,
     repository,
-    require_writable,
 )
-from servebench.cli.target_options import Options, ready, repeated, told, with_target
+from servebench.cli.target_options import Options, left_out, ready, repeated, told, with_target
 from servebench.compare import affected as affected_
 from servebench.compare import revisions, session, targets
 from servebench.compare import sides as sides_
@@ -29,16 +30,15 @@ from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import UsageError
 from servebench.declare.target import STACK
 from servebench.host import paths
-from servebench.host.console import Console, write
+from servebench.host.console import Console
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
 from servebench.host.signals import InterruptedRun, interruptible
 from servebench.record import comparison_store
 from servebench.record import reproduce as again
 from servebench.record.comparison import Comparison
-from servebench.report import markdown as as_markdown
 from servebench.report.comparison import exit_code
-from servebench.report.terminal import print_comparison
+from servebench.report.terminal import print_comparison, print_overview
 from servebench.site.charts.forest import of_comparison
 from servebench.toolchain import interpreters
 
@@ -113,12 +113,10 @@ def compare_command(
     everything: Annotated[
         bool, Option("--all", help="Judge the cases that the change cannot touch as well.")
     ] = False,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Write the comparison as JSON.")
-    ] = None,
-    markdown: Annotated[
-        Path | None, Option("--markdown", help="Write the report as Markdown.")
-    ] = None,
+    output: JsonFileOption = None,
+    markdown: MarkdownOption = None,
+    html: HtmlOption = None,
+    details: DetailsOption = False,
     svg: Annotated[Path | None, Option("--svg", help="Write the forest plot.")] = None,
     fail_on: Annotated[
         Literal["undecided", "slower"],
@@ -140,8 +138,9 @@ def compare_command(
     measured.
     """
     limit = budget_seconds(budget)
-    require_writable({"--output": output, "--markdown": markdown, "--svg": svg})
-    console = Console()
+    console = answers.console_for(
+        {"--output": output, "--markdown": markdown, "--html": html, "--svg": svg}
+    )
     root = repository(console)
     left = clean_up(console)
     narrator = Narrator(console)
@@ -165,6 +164,7 @@ def compare_command(
         affected = affected_.find(sides, everything=everything)
         asked += repeated(options, pythons)
         reproduce = again.command(sides.base.record, sides.head.record, asked)
+        killed = f"{len(left)} sessions that a killed run had left were found first"
         question = Question(
             sides.base,
             sides.head,
@@ -174,24 +174,20 @@ def compare_command(
             sides.cross,
             reproduce=(reproduce,) if reproduce else (),
             notes=(
-                (f"{len(left)} sessions that a killed run had left were found first",)
-                if left
-                else ()
+                *([killed] if left else ()),
+                *(left_out(options) if reproduce else ()),
             ),
         )
         comparison, interruption = _compared(question, console)
     try:
-        if output is not None:
-            write(comparison.model_dump_json(indent=1) + "\n", output)
-        if markdown is not None:
-            write(as_markdown.comparison(comparison), markdown)
+        answers.of_comparison(comparison, document=output, markdown=markdown, html=html)
         if svg is not None:
-            write(of_comparison(comparison), svg)
+            answers.put(of_comparison(comparison), svg)
     finally:
-        print_comparison(console, comparison)
+        (print_comparison if details else print_overview)(console, comparison)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
         if console.is_terminal and comparison_store.file_of(comparison).is_file():
-            console.say(f"\nKept; to read it again: servebench show {comparison.id}")
+            console.say(f"\nKept; all of it: servebench show {comparison.id}")
     if interruption is not None:
         raise interruption
     if code := exit_code(comparison, lenient=fail_on == "slower"):

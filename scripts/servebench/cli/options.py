@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
+from servebench.cli import completion
 from servebench.core import units
 from servebench.core.errors import UsageError
 from servebench.core.model import Profile
@@ -40,7 +41,9 @@ ProfileOption = Annotated[
     ),
 ]
 
-SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
+SelectOption = Annotated[
+    list[str] | None, Option("--select", help=SELECT, autocompletion=completion.cases)
+]
 
 LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
 

@@ -8,6 +8,8 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
+from servebench.cli import answers
+from servebench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, MarkdownOption
 from servebench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,
@@ -41,6 +43,8 @@ from servebench.plan import run_plan as planning
 from servebench.plan.duration import expected
 from servebench.record import files, store
 from servebench.record.night import Assignment, assignment
+from servebench.report.terminal import print_cases, print_page
+from servebench.series.summary import summarise
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
@@ -78,6 +82,10 @@ def run_command(
     ] = None,
     results: ResultsOption = None,
     python: PythonOption = None,
+    output: JsonFileOption = None,
+    markdown: MarkdownOption = None,
+    html: HtmlOption = None,
+    details: DetailsOption = False,
     seed: SeedOption = DEFAULT_SEED,
     *,
     options: Options,
@@ -90,7 +98,7 @@ def run_command(
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
-    console = Console()
+    console = answers.console_for({"--output": output, "--markdown": markdown, "--html": html})
     require_sha256(plan_file, plan_sha256)
     root = repository(console)
     results = results or paths.results_dir()
@@ -131,6 +139,14 @@ def run_command(
     made = [launch for result in finished.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in made)
     loaded = sum(launch.load_seconds for launch in made)
+    asked = bool(output or markdown or html or details)
+    if assigned is None or asked:  # a shard is one of many, whose night has a page
+        summary = summarise(finished)
+        answers.of_run(summary, document=output, markdown=markdown, html=html)
+        if details:
+            print_page(console, answers.page_of(summary))
+        else:
+            print_cases(console, summary)
     console.say(
         f"{len(made) - failed} of {len(made)} launches valid; load was measured in "
         f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s"

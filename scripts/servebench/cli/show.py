@@ -1,11 +1,12 @@
 """`servebench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
+from servebench.cli.answers import HtmlOption
+from servebench.cli.completion import results_named
 from servebench.cli.options import JsonOption, ResultsOption, SelectOption
 from servebench.core.errors import RecordError, UsageError
 from servebench.core.model import Profile
@@ -13,13 +14,14 @@ from servebench.declare.published import load_published
 from servebench.declare.suites import read_suites
 from servebench.host import paths
 from servebench.host.console import Console, print_json, write
-from servebench.record import asv_results, comparison_store, files, store
+from servebench.record import anything, asv_results, comparison_store, files, store
 from servebench.record.comparison import Comparison
 from servebench.report import inprocess, markdown, terminal
 from servebench.report import page as pages
 from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import Section, read_about
 from servebench.series.summary import summarise
+from servebench.site import alone
 from servebench.site.charts import forest
 
 TextOption = Annotated[
@@ -32,7 +34,8 @@ def show_command(
         str,
         Argument(
             help="A run's id (or enough of it), a run file, or 'latest'; or a comparison's id or "
-            "file."
+            "file.",
+            autocompletion=results_named,
         ),
     ] = "latest",
     select: SelectOption = None,
@@ -41,6 +44,7 @@ def show_command(
     svg: Annotated[
         Path | None, Option("--svg", help="Write the forest plot of a comparison besides.")
     ] = None,
+    html: HtmlOption = None,
     results: ResultsOption = None,
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling.
@@ -52,15 +56,15 @@ def show_command(
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or paths.results_dir()
-    # A file that is there is meant, whatever it is called.
-    kept = None if Path(run).is_file() else comparison_store.find(run, results)
-    path = kept or store.find(results, run, comparison_store.newest(results))
-    if _is_comparison(path):
+    path = anything.path_of(run, results)
+    if anything.kind(path) is Comparison:
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
         if svg is not None:
             write(forest.of_comparison(comparison), svg)
+        if html is not None:
+            write(alone.of_comparison(comparison), html)
         if as_json_:
             print_json(comparison.model_dump(mode="json"))
         elif as_markdown:
@@ -70,7 +74,7 @@ def show_command(
     elif svg is not None:
         raise UsageError(f"--svg draws comparisons; {path} is a run: servebench site draws runs")
     else:
-        _show_run(path, tuple(select or ()), as_json=as_json_, as_markdown=as_markdown)
+        _show_run(path, tuple(select or ()), html, as_json=as_json_, as_markdown=as_markdown)
 
 
 def findings_command(
@@ -123,23 +127,9 @@ def schema_command(
     write(comparison_store.schema() if comparison else store.schema(), output)
 
 
-def _is_comparison(path: Path) -> bool:
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False  # what is wrong with it is said when it is read as a run
-    keys = list(document) if isinstance(document, dict) else []
-    if {"base", "head", "cases"} <= set(keys):
-        return True
-    if keys and "results" not in keys:
-        raise RecordError(
-            f"{path}: expected a run file, or a comparison (servebench compare --output), found "
-            f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
-        )
-    return False
-
-
-def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
+def _show_run(
+    path: Path, select: tuple[str, ...], html: Path | None, *, as_json: bool, as_markdown: bool
+) -> None:
     summary = summarise(store.load(path))
     chosen = pages.narrowed(summary, select)
     if not chosen.cases:
@@ -150,6 +140,8 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
     root = paths.project_root()
     published = load_published(root)
     page = pages.make_page(summary, published, read_about(root), select)
+    if html is not None:
+        write(alone.of_run(chosen, page), html)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:

@@ -196,6 +196,15 @@ def repeated(options: Options, pythons: Sequence[str]) -> list[str]:
     return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
 
 
+def left_out(options: Options) -> tuple[str, ...]:
+    """A sentence on what `repeated` leaves out; none where that is nothing."""
+    private = ("env", "env-file", "headers", "before", "after")
+    names = [target.option(name) for name in private if target.was_given(options[name])]
+    if not names:
+        return ()
+    return (f"to repeat it, add {', '.join(names)} again: its command leaves that out",)
+
+
 @contextmanager
 def placed(root: Path, found: Told | None, narrator: Narrator) -> Iterator[Path]:
     """Where what is measured is declared: `root`, or for a while a copy of it with the target."""

@@ -36,6 +36,8 @@ VERBS: Final[Table] = {
         "Measure: launch each case's server, load it, record what it did."),
     "show": ("show:show_command",
         "Show a run as the articles did: ours beside the published figures and the ceiling."),
+    "export": ("export:export_command",
+        "Write a run, a comparison or anchored points as a tidy table: a row per figure."),
     "compare": ("compare:compare_command",
         "Compare HEAD with BASE, both measured together; judge what can have changed."),
     "bisect": ("bisect:bisect_command",

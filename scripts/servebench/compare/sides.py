@@ -26,6 +26,7 @@ from servebench.core.model import Case, Profile
 from servebench.declare import settings
 from servebench.declare.experiments import Experiment, expand_all, load_experiments, registered
 from servebench.declare.settings import Settings
+from servebench.declare.target import is_laid_out
 from servebench.host import paths
 from servebench.host.progress import Narrator
 from servebench.measure import runner
@@ -304,7 +305,11 @@ def _here(
     cases = expand_all(_experiments(root, "the checkout"), scope.profile)
     cases = tuple(case for case in cases if python in {None, case.python})
     folder = revisions.copy(root, scope.copies)
-    return _Part(record, folder, cases, lock, settings=lambda _: settings.load(root))
+    own = is_laid_out(root)  # whose interpreters need not be of one origin
+    return _Part(
+        record, folder, cases, lock,
+        settings=lambda name: interpreters.alone(name, root) if own else settings.load(root),
+    )  # fmt: skip
 
 
 def _experiments(root: Path, whose: str) -> tuple[Experiment, ...]:

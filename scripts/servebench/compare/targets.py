@@ -5,7 +5,7 @@ packages and code are each side's own.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,8 +81,9 @@ def lay_out(
     else:
         declared = settings.load(like).interpreters
     target.lay_out(place, {name: spec.model_dump() for name, spec in declared.items()})
-    python = interpreters.locate(next(iter(declared)), settings.load(place))
-    notes = _otherwise(place, told, python) if like is not None else ()
+    here = [interpreters.located_alone(name, place) for name in declared]
+    python, *_ = here
+    notes = _otherwise(place, told, python) if like is not None else _built(here)
     source = lock or _own(place)
     given = projects.read(source.root, source.file, wanted, python, narrator) if source else None
     given = given or projects.NOTHING
@@ -206,6 +207,14 @@ def imports(root: Path) -> tuple[str, ...]:
 def _own(place: Path) -> Lock | None:
     file = projects.lock_of(place)
     return Lock(place, file, file.name) if file else None
+
+
+def _built(here: Sequence[Interpreter]) -> tuple[str, ...]:
+    """What to say of interpreters that were made in different ways."""
+    if len({one.origin for one in here}) < 2:
+        return ()
+    made = " and ".join(f"{one.version} ({one.origin})" for one in here)
+    return (f"{made} come from different builders: their compilers are compared as well",)
 
 
 def _otherwise(place: Path, told: Told, python: Interpreter) -> tuple[str, ...]:

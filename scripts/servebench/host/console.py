@@ -4,6 +4,8 @@ Rich lets control characters through (its `strip_control_codes` leaves ESC as it
 that is printed with it goes through `Console`, and JSON through `print_json`.
 """
 
+import codecs
+import io
 import json
 import os
 import sys
@@ -16,10 +18,24 @@ from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from servebench.core.errors import RecordError
-from servebench.core.text import CONTROL, visible, visible_json
+from servebench.core.text import ASCII, CONTROL, visible, visible_json
 
 PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
+
+
+_ASCII: Final = "servebench-ascii"
+
+
+def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
+    """Our typography in the letters that an output has: what it cannot show is no failure."""
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    lost = problem.object[problem.start : problem.end].translate(ASCII)
+    return lost.encode("ascii", "replace").decode(), problem.end
+
+
+codecs.register_error(_ASCII, _in_ascii)
 
 
 class Console(rich.console.Console):
@@ -33,6 +49,8 @@ class Console(rich.console.Console):
         asked = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
         if not (asked or self.is_terminal):
             self.width = PLAIN_WIDTH
+        if isinstance(self.file, io.TextIOWrapper) and self.options.ascii_only:
+            self.file.reconfigure(errors=_ASCII)
 
     def say(self, sentence: str) -> None:
         """Print a sentence: without mark-up in it, and wrapped by whoever shows it."""

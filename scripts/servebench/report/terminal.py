@@ -5,7 +5,7 @@ Everything is made a `Text`, since a plain string would be read as markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -16,19 +16,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from servebench.core.metrics import METRICS
+from servebench.core.text import ASCII, short
 from servebench.declare import names
 from servebench.record.comparison import Comparison, Verdict
-from servebench.report import formats
+from servebench.report import drawn, formats, rows
 from servebench.report.comparison import make_view
-from servebench.report.rows import Grid
+from servebench.report.rows import ComparisonRow, Grid
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
     from servebench.report.claims import ShapeResult
     from servebench.report.page import RunPage, Section
     from servebench.report.tables import FigureRow, FigureTable
+    from servebench.series.summary import CaseSummary, RunSummary
 
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
+_FIGURES: Final = 3  # of a case of a run that stand in its line
+_STATE: Final = 24  # columns of a state that names may take no room from; longer ones go on
+_REASON: Final = 120  # letters of a failure; the details have all
+_FLOORS: Final = 4  # that are named below lines; the legend of the details has all
 _GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
 _SPARE: Final = ("base → head", "samples", "could see")
 """Columns that are left out where the terminal is narrow, in this order."""
@@ -39,6 +46,139 @@ _STYLES: Final = {
     "not decided": "yellow",
     "not measured": "dim",
 }
+
+
+def print_overview(console: Console, comparison: Comparison) -> None:
+    """Print a comparison's sentence, a line per case and metric, and what to do next."""
+    found = rows.grouped(comparison)
+    console.print(Text(rows.headline(comparison, found), style="bold"))
+    every, left = drawn.shown(found.all, len(found.unchanged))
+    if every:
+        _drawn(console, every)
+    if left:
+        console.print(Text(f"  … and {formats.many(left, 'more row')} without change", style="dim"))
+    if steps := [*rows.steps(comparison, found)]:
+        console.print()
+        for step in steps:
+            console.print(Text(f"  {step}"), soft_wrap=True)
+    for what, command in rows.commands(comparison, found):
+        console.print(Text(f"  {command}  # {what}"), soft_wrap=True)
+
+
+def _drawn(console: Console, every: Sequence[ComparisonRow]) -> None:
+    """Rows with their intervals on one axis, as wide as the terminal allows."""
+    plain = console.options.ascii_only
+
+    def fitted(text: str, width: int, *, right: bool = False) -> str:
+        """In the characters that are printed, so that what follows stands where it should."""
+        shown = text.translate(ASCII) if plain else text
+        room = " " * (width - cell_len(shown))
+        return room + shown if right else shown + room
+
+    def widest(texts: Iterable[str]) -> int:
+        return max(cell_len(one.translate(ASCII) if plain else one) for one in texts)
+
+    figures = [one for one in every if one.judged.ratio is not None]
+    columns: list[tuple[Callable[[ComparisonRow], str], int, bool]] = [
+        (lambda row: row.label, widest(row.label for row in every), False),
+        (lambda row: row.change, widest(row.change for row in every), True),
+        (lambda row: row.interval, widest(row.interval for row in every), True),
+    ]
+    verdict, case = (widest(getattr(row, name) for row in every) for name in ("verdict", "case"))
+    beside = sum(width + 2 for _, width, _ in columns) + verdict + 4
+    room = console.width - beside
+    inline = room - case - 2 >= drawn.NARROWEST
+    room = min(room - (case + 2) * inline, drawn.WIDEST)
+    wide = room - (room % 2 == 0) if room >= drawn.NARROWEST and figures else 0
+    far = drawn.reach(figures)
+    before = "  " + " " * (case + 2) * inline
+    console.print()
+    if wide:
+        blank = " " * sum(width + 2 for _, width, _ in columns)
+        _whole(console, Text(f"{before}{blank}{drawn.scale(far, wide)}", style="dim"))
+    above = ""
+    for row in every:
+        if row.case != above and not inline:
+            console.print(Text(f"  {row.case}"), soft_wrap=True)
+        first = f"  {fitted(row.case if row.case != above else '', case)}  " if inline else "    "
+        above = row.case
+        if row.judged.ratio is None:
+            told = f"{first}{fitted(row.label, columns[0][1])}  {row.verdict}: {row.why}"
+            console.print(Text(told, style=_STYLES.get(row.verdict[:1], "")), soft_wrap=True)
+            continue
+        line = Text(first)
+        for cell, width, right in columns:
+            line.append(fitted(cell(row), width, right=right) + "  ")
+        if wide:
+            line.append(drawn.interval(row, far, wide) + "  ")
+        line.append(row.verdict, style=_STYLES.get(row.verdict[:1], ""))
+        _whole(console, line)
+    if figures:
+        told = f"●: head over base, within its 95 % interval; ┊: relevance floor ({_few(figures)})"
+        console.print(Text(f"  {told if wide else told.partition('; ')[2]}", style="dim"))
+
+
+def _few(figures: Sequence[ComparisonRow]) -> str:
+    return formats.some([*drawn.floors(figures)], _FLOORS)
+
+
+def _whole(console: Console, line: Text) -> None:
+    line.rstrip()
+    console.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def print_cases(console: Console, summary: RunSummary) -> None:
+    """Print a line per case of a run: its headline figures with their intervals, or why not."""
+    cases = [*summary.cases.values()]
+    wanted = {name for case in cases for name, one in case.metrics.items() if one.mean}
+    shown = sorted(
+        (name for name in wanted if METRICS[name].rank is not None),
+        key=lambda name: METRICS[name].rank or 0,
+    )[:_FIGURES]
+    lines = [
+        (case.id, [_figure(case, name) for name in shown], _state(case))
+        for case in cases[: drawn.MOST]
+    ]
+    titles = [formats.title(name) for name in shown]
+    widths = [
+        max(map(cell_len, (title, *(cells[at] for _, cells, _ in lines))))
+        for at, title in enumerate(titles)
+    ]
+    name = max((cell_len(case) for case, _, _ in lines), default=0)
+    states = min(max((cell_len(state.plain) for _, _, state in lines), default=0), _STATE)
+    # Names that leave no room stand above their figures.
+    above = name + sum(widths) + 2 * len(widths) + 2 + states > console.width
+
+    def printed(case: str, cells: Iterable[str], state: Text) -> None:
+        if above and case:
+            console.print(Text(case), soft_wrap=True)
+        line = Text("  " if above else case.ljust(name + 2))
+        for cell, width in zip(cells, widths, strict=True):
+            line.append(" " * (width - cell_len(cell)) + cell + "  ")
+        line.append_text(state)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+    if lines:
+        printed("", titles, Text("state"))
+    for case, cells, state in lines:
+        printed(case, cells, state)
+    if (left := len(cases) - drawn.MOST) > 0:
+        console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
+
+
+def _figure(case: CaseSummary, metric: str) -> str:
+    one = case.metrics.get(metric)
+    within = formats.interval(metric, one)
+    return " ".join(filter(None, (formats.figure(metric, one.mean if one else None), within)))
+
+
+def _state(case: CaseSummary) -> Text:
+    if case.failures:
+        told = f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
+        return Text(short(told, _REASON), style="bold")
+    warned = ", ".join(one.name for one in case.warnings)
+    return Text(f"{case.status}{f' ({warned})' if warned else ''}")
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:

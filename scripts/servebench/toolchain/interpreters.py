@@ -20,9 +20,10 @@ Origin = Literal["prebuilt", "source", "found"]
 ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
 
 _PROOF: Final = """
-import json, platform, sys, sysconfig
+import json, os, platform, sys, sysconfig
 get = sysconfig.get_config_var
 print(json.dumps({
+    "executable": os.path.realpath(sys.executable),
     "version": platform.python_version(),
     "free_threaded": bool(get("Py_GIL_DISABLED")),
     "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
@@ -90,6 +91,18 @@ def locate(name: str, configured: Settings | None = None) -> Interpreter:
     )
 
 
+def located_alone(name: str, root: Path) -> Interpreter:
+    """Find an interpreter of a target, whatever another one's origin; errors as `locate`."""
+    return locate(name, alone(name, root))
+
+
+def alone(name: str, root: Path) -> Settings:
+    """A checkout's settings, as if it declared this interpreter only."""
+    configured = settings.load(root)
+    only = {n: spec for n, spec in configured.interpreters.items() if n == name}
+    return configured.model_copy(update={"interpreters": only})
+
+
 def place(name: str, origin: Origin, configured: Settings) -> Path:
     """Where set-up puts an interpreter: another place for every way of building it."""
     spec = configured.interpreters[name]
@@ -114,8 +127,8 @@ def prove(executable: Path) -> dict[str, Any]:
     """Start an interpreter and let it say what it is.
 
     Returns:
-        version, free_threaded (how it was built), gil (whether the GIL is on now), compiler,
-        configure, cflags.
+        executable (itself, where a script or link led to it), version, free_threaded (how it was
+        built), gil (whether the GIL is on now), compiler, configure, cflags.
 
     Raises:
         SetupError: It cannot be started or says something else.

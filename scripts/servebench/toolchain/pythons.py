@@ -114,11 +114,11 @@ def choose(asked: Wanted, narrator: Narrator) -> InterpreterSpec:
         raise _none(asked, "uv installed another one")
     spec = InterpreterSpec(version=str(found.version), free_threaded=found.free_threaded)
     if not found.name:
-        name, executable = name_of(spec), found.executable
+        name, executable = name_of(spec), _itself(found.executable)
         known = settings.load().model_copy(update={"interpreters": {name: spec}})
         cache.make(
             interpreters.place(name, "found", known),
-            fault=lambda place: cpython.fault(spec, place),
+            fault=lambda place: _fault(spec, place),
             build=lambda _: cpython.described(executable, "found"),
             narrator=narrator,
         )
@@ -128,6 +128,18 @@ def choose(asked: Wanted, narrator: Narrator) -> InterpreterSpec:
 def name_of(spec: InterpreterSpec) -> str:
     """What an interpreter is called: 3.13, or 3.13t."""
     return ".".join(spec.version.split(".")[:2]) + "t" * spec.free_threaded
+
+
+def _itself(executable: Path) -> Path:
+    """An interpreter in place of a script that starts it (pyenv's), which loses an environment."""
+    return Path(interpreters.prove(executable)["executable"])
+
+
+def _fault(spec: InterpreterSpec, place: Path) -> str | None:
+    found = interpreters.read(place.name, place)
+    if found is not None and found.executable != _itself(found.executable):
+        return "it is started by another program"
+    return cpython.fault(spec, place)
 
 
 def _best(asked: Wanted) -> _Here | None:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -125,17 +125,26 @@ def _page(
         f"{comparison.base.label} → {comparison.head.label}",
         view.headline,
         modules=("js/keyboard.js",),
-        comparison=comparison,
-        view=view,
-        kinds=_KINDS,
         confirmed=[told(record) for record in confirmed],
         machines={header.machine for header in site.headers.values()},
-        forest=_forest(view, case),
-        played=_in_order(view, (*_cases(comparison, view), *_inside(comparison, view))),
-        sides=[(name, _side(side)) for name, side in _sides(comparison)],
-        looks=[*looks(comparison, view.groups.all)],
-        method=[(name.replace("_", " "), str(value)) for name, value in comparison.method.items()],
+        **content(comparison, view, case),
     )
+
+
+def content(
+    comparison: Comparison, view: ComparisonView, address: Callable[[str], str] = lambda _: ""
+) -> dict[str, Any]:
+    """What the template asks for; `address`: from a case's id to its page, or empty."""
+    return {
+        "comparison": comparison,
+        "view": view,
+        "kinds": _KINDS,
+        "forest": _forest(view, address),
+        "played": _in_order(view, (*_cases(comparison, view), *_inside(comparison, view))),
+        "sides": [(name, _side(side)) for name, side in _sides(comparison)],
+        "looks": [*looks(comparison, view.groups.all)],
+        "method": [(key.replace("_", " "), str(one)) for key, one in comparison.method.items()],
+    }
 
 
 def _forest(view: ComparisonView, address: Callable[[str], str]) -> Markup | None:

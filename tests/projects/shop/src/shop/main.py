@@ -1,6 +1,6 @@
 """The service."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -26,12 +26,16 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan)
 
 
-def session(request: Request) -> Iterator[Session]:
-    with Session(request.app.state.engine) as opened:
-        yield opened
+def database(request: Request) -> Session:
+    """A session, which its handler closes: a dependency that `yield`s it would be closed later.
+
+    Then requests that wait for a connection hold the threads in which others would give theirs
+    back, and from some forty requests at once on nobody gets any further.
+    """
+    return Session(request.app.state.engine)
 
 
-Database = Annotated[Session, Depends(session)]
+Database = Annotated[Session, Depends(database)]
 
 
 class Wanted(BaseModel):
@@ -42,26 +46,28 @@ class Wanted(BaseModel):
 
 
 @app.get("/items/{item_id}")
-def item(item_id: int, request: Request, database: Database) -> dict[str, object]:
-    found = database.get(Item, item_id)
-    if found is None:
-        raise HTTPException(404)
-    price = written(found.cents, request.app.state.settings.currency)
-    return {"id": found.id, "name": found.name, "price": price}
+def item(item_id: int, request: Request, session: Database) -> dict[str, object]:
+    with session:
+        found = session.get(Item, item_id)
+        if found is None:
+            raise HTTPException(404)
+        price = written(found.cents, request.app.state.settings.currency)
+        return {"id": found.id, "name": found.name, "price": price}
 
 
 @app.get("/items")
-def items(request: Request, database: Database, limit: int = 20) -> list[dict[str, object]]:
+def items(request: Request, session: Database, limit: int = 20) -> list[dict[str, object]]:
     currency = request.app.state.settings.currency
-    found = database.scalars(select(Item).order_by(Item.id).limit(limit))
-    return [
-        {"id": one.id, "name": one.name, "price": written(one.cents, currency)} for one in found
-    ]
+    with session:
+        found = session.scalars(select(Item).order_by(Item.id).limit(limit))
+        return [
+            {"id": one.id, "name": one.name, "price": written(one.cents, currency)} for one in found
+        ]
 
 
 @app.post("/orders")
-def order(wanted: Wanted, database: Database) -> dict[str, int]:
-    made = Order(item_id=wanted.item, count=wanted.count)
-    database.add(made)
-    database.commit()
+def order(wanted: Wanted, session: Database) -> dict[str, int]:
+    with session:
+        session.add(Order(item_id=wanted.item, count=wanted.count))
+        session.commit()
     return {"item": wanted.item, "count": wanted.count}
