@@ -127,7 +127,7 @@ def test_a_copy_declares_its_target_as_any_repository_does(shop: Path) -> None:
     load = quick[0].load
     assert (load.model, load.connections, load.rate) == (LoadModel.CLOSED, 64, None)
     assert settings.stacks(root) == {"project": ("3.12",)}
-    assert stacks.lock_file("project", root) == root / ".servebench" / "project.txt"
+    assert stacks.lock_file("project", root) == root / ".servebench-target" / "project.txt"
     assert interpreters.declared(root)["3.12"].version == "3.12.8"
     assert settings.load(root).oha == settings.load().oha
     lengths = [{c.load.duration for c in expand_all([experiment], p)} for p in experiment.cases]

@@ -53,7 +53,9 @@ def test_a_machine_that_is_set_up() -> None:
     assert all(finding.build for finding in diagnosis.interpreters)
     assert summary(diagnosis).startswith("Ready to measure")
     *_, last = call(COLUMNS="100").stdout.splitlines()
-    assert last == summary(diagnosis)
+    # Others may have come to work in between.
+    quiet = [text.replace(", host_noise", "") for text in (last, summary(diagnosis))]
+    assert quiet[0] == quiet[1]
 
 
 def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Inte
     write(root, "requirements.txt", "alpha==1.0\nbeta==1.0  # of alpha\n")
     stack = projects.locked(root, given(root, python), ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-    asked = (root / ".servebench" / "project.in").read_text()
+    asked = (root / ".servebench-target" / "project.in").read_text()
     assert asked == "alpha\nbeta\nwinonly ; sys_platform == 'win32'\ngranian\n"
 
 

@@ -43,7 +43,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class SideLock:
     """A file that packages are to be read from, in a state of the project around it."""
 
     root: Path
@@ -57,7 +57,7 @@ def lay_out(
     narrator: Narrator,
     *,
     like: Path | None = None,
-    lock: Lock | None = None,
+    lock: SideLock | None = None,
 ) -> tuple[str, ...]:
     """Make a copy of the repository one that declares its target: what is worth saying of it.
 
@@ -147,7 +147,7 @@ def other_text(
     return text_of(place)
 
 
-def lock_at(told: Told, named: str, copies: Path) -> Lock:
+def lock_at(told: Told, named: str, copies: Path) -> SideLock:
     """Find a file that packages are read from: FILE, or FILE@REV of any revision.
 
     UsageError: there is none.
@@ -173,7 +173,7 @@ def lock_at(told: Told, named: str, copies: Path) -> Lock:
         # uv reads it where the project is.
         (place / projects.UV).unlink(missing_ok=True)
         file = Path(shutil.copy(file, place / projects.UV))
-    return Lock(place, file, named)
+    return SideLock(place, file, named)
 
 
 def describe(place: Path) -> str:
@@ -204,9 +204,9 @@ def imports(root: Path) -> tuple[str, ...]:
     return found.imports if found else ()
 
 
-def _own(place: Path) -> Lock | None:
+def _own(place: Path) -> SideLock | None:
     file = projects.lock_of(place)
-    return Lock(place, file, file.name) if file else None
+    return SideLock(place, file, file.name) if file else None
 
 
 def _built(here: Sequence[Interpreter]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ FILE: Final = "servebench.toml"
 STACK: Final = "project"
 """What the packages of a target are called."""
 
-FOLDER: Final = ".servebench"
+FOLDER: Final = ".servebench-target"
 """What is ours in a copy, beside `FILE`: the lock, and what is installed of the project itself."""
 
 LAID_OUT: Final = "laid-out"

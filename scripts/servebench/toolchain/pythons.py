@@ -36,7 +36,7 @@ _NAMED: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedPython:
     """What a project asks for: which versions, without the GIL or with it, in its words."""
 
     versions: SpecifierSet
@@ -62,7 +62,7 @@ class _Here:
     name: str = ""
 
 
-def wanted(root: Path, chosen: str | None = None) -> Wanted:
+def wanted(root: Path, chosen: str | None = None) -> WantedPython:
     """What a project, or whoever has chosen one for it, asks for.
 
     Raises:
@@ -79,26 +79,26 @@ def wanted(root: Path, chosen: str | None = None) -> Wanted:
     document = read_toml(project) if project.is_file() else {}
     if asked := str(document.get("project", {}).get("requires-python", "")):
         return read(asked, "requires-python")
-    return Wanted(SpecifierSet(), free_threaded=False, text="any", source=str(root))
+    return WantedPython(SpecifierSet(), free_threaded=False, text="any", source=str(root))
 
 
-def read(text: str, source: str) -> Wanted:
+def read(text: str, source: str) -> WantedPython:
     """Read a request such as 3.13, 3.13t or >=3.11; errors as in `wanted`."""
     if found := _NAMED.fullmatch(text.strip()):
         exact = found["version"].count(".") == 2
         versions = SpecifierSet(f"=={found['version']}{'' if exact else '.*'}")
         if Version(found["version"]).release[:2] < OLDEST.release and len(found["version"]) > 1:
             raise UsageError(f"{source} {text}: expected Python {OLDEST} or newer")
-        return Wanted(versions, bool(found["free"]), text, source)
+        return WantedPython(versions, bool(found["free"]), text, source)
     try:
-        return Wanted(SpecifierSet(text), free_threaded=False, text=text, source=source)
+        return WantedPython(SpecifierSet(text), free_threaded=False, text=text, source=source)
     except InvalidSpecifier as error:
         raise UsageError(
             f"{source} {text!r}: expected a CPython such as 3.13, 3.13t or 3.13.5"
         ) from error
 
 
-def choose(asked: Wanted, narrator: Narrator) -> InterpreterSpec:
+def choose(asked: WantedPython, narrator: Narrator) -> InterpreterSpec:
     """Find the newest interpreter that a project asks for, or have uv install one.
 
     It goes by `name_of` its declaration from then on.
@@ -142,7 +142,7 @@ def _fault(spec: InterpreterSpec, place: Path) -> str | None:
     return cpython.fault(spec, place)
 
 
-def _best(asked: Wanted) -> _Here | None:
+def _best(asked: WantedPython) -> _Here | None:
     fitting = [one for one in _here() if asked.fits(one.version, free_threaded=one.free_threaded)]
     # Finished releases first; of the same version one that set-up has made.
     order = [(not o.version.is_prerelease, o.version, bool(o.name)) for o in fitting]
@@ -175,7 +175,7 @@ def _here() -> Iterator[_Here]:
             yield _Here(Version(one["version"]), one["variant"] == "freethreaded", path)
 
 
-def _install(asked: Wanted, narrator: Narrator) -> None:
+def _install(asked: WantedPython, narrator: Narrator) -> None:
     request = asked.text
     if found := _NAMED.fullmatch(asked.text.strip()):
         request = found["version"] + "t" * bool(found["free"])
@@ -192,7 +192,7 @@ def _install(asked: Wanted, narrator: Narrator) -> None:
         raise _none(asked, str(error)) from error
 
 
-def _none(asked: Wanted, why: str) -> SetupError:
+def _none(asked: WantedPython, why: str) -> SetupError:
     here = dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in _here())
     return SetupError(
         f"{asked.source} asks for Python {asked.text}, and this machine has "

@@ -15,7 +15,6 @@ from typing import Final, Self
 
 import servebench
 from servebench.core.errors import CountError
-from servebench.host import cache, paths
 from servebench.measure.instructions import phases
 
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
@@ -132,7 +131,12 @@ def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
 def _packages() -> Path:
     """Where the counted program finds servebench, and nothing else that is not the stack's."""
     beside = _PACKAGE.parent
-    return beside if beside == paths.OWN / "scripts" else cache.alone(_PACKAGE)
+    if beside.name == "scripts":  # of a checkout
+        return beside
+    # Only where it is installed: the stacks' environments have not what this needs.
+    from servebench.host import cache  # noqa: PLC0415
+
+    return cache.alone(_PACKAGE)
 
 
 def _joined(*folders: Path | str | None) -> str:
