@@ -29,7 +29,7 @@ from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.core.protocol import DUET_PROTOCOL
 from servebench.core.text import one_line
 from servebench.declare.anchor import Anchor
-from servebench.host import cache, git, machine, paths
+from servebench.host import cache, command, git, machine, paths
 from servebench.host.machine_lock import measuring
 from servebench.host.progress import Narrator
 from servebench.record import packages
@@ -332,8 +332,10 @@ def described(
 ) -> Points:
     """The file of a head's points."""
     cases, lost = head.points()
-    # Servers' and installers' last words are in the reasons.
-    lost = tuple(Missing(case=one.case, reason=one_line(one.reason, REASON)) for one in lost)
+    # Servers' and installers' last words are in the reasons, with folders of this machine.
+    lost = tuple(
+        Missing(case=one.case, reason=one_line(command.scrub(one.reason), REASON)) for one in lost
+    )
     name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, label)[:6]}"
     side = head.side.record
     return Points(
