@@ -135,7 +135,7 @@ def started(
             def collect(timeout: float) -> dict[str, InstructionCount | Uncounted]:
                 process.wait(timeout)
                 return {
-                    target: _outcome(_report(folder / f"{index}.json"), folder, rounds)
+                    target: _outcome(report_of(folder / f"{index}.json"), folder, rounds)
                     for index, target in enumerate(targets)
                 }
 
@@ -218,7 +218,8 @@ def read_dumps(folder: Path, process: int) -> tuple[Dump, ...]:
     return tuple(parts)
 
 
-def _report(file: Path) -> dict[str, Any]:
+def report_of(file: Path) -> dict[str, Any]:
+    """Read what `phases.run` has written of a target; CountError if it is no report."""
     try:
         report = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -51,6 +51,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
     The plan is a JSON file named by `$SERVEBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file for each target with its process and n, or with a reason why not.
+    A plan with `observe` has that many units observed instead (`monitoring`), without Valgrind.
     `preload` imports what several targets need, `prepare` makes the unit of a target in its own
     process; what it raises is the reason why there is no figure for it.
     """
@@ -69,7 +70,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
             fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2]
             if int(fields.split()[1]) != parent:  # it ended before the tie
                 os._exit(1)
-            _work(prepare, target, plan["rounds"], parent, report)
+            _work(prepare, target, plan, parent, report)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if not report.exists():
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -91,11 +92,13 @@ def _tie() -> Callable[[], object]:
 
 
 def _work(
-    prepare: Callable[[str], Unit], target: str, rounds: int, parent: int, report: Path
+    prepare: Callable[[str], Unit], target: str, plan: dict[str, Any], parent: int, report: Path
 ) -> NoReturn:
     code = 1
     try:
-        _write(report, _phases(prepare(target), rounds, parent))
+        unit = prepare(target)
+        found = _observed(unit, plan["observe"]) if "observe" in plan else None
+        _write(report, found or _phases(unit, plan["rounds"], parent))
         code = 0
     except BaseException as error:  # the target's own code may raise anything
         traceback.print_exc()
@@ -108,14 +111,30 @@ def _work(
         os._exit(code)
 
 
-def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
+def _observed(unit: Unit, times: int) -> dict[str, Any]:
+    if sys.version_info < (3, 12):
+        raise UnfitError("entries are counted from CPython 3.12 on")
+    from servebench.measure.instructions import monitoring  # noqa: PLC0415 - nothing for Valgrind
+
+    _warm(unit)
+    return {"n": times, "functions": monitoring.observe(unit.call, times)}
+
+
+def _warm(unit: Unit) -> None:
+    """Specialise bytecode, fill caches, and collect no garbage from now on; may raise UnfitError.
+
+    A collection in a double phase and none in a single one would be counted as work of the unit.
+    """
     _phase(unit.call, unit.warmup)
     if threading.active_count() > 1:
         raise UnfitError("it starts threads, and how these wait for each other is never the same")
-    # A collection in a double phase and none in a single one would be counted as work of the unit.
     gc.collect()
     gc.freeze()
     gc.disable()
+
+
+def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
+    _warm(unit)
     # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
     for times in (0, *(unit.n, 2 * unit.n) * rounds):
         if _phase(unit.call, times) != parent:

@@ -25,7 +25,7 @@ _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
 _PACKAGE: Final = Path(servebench.__file__).resolve().parent
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
 _COMPILE_S: Final = 60.0  # 0.1 s measured
-_LAST_WORDS: Final = 500
+LAST_WORDS: Final = 500
 
 
 class Process:
@@ -40,7 +40,7 @@ class Process:
             self._popen = subprocess.Popen(
                 self._argv,
                 cwd=folder,
-                env=_environment(env, folder),
+                env=environment(env, folder),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -106,7 +106,8 @@ def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
     ]
 
 
-def _environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a counted program whose plan is `plan.json` in `folder`."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {
         **kept,
@@ -145,4 +146,4 @@ def _joined(*folders: Path | str | None) -> str:
 
 def _said(log: Path) -> str:
     words = log.read_text("utf-8", "replace").strip()
-    return f"it said: {words[-_LAST_WORDS:]}" if words else "it said nothing"
+    return f"it said: {words[-LAST_WORDS:]}" if words else "it said nothing"
