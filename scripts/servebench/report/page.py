@@ -15,9 +15,11 @@ from servebench.report.claims import Sentence, ShapeResult
 from servebench.report.tables import FigureTable
 from servebench.series.summary import CaseSummary, RunSummary
 
-MAIN_PACKAGES: Final = (
-    *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
-    *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
+MAIN_PACKAGES: Final = dict.fromkeys(
+    (
+        *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
+        *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
+    )
 )
 
 _SEVERAL: Final = "95 %, over the launches within this run; what differs between runs is not in it"
