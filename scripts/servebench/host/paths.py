@@ -3,6 +3,8 @@
 import hashlib
 import os
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,19 +80,25 @@ def others(folder: Path) -> dict[str, Any]:
     return {**project, "tool": tools}
 
 
-def _table(folder: Path) -> dict[str, Any] | None:
+def _table(folder: Path) -> Mapping[str, Any] | None:
     if (own := folder / f"{_NAME}.toml").is_file():
         return _read(own)
-    table: dict[str, Any] | None = _read(folder / "pyproject.toml").get("tool", {}).get(_NAME)
+    table: Mapping[str, Any] | None = _read(folder / "pyproject.toml").get("tool", {}).get(_NAME)
     return table
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> Mapping[str, Any]:
     try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except (OSError, tomllib.TOMLDecodeError):
+        stat = file.stat()
+        return _parsed(file, stat.st_mtime_ns, stat.st_size)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return {}
+
+
+@cache
+def _parsed(file: Path, _changed: int, _size: int) -> Mapping[str, Any]:
+    """Once per state of the file: a site asks for the name of a case twenty thousand times."""
+    return tomllib.loads(file.read_text("utf-8"))
 
 
 def results_dir() -> Path:
