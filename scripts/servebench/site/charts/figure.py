@@ -15,7 +15,7 @@ from servebench.site.charts.data import Caption, Link, Quantity, Value, interval
 from servebench.site.charts.legend import LegendKey
 from servebench.site.charts.svg import Drawing
 
-Kind = Literal["forest", "lines", "heat", "trend"]
+Kind = Literal["forest", "lines", "heat", "trend", "flame"]
 Cell = str | Link
 
 VALUE_HEAD: Final = ("figure", "95 % interval", "ceiling", "published", "note")

@@ -93,6 +93,7 @@ class Mark:
         say: The datum as a sentence: shown under the pointer, read aloud by the page's script.
         point: Place in that row, from 0, from left to right or from top to bottom.
         href: Where more about the datum is, for the page's script; the table has it as a link.
+        linked: Whether it is a link without the script too, which takes the focus.
     """
 
     say: str
@@ -103,6 +104,7 @@ class Mark:
     shapes: tuple[Shape, ...]
     kind: str = ""
     href: str = ""
+    linked: bool = False
 
     def __post_init__(self) -> None:
         check_href(self.href)
@@ -168,9 +170,10 @@ def written(drawing: Drawing, label: str, fitting: str = "any", more: str = "") 
     """
     width, height = px(drawing.width), px(drawing.height)
     shapes = "".join(f"{shape(each)}\n" for each in drawing.shapes)
+    role = "group" if any(mark.linked for mark in drawing.marks) else "img"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart-drawing {fitting}" '
-        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="{role}" '
         f'aria-label="{escaped(label)}">\n{more}{shapes}</svg>'
     )
 
@@ -180,10 +183,13 @@ def shape(each: Shape | Mark) -> str:
     match each:
         case Mark():
             href = f' data-href="{escaped(each.href)}"' if each.href else ""
+            opening = f'<a href="{escaped(each.href)}">' if each.linked else ""
             return (
-                f'<g class="mark {each.kind}" data-series="{each.series}" '
+                f'{opening}<g class="mark {each.kind}" data-series="{each.series}" '
                 f'data-point="{each.point}" data-x="{px(each.x)}" data-y="{px(each.y)}"{href}>'
                 f"<title>{escaped(clip(each.say))}</title>{''.join(map(shape, each.shapes))}</g>"
+                + "</a>"
+                * each.linked
             )
         case Path(kind, d):
             return f'<path class="{kind}" d="{d}"/>'

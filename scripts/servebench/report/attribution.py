@@ -1,0 +1,335 @@
+"""An attribution in words: its sentences, ranked rows, packages, what came and went. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from servebench.core import units
+from servebench.declare import names
+from servebench.record.attribution import APPLICATION, PYTHON, Attribution, Function, Node, Row
+from servebench.report import formats, markdown
+
+if TYPE_CHECKING:  # issues and comments need no terminal
+    from rich.console import Console
+
+FIRST: Final = 3
+"""Rows that stand where there is only room for the first; compiled code is shown of so many."""
+
+GREY: Final = 0.002
+"""Share of all instructions below which a function of the tree is not said to have moved."""
+
+_NATIVE: Final = 3  # compiled functions of a row that are named
+_PASSED: Final = 8  # functions that came or went that are named
+_HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
+_ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
+
+
+@dataclass(frozen=True, slots=True)
+class RowText:
+    """A row in words: `50 %` of the change, `+8.0 %` of all instructions of the base.
+
+    `share` is a dash where the whole change is not beyond what equal sides were seen to differ by.
+    """
+
+    row: Row
+    share: str
+    of_all: str
+    entries: str
+    function: str
+    where: str
+    package: str
+    caller: str
+    native: tuple[str, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.share, self.of_all, self.entries, self.function, self.where, self.package,
+            self.caller,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AttributionText:
+    """An attribution in words; `cause` says what is named, or that nothing is."""
+
+    record: Attribution
+    headline: str
+    cause: str
+    scatter: str
+    rows: tuple[RowText, ...]
+    own: tuple[tuple[str, str, str, str], ...]
+    passed: tuple[tuple[str, str], ...]
+
+
+def told(record: Attribution) -> AttributionText:
+    """Put an attribution into words that say no more than its counts."""
+    rows = tuple(_row(record, row) for row in named(record))
+    return AttributionText(
+        record=record,
+        headline=_headline(record),
+        cause=_cause(record, rows),
+        scatter=_scatter(record),
+        rows=rows,
+        own=tuple(_own(record)),
+        passed=tuple(_passed(record)),
+    )
+
+
+def named(record: Attribution) -> tuple[Row, ...]:
+    """Rows beyond what equal sides were seen to differ by."""
+    least = record.threshold * record.counted.base
+    return tuple(row for row in record.rows if row.head != row.base and _size(row) >= least)
+
+
+def moved(record: Attribution) -> bool:
+    """Whether the plain counts differ by more than repeated ones."""
+    return abs(record.totals.head / record.totals.base - 1) > record.totals.spread
+
+
+def place(function: Function) -> str:
+    """`fastapi/routing.py:412`; of compiled code its file alone."""
+    return f"{function.file}:{function.line}" if function.line else function.file
+
+
+def version(record: Attribution, package: str) -> tuple[str | None, str | None] | None:
+    """A package's versions on both sides; None: it does not differ, or is none."""
+    found = (one for one in record.packages if one.package == package)
+    return next(((one.base, one.head) for one in found), None)
+
+
+def brief(record: Attribution, address: str) -> str:
+    """Its sentences, first rows and where the others are, as Markdown for issues and comments."""
+    found = told(record)
+    parts = [
+        f"**Where its instructions are**: {markdown.escape(f'{found.headline} {found.cause}')}"
+    ]
+    if found.rows:
+        first = found.rows[:FIRST]
+        parts.append(markdown.grid(_HEAD, _ALIGN, (one.cells for one in first)))
+        parts.append(f"{found.scatter} Counted: an explanation, and never a verdict.")
+    parts.append(f"[All rows and the flame graph]({address})")
+    return "\n\n".join(parts)
+
+
+def written(record: Attribution) -> str:
+    """All of it as Markdown."""
+    found = told(record)
+    parts = [f"# {markdown.escape(found.headline)}", markdown.escape(found.cause)]
+    if found.rows:
+        parts.append(markdown.grid(_HEAD, _ALIGN, (one.cells for one in found.rows)))
+        parts.append(found.scatter)
+    code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows[:FIRST] if one.native]
+    for title, lines in (
+        ("Compiled code below the first rows", code),
+        ("What came and went", [f"{name} {what}" for what, name in found.passed]),
+        ("What it cannot see", record.notes),
+    ):
+        if lines:
+            parts += [f"## {title}", markdown.bullets(lines)]
+    own = markdown.grid(_OWN, ("---", "---:", "---:", "---:"), found.own)
+    return "\n\n".join((*parts, "## Own instructions by package", own)) + "\n"
+
+
+_OWN: Final = ("package", "base", "head", "of all")
+
+
+def print_attribution(console: Console, record: Attribution) -> None:
+    """Print it: two lines a row, compiled code below the first ones."""
+    from rich.text import Text  # noqa: PLC0415 - issues and comments need no terminal
+
+    def say(line: str, style: str = "") -> None:
+        console.print(Text(line, style=style), soft_wrap=True)
+
+    found = told(record)
+    say(found.headline, "bold")
+    say(f"  {record.case}, Python {record.python}, in {formats.duration(record.seconds)}", "dim")
+    say(f"  {found.cause}")
+    if found.rows:
+        table = [("share", "of all", "entries"), *(one.cells[:3] for one in found.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.rjust, cells, widths)) for cells in table]
+        say("")
+        say(f"  {lines[0]}  function", "dim")
+        for place_, (one, line) in enumerate(zip(found.rows, lines[1:], strict=True)):
+            say(f"  {line}  {one.function}", "bold")
+            below = " " * (len(line) + 4)
+            called = f", called by {one.caller}" * bool(one.caller)
+            say(f"{below}{one.where} ({one.package}){called}")
+            if one.native and place_ < FIRST:
+                say(f"{below}{', '.join(one.native)}", "dim")
+        say(f"  {found.scatter}", "dim")
+    moving = [one for one in found.own if one[3] != formats.MISSING]
+    for title, lines in (
+        ("own instructions by package", [f"{p}: {b} → {h} ({c})" for p, b, h, c in moving]),
+        ("came and went", [f"{name} {what}" for what, name in found.passed]),
+        ("it cannot see", list(record.notes)),
+    ):
+        if lines:
+            say("")
+            say(f"  {title}", "bold")
+        for line in lines:
+            say(f"    {line}")
+
+
+def _size(row: Row) -> float:
+    return abs(row.head - row.base)
+
+
+def _headline(record: Attribution) -> str:
+    totals, what = record.totals, names.name(record.case).what
+    scatter = f"counts repeat within {formats.size(totals.spread)}"
+    if not moved(record):
+        return f"{what}: instructions per request did not move ({scatter})."
+    ratio = totals.head / totals.base
+    size = formats.percent(ratio).lstrip("+−")
+    return (
+        f"{what} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request: "
+        f"{units.count(totals.base)} → {units.count(totals.head)} ({scatter})."
+    )
+
+
+def _cause(record: Attribution, rows: tuple[RowText, ...]) -> str:
+    if not rows:
+        least = formats.size(record.threshold)
+        return f"No function is named: none moved by {least} of all instructions or more."
+    first = rows[0]
+    where = f"{first.function}, {first.where}, {first.package}"
+    if first.share == formats.MISSING:
+        return f"What moved most is {where}: {first.of_all} of all instructions."
+    return f"The first row has {first.share} (±{_doubt(record)} %) of the change: {where}."
+
+
+def _scatter(record: Attribution) -> str:
+    """What figures of rows are good for."""
+    share = f", or {_doubt(record)} % of the change" if _shared(record) else ""
+    found = f"Equal sides were seen to differ by up to {formats.size(record.threshold)} of all"
+    return f"{found}{share}: rows are good for no more."
+
+
+def _shared(record: Attribution) -> bool:
+    """Whether the change is large enough to be shared out."""
+    change = abs(record.counted.head - record.counted.base)
+    return change > 0 and change >= record.threshold * record.counted.base
+
+
+def _doubt(record: Attribution) -> str:
+    change = abs(record.counted.head - record.counted.base)
+    return units.significant(100 * record.threshold * record.counted.base / change, 1)
+
+
+def _row(record: Attribution, row: Row) -> RowText:
+    return RowText(
+        row=row,
+        share=_percent(row.share) if _shared(record) else formats.MISSING,
+        of_all=of_all(record, row.base, row.head),
+        entries=_pair(row.entries) if row.entries else "",
+        function=row.function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
+        where=place(row.function),
+        package=_package(record, row.function.package),
+        caller=row.caller.name if row.caller else "",
+        native=tuple(_native(record, row)),
+    )
+
+
+def _native(record: Attribution, row: Row) -> Iterator[str]:
+    for one in row.native[:_NATIVE]:
+        if one.base != one.head:
+            yield f"{one.symbol} {of_all(record, one.base, one.head)}"
+
+
+def _package(record: Attribution, package: str) -> str:
+    if package == PYTHON:
+        return f"Python {record.python}"
+    if package == APPLICATION or (found := version(record, package)) is None:
+        return package
+    base, head = found
+    return f"{package} {base or 'new'} → {head or 'gone'}"
+
+
+def _own(record: Attribution) -> Iterator[tuple[str, str, str, str]]:
+    least = record.threshold * record.counted.base
+    for one in sorted(record.own, key=lambda one: (-abs(one.head - one.base), one.package)):
+        sure = one.head != one.base and abs(one.head - one.base) >= least
+        change = of_all(record, one.base, one.head) if sure else formats.MISSING
+        package = _package(record, one.package)
+        yield package, units.count(one.base), units.count(one.head), change
+
+
+def _passed(record: Attribution) -> Iterator[tuple[str, str]]:
+    """`came` or `went`, and which functions did, the largest first; functions anywhere else not."""
+    found: dict[tuple[str, str], list[float]] = {}
+    least = GREY * record.counted.base
+    for node in walked(record.tree):
+        # Without the line, which may have moved.
+        sums = found.setdefault((node.function.name, node.function.file), [0.0, 0.0])
+        sums[0] += node.base
+        sums[1] += node.head
+    for what, here, there in (("came", 1, 0), ("went", 0, 1)):
+        many = [
+            (-sums[here], *key)
+            for key, sums in found.items()
+            if sums[here] >= least and not sums[there]
+        ]
+        if many:
+            listed = [f"{name} ({file})" for _, name, file in sorted(many)]
+            yield what, formats.some(listed, _PASSED)
+
+
+def walked(node: Node) -> Iterator[Node]:
+    """A tree's nodes, callers first."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(one.below)
+
+
+def own(node: Node) -> tuple[float, float]:
+    """What a node has of its own, base and head: without what is below it."""
+    base = node.base - sum(one.base for one in node.below)
+    return max(0.0, base), max(0.0, node.head - sum(one.head for one in node.below))
+
+
+def folded(record: Attribution, side: str = "both") -> str:
+    """The tree as folded stacks, a line each: `a;b;c 31 32`, own instructions of base and head.
+
+    Two counts are what difffolded.pl writes and flamegraph.pl reads; with `side` base or head there
+    is one count, which speedscope reads too.
+    """
+    return "".join(f"{line}\n" for line in _stacks(record.tree, "", side))
+
+
+def _stacks(node: Node, above: str, side: str) -> Iterator[str]:
+    function = node.function
+    name = f"{function.name} ({place(function)})".translate(_SEPARATORS)
+    stack = f"{above};{name}" if above else name
+    counts = [round(one) for one in own(node)]
+    chosen = {"base": counts[:1], "head": counts[1:]}.get(side, counts)
+    if any(chosen):
+        yield f"{stack} {' '.join(map(str, chosen))}"
+    for one in node.below:
+        yield from _stacks(one, stack, side)
+
+
+_SEPARATORS: Final = {ord(";"): ",", **{ord(each): " " for each in "\t\r\n"}}
+
+
+def of_all(record: Attribution, base: float, head: float) -> str:
+    """A change as a signed share of all instructions of the base: `+8.0 %`."""
+    if base == head:
+        return "0 %"
+    change = 100 * (head - base) / record.counted.base
+    return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
+
+
+def _percent(share: float) -> str:
+    return f"{'−' * (share < 0)}{abs(100 * share):.0f} %"
+
+
+def _pair(figures: Iterable[float]) -> str:
+    return " → ".join(
+        units.count(one) if one == round(one) else units.significant(one) for one in figures
+    )

@@ -1,0 +1,96 @@
+"""Attributions in words: figures worked out by hand, and never more than the counts say."""
+
+import pytest
+from rich.console import Console
+
+from attributing import SEND, attribution, row
+from servebench.record.attribution import Totals
+from servebench.report import attribution as report
+from servebench.report.formats import MISSING
+
+FOLDED = """\
+App.__call__ (main.py:3) 5000 5000
+{app} 7000 13000
+{app};dump (fastapi/encoders.py:20) 10000 14000
+{app};dump (fastapi/encoders.py:20);Headers.copy (starlette/data.py:5) 0 8000
+{app};dump (fastapi/encoders.py:20);encode (json/encoder.py:7) 30000 30000
+{app};old_check (fastapi/old.py:9) 3000 0
+{app};validate (pydantic_core.so) 30000 30000
+App.__call__ (main.py:3);send (granian/asgi.py:30) 15000 16000
+""".replace("{app}", "App.__call__ (main.py:3);route.<locals>.app (fastapi/routing.py:10)")
+
+
+def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
+    """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
+    found = report.told(attribution())
+    assert found.headline == (
+        "a/b executes 15.0 % more instructions per request: 80,000 → 92,000 "
+        "(counts repeat within 0.15 %)."
+    )
+    assert found.cause == (
+        "The first row has 50 % (±3 %) of the change: Headers.copy (new), starlette/data.py:5, "
+        "starlette."
+    )
+    assert [one.cells[:4] for one in found.rows] == [
+        ("50 %", "+8.0 %", "0 → 2", "Headers.copy (new)"),
+        ("38 %", "+6.0 %", "1 → 1", "route.<locals>.app"),
+        ("25 %", "+4.0 %", "", "dump"),
+        ("−19 %", "−3.0 %", "", "old_check (gone)"),
+        ("6 %", "+1.0 %", "", "send"),
+    ]
+    assert found.rows[0].native == ("PyList_New +3.0 %",)
+    assert found.rows[1].package == "fastapi 0.10.0 → 0.11.0"
+    assert [one[3] for one in found.own] == ["+8.0 %", "+7.0 %", MISSING]
+    assert found.passed == (
+        ("came", "Headers.copy (starlette/data.py)"), ("went", "old_check (fastapi/old.py)"),
+    )  # fmt: skip
+
+
+def test_where_nothing_moved_nothing_is_said() -> None:
+    """119 of 80,000 are within what counts repeat by; 499 of 100,000 are below the threshold."""
+    still = Totals(base=80_000, head=80_119, spread=0.0015)
+    small = row(SEND, 15_000, 15_499)
+    found = report.told(attribution(totals=still, rows=(small,)))
+    assert found.headline == (
+        "a/b: instructions per request did not move (counts repeat within 0.15 %)."
+    )
+    assert found.cause == (
+        "No function is named: none moved by 0.50 % of all instructions or more."
+    )
+    assert found.rows == ()
+
+
+def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
+    """Two functions that cancel: 400 of 100,000 are left."""
+    level = Totals(base=100_000, head=100_400, spread=0.003)
+    found = report.told(attribution(counted=level))
+    assert {one.share for one in found.rows} == {MISSING}
+    assert found.cause.startswith("What moved most is Headers.copy (new)")
+    assert found.scatter == (
+        "Equal sides were seen to differ by up to 0.50 % of all: rows are good for no more."
+    )
+
+
+def test_three_rows_and_a_link_stand_in_issues() -> None:
+    text = report.brief(attribution(), "https://example.org/why/x/")
+    assert text.count("\n| ") == 2 + 3
+    assert r"| 38 % | +6.0 % | 1 → 1 | route.\<locals\>.app | fastapi/routing.py:10 |" in text
+    assert text.endswith("[All rows and the flame graph](https://example.org/why/x/)")
+
+
+def test_terminal_and_markdown_have_all_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    report.print_attribution(Console(width=100), attribution())
+    printed, written = capsys.readouterr().out, report.written(attribution())
+    for one in report.told(attribution()).rows:
+        assert one.function in printed
+        assert one.where in printed
+        assert one.where in written
+    assert "PyList_New +3.0 %" in printed
+    assert "- Waiting, and what the kernel does." in written
+
+
+def test_folded_stacks_have_what_functions_have_of_their_own() -> None:
+    assert report.folded(attribution()) == FOLDED
+    head = report.folded(attribution(), "head").splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in head) == 116_000
+    assert not any("old_check" in line for line in head)
