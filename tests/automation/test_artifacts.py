@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import steps
+from attributing import attribution
 from foreign import (
     BASE,
     HEAD,
@@ -800,6 +801,36 @@ def test_a_record_says_what_follows_from_its_evidence(
     done = confirm(tmp_path, candidate.model_copy(update=asked))
     assert done.exit_code == 3
     assert reason in done.refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({}, ""),
+        ({"change": "another"}, "change of an attribution"),
+        ({"id": "another", "change": "another"}, "'another', which was not judged"),
+        ({"head": judged()[2].base}, "head of an attribution"),
+        ({"servebench": "6.6"}, "version"),
+        ({"case": "../x"}, "the case '../x'"),
+        ({"notes": ("\x1b[2J",)}, "a control character"),
+    ],
+)
+def test_an_attribution_is_of_a_change_that_came_with_it(
+    tmp_path: Path, lie: dict[str, Any], reason: str
+) -> None:
+    candidate, evidence, record = judged()
+    send(tmp_path / "in" / CONFIRMED, evidence, record)
+    given = {name: getattr(record, name) for name in ("id", "base", "head", "packages")}
+    given |= {"change": record.id, "servebench": evidence.servebench}
+    found = attribution(**{**given, **lie})
+    folder = tmp_path / "in" / CONFIRMED / "attributions"
+    folder.mkdir()
+    (folder / f"{found.id}.json").write_bytes(encoded(found))
+    done = confirm(tmp_path, candidate)
+    if reason:
+        assert reason in done.refused[0].reason
+    else:
+        assert f"attributions/{record.id}.json" in done.accepted
 
 
 def test_no_artifact_means_that_nothing_was_confirmed(tmp_path: Path) -> None:

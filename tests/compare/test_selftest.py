@@ -13,6 +13,7 @@ from servebench.cli import app
 from servebench.compare.selftest import scores
 from servebench.compare.statistics import MEMORY
 from servebench.core.errors import RecordError
+from servebench.record import attribution_trial
 from servebench.record.comparison import METHOD_VERSION, Verdict
 from servebench.record.trial import (
     Figures,
@@ -366,4 +367,5 @@ def test_the_count_that_is_told_is_that_of_the_files(reference_results: Path) ->
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:
     page = (reference_results / "SELFTEST.md").read_text("utf-8")
-    assert page == report.page(load_trials(reference_results), load_offsets(reference_results))
+    trials, offsets = load_trials(reference_results), load_offsets(reference_results)
+    assert page == report.page(trials, offsets, attribution_trial.load(reference_results))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import made_up
+from attributing import attribution
 from bench import Bench, make_checkout
 from comparing import busy
 from detecting import (
@@ -33,7 +34,7 @@ from detecting import (
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted
-from servebench.core.errors import HistoryError, RecordError, SetupError
+from servebench.core.errors import CountError, HistoryError, RecordError, SetupError
 from servebench.detect import bisect
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import (
@@ -51,8 +52,10 @@ from servebench.detect.conclude import (
 )
 from servebench.detect.confirm import confirm
 from servebench.detect.steps import steps
+from servebench.record import attribution as attributions
 from servebench.record import change as changes
 from servebench.record import files
+from servebench.record.attribution import Attribution
 from servebench.record.change import (
     Candidate,
     Candidates,
@@ -65,6 +68,7 @@ from servebench.record.change import (
     dismissals,
 )
 from servebench.record.comparison import Comparison, PackageChange, Verdict
+from servebench.record.points import INSTRUCTIONS
 from servebench.report.change import causes, released, told
 from servebench.series import reading
 from servebench.series import table as history
@@ -355,6 +359,30 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
                     clock=lambda: now[0])  # fmt: skip
     assert shares == [60.0, 60.0]
     assert (len(found.records), len(found.left)) == (1, 10)
+
+
+def test_what_is_confirmed_is_attributed_and_what_moved_in_instructions_at_once(
+    compared: Compared, tmp_path: Path
+) -> None:
+    """Once each, by whichever is first; where it cannot be, the change is one none the less."""
+    comparison, said, asked = compared("a", a=0.05), list[str](), list[str]()
+
+    def explain(change: Candidate | ChangeRecord) -> Attribution:
+        asked.append(f"{type(change).__name__} {change.id}")
+        if change.id == "lost":
+            raise CountError("no Valgrind")
+        return attribution(id=change.id, change=change.id)
+
+    named = {name: candidate_of((f"x/{case}", 1.05)).model_copy(update={"id": name})
+             for name, case in (("one", "a"), ("other", "b"), ("lost", "a"))}  # fmt: skip
+    counted = SeriesName(machine=MACHINE, case="x/a", metric=INSTRUCTIONS)
+    named["counted"] = moved_at(counted, ratios=[1.05]).model_copy(update={"id": "counted"})
+    found = confirm(list(named.values()), lambda *_: comparison, 600.0, tmp_path,
+                    told=said.append, explain=explain)  # fmt: skip
+    assert [record.id for record in found.records] == ["one", "lost", "counted"]
+    assert asked == ["ChangeRecord one", "ChangeRecord lost", "Candidate counted"]
+    assert set(attributions.every(tmp_path)[0]) == {"one", "counted"}
+    assert "note: lost: its code was not looked at: no Valgrind" in said
 
 
 def test_files_of_detection_read_back(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from servebench.core.model import Case
 from servebench.host import paths, scratch
 from servebench.host.console import Console, print_json, write
 from servebench.measure.runner import utc_now
-from servebench.record import files
+from servebench.record import attribution_trial, files
 from servebench.record.trial import load_offsets, load_trials, save_offset, save_trial
 from servebench.report import selftest as report
 
@@ -171,7 +171,7 @@ def show_command(
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
     folder = results or paths.results_dir()
-    found = load_trials(folder), load_offsets(folder)
+    found = load_trials(folder), load_offsets(folder), attribution_trial.load(folder)
     console = Console()
     if as_json:
         print_json(report.as_json(*found))

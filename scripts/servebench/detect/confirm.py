@@ -9,9 +9,11 @@ from typing import Final
 from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import Judge
+from servebench.detect.explaining import Explain, keep
 from servebench.record import change, comparison_store
 from servebench.record.change import DISMISSED, Candidate, ChangeRecord, Dismissal
 from servebench.record.files import write
+from servebench.record.points import INSTRUCTIONS
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -33,11 +35,13 @@ def confirm(
     results: Path,
     *,
     told: Callable[[str], None],
+    explain: Explain | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Conclusions:
     """Judge candidates of this machine in so many seconds, and keep all in `results`.
 
-    Those that have no time, as after a backfill of years, are the last ones: the weakest.
+    Those that have no time, as after a backfill of years, are the last ones: the weakest. What is
+    confirmed is attributed, and what moved in instructions at once, as far as it can be.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -48,6 +52,8 @@ def confirm(
     dismissed: list[Dismissal] = []
     left: list[tuple[Candidate, str]] = []
     for place, candidate in enumerate(candidates):
+        if explain and any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
+            keep(explain, candidate, results, told)
         remaining = ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
@@ -65,6 +71,8 @@ def confirm(
         if isinstance(concluded, ChangeRecord):
             change.save(results, concluded)
             records.append(concluded)
+            if explain:
+                keep(explain, concluded, results, told)
         else:
             write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)

@@ -9,9 +9,10 @@ from typing import Any, Final
 from servebench.compare.selftest import scores
 from servebench.compare.selftest.scores import PlantScore, Rate, RuleScore
 from servebench.core.metrics import METRICS
+from servebench.record.attribution_trial import AttributionTrial
 from servebench.record.comparison import Verdict
 from servebench.record.trial import CPU_METRIC, Offset, Trial
-from servebench.report import formats
+from servebench.report import formats, selftest_attributions
 from servebench.report.markdown import escape, grid
 
 KINDS: Final = {
@@ -61,12 +62,20 @@ def way_head(sizes: Sequence[float]) -> tuple[str, ...]:
     return ("way", "false alarms per comparison", "per case", *misses, "minutes per case")
 
 
-def page(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> str:
+def page(
+    trials: Sequence[Trial],
+    offsets: Sequence[Offset] = (),
+    attributions: Sequence[AttributionTrial] = (),
+) -> str:
     """The whole page."""
-    return "\n\n".join(_parts(trials, offsets)) + "\n"
+    return "\n\n".join(_parts(trials, offsets, attributions)) + "\n"
 
 
-def as_json(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> dict[str, Any]:
+def as_json(
+    trials: Sequence[Trial],
+    offsets: Sequence[Offset] = (),
+    attributions: Sequence[AttributionTrial] = (),
+) -> dict[str, Any]:
     """What the page says, for programs: shares and sizes are relative, times in seconds."""
 
     def told(some: Sequence[Trial]) -> dict[str, Any]:
@@ -83,7 +92,8 @@ def as_json(trials: Sequence[Trial], offsets: Sequence[Offset] = ()) -> dict[str
 
     now, before = scores.by_method(trials)
     found = [asdict(one) for one in scores.scatters(offsets)]
-    return {**told(now), "installations": found, "before": told(before)}
+    named = selftest_attributions.as_json(attributions)
+    return {**told(now), "installations": found, "attributions": named, "before": told(before)}
 
 
 def running(trials: Sequence[Trial]) -> str:
@@ -151,7 +161,9 @@ def _read(trials: Sequence[Trial]) -> Iterator[str]:
         )
 
 
-def _parts(trials: Sequence[Trial], offsets: Sequence[Offset]) -> Iterator[str]:
+def _parts(
+    trials: Sequence[Trial], offsets: Sequence[Offset], attributions: Sequence[AttributionTrial]
+) -> Iterator[str]:
     yield "# How well the instrument sees"
     now, before = scores.by_method(trials)
     if now:
@@ -159,6 +171,13 @@ def _parts(trials: Sequence[Trial], offsets: Sequence[Offset]) -> Iterator[str]:
     else:
         yield "No trial of this method has been made yet: `servebench selftest aa` makes the first."
     yield from _installations(offsets)
+    if attributions:
+        head, rows = selftest_attributions.table(attributions)
+        yield "## Which function did it"
+        yield selftest_attributions.TOLD
+        yield selftest_attributions.sentences(attributions)
+        aligned = ["---", "---", *["---:"] * (len(head) - 2)]
+        yield grid(head, aligned, [list(row) for row in rows])
     if before:
         yield "# The method before"
         yield BEFORE

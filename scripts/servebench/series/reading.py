@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from servebench.core.errors import RecordError
-from servebench.record import change, comparison_store, files, night, packages, store
+from servebench.record import (
+    attribution_trial,
+    change,
+    comparison_store,
+    files,
+    night,
+    packages,
+    store,
+)  # fmt: skip
 from servebench.record import points as record_points
 from servebench.record import trial as trials_
+from servebench.record.attribution_trial import AttributionTrial
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import CaseComparison, Comparison
 from servebench.record.night import NightRecord
@@ -37,6 +46,7 @@ class Sources:
         nights: Runs, also asv's, and stacks against their anchor; in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
         trials: Of the instrument itself.
+        attribution_trials: Of attributions whose right answer is known.
         comparisons: Those that are stored, oldest first; of each launch only what is judged.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
@@ -50,6 +60,7 @@ class Sources:
     runs: dict[str, Path] = field(default_factory=dict)
     changes: tuple[ChangeRecord, ...] = ()
     trials: tuple[Trial, ...] = ()
+    attribution_trials: tuple[AttributionTrial, ...] = ()
     problems: tuple[str, ...] = ()
     night_records: tuple[NightRecord, ...] = ()
     points: tuple[Points, ...] = ()
@@ -75,6 +86,9 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     (trials,) = files.attempted(
         [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
     ) or ((),)
+    (attributed,) = files.attempted(
+        [results / trials_.FOLDER], lambda folder: attribution_trial.load(folder.parent), problems
+    ) or ((),)
     stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
     comparisons = files.attempted(stored, _comparison, problems)
     comparisons.sort(key=lambda one: (one.started, one.id))
@@ -90,6 +104,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         runs={path.stem: path for path, _ in found},
         changes=tuple(records),
         trials=trials,
+        attribution_trials=attributed,
         # People read them on the site, where the folders of the machine that built it mean nothing.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(nights),

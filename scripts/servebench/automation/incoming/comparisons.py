@@ -30,6 +30,8 @@ from servebench.core.text import one_line, shown
 from servebench.detect.conclude import conclude, follows
 from servebench.record import comparison_store, reproduce
 from servebench.record import files as record_files
+from servebench.record.attribution import FOLDER as ATTRIBUTIONS
+from servebench.record.attribution import Attribution
 from servebench.record.change import DISMISSED, Candidate, ChangeRecord, Dismissal, SeriesName
 from servebench.record.change import FOLDER as CHANGES
 from servebench.record.comparison import Comparison
@@ -167,9 +169,10 @@ def conclusions(
     now: datetime,
     candidates: Mapping[str, Candidate] | None = None,
 ) -> dict[str, bytes]:
-    """Check all that one machine has sent: `changes/…`, `dismissed/…` and `comparisons/…`.
+    """Check all that one machine has sent: changes, dismissals, comparisons and attributions.
 
-    Where candidates (by id) are given, each judgement must be what follows from its evidence.
+    Where candidates (by id) are given, each judgement must be what follows from its evidence. Which
+    functions an attribution names nobody can check from here: it has to be of a judged change.
 
     Returns:
         What to write: path below a results folder → bytes.
@@ -181,13 +184,17 @@ def conclusions(
     evidence: dict[str, Comparison] = {}
     judged: list[Conclusion] = []
     checked: dict[str, bytes] = {}
-    value: Comparison | Conclusion
+    attributed: list[Attribution] = []
+    value: Comparison | Conclusion | Attribution
     for file in files:
         place, _, name = file.path.rpartition("/")
         if place == comparison_store.FOLDER:
             value = evidence_ = decode(file.data)
             require_ours(evidence_, trusted, now, machine)
             evidence[evidence_.id] = evidence_
+        elif place == ATTRIBUTIONS:
+            value = found_ = _decoded(Attribution, file.data)
+            attributed.append(found_)
         elif place in {CHANGES, DISMISSED}:
             kind: type[Conclusion] = ChangeRecord if place == CHANGES else Dismissal
             value = _decoded(kind, file.data)
@@ -203,7 +210,26 @@ def conclusions(
             raise ArtifactError(f"{shown(one.id)} without its evidence {shown(str(one.evidence))}")
         if candidates is not None:
             _require_conclusion(one, found, candidates)
+    known = {one.id: one for one in judged}
+    for found_ in attributed:
+        _require_attribution(found_, known.get(found_.id), trusted, now)
     return checked
+
+
+def _require_attribution(
+    found: Attribution, judged: Conclusion | None, trusted: Checkout, now: datetime
+) -> None:
+    if judged is None:
+        raise ArtifactError(f"an attribution of {shown(found.id)}, which was not judged")
+    require("change of an attribution", judged.id, found.change)
+    require("version", trusted.servebench, found.servebench)
+    require_time("time of an attribution", found.when.astimezone(UTC).isoformat(), None, now)
+    if isinstance(judged, ChangeRecord):
+        require("base of an attribution", judged.base, found.base)
+        require("head of an attribution", judged.head, found.head)
+        require("packages of an attribution", judged.packages, found.packages)
+    if not CASE.fullmatch(found.case):
+        raise ArtifactError(f"the case {shown(found.case)}")
 
 
 def _decoded(kind: type[_Model], data: bytes) -> _Model:

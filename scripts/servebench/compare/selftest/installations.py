@@ -58,9 +58,9 @@ def install(rig: Rig, pairs: Collection[tuple[str, str]], made: Installation, fo
             )
     pythons = dict(rig.pythons)
     for stack, name in sorted(pairs):
-        environment = root / "environments" / f"{stack}-{name}"
-        pythons[stack, name] = _environment(
-            pythons[stack, name].parent.parent, environment, interpreters[name].executable
+        place = root / "environments" / f"{stack}-{name}"
+        pythons[stack, name] = environment(
+            pythons[stack, name].parent.parent, place, interpreters[name].executable
         )
     inherited = {**rig.inherited, _VARIABLE: "x" * made.padding} if made.padding else rig.inherited
     return replace(
@@ -68,8 +68,12 @@ def install(rig: Rig, pairs: Collection[tuple[str, str]], made: Installation, fo
     )
 
 
-def _environment(original: Path, target: Path, executable: Path) -> Path:
-    """Copy an environment for an interpreter, and compile both; its Python."""
+def environment(original: Path, target: Path, executable: Path) -> Path:
+    """Copy an environment for an interpreter, and compile both; its Python.
+
+    Raises:
+        SetupError: It does not run.
+    """
     shutil.copytree(original, target, symlinks=True, ignore=_NOT_COPIED)
     python, settings = target / "bin" / "python", target / "pyvenv.cfg"
     python.unlink()

@@ -12,7 +12,18 @@ from typing import Any, Final, TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.core.model import Artefact, Run
-from servebench.record import change, files, packages, points, store, trial
+from servebench.record import (
+    attribution,
+    attribution_trial,
+    change,
+    files,
+    packages,
+    points,
+    store,
+    trial,
+)  # fmt: skip
+from servebench.record.attribution import Attribution
+from servebench.record.attribution_trial import AttributionTrial
 from servebench.record.change import ChangeRecord, Dismissal
 from servebench.record.comparison import Comparison
 from servebench.record.night import NightRecord
@@ -92,6 +103,15 @@ KINDS: Final = (
     Kind(
         "offset between installations", _below(rf"{trial.FOLDER}/{_NAME}/{trial.OFFSETS}/{_NAME}"),
         replaceable=False, place=_of(Offset, lambda _: ""),  # as a trial
+    ),
+    Kind(
+        "trial of an attribution",
+        _below(rf"{trial.FOLDER}/{_NAME}/{attribution.FOLDER}/{_NAME}"), replaceable=False,
+        place=_of(AttributionTrial, lambda one: attribution_trial.path_of(one).as_posix()),
+    ),
+    Kind(
+        "attribution", _below(rf"{attribution.FOLDER}/{_NAME}"), replaceable=True,
+        place=_of(Attribution, lambda one: f"{attribution.FOLDER}/{one.id}.json"),
     ),
     Kind(
         "night", _below(rf"nights/\d{{4}}/{_NAME}"), replaceable=True,

@@ -11,8 +11,9 @@ from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS
 from servebench.declare.published import headlines
 from servebench.host import paths
+from servebench.record.attribution_trial import AttributionTrial
 from servebench.record.trial import Trial
-from servebench.report import selftest
+from servebench.report import selftest, selftest_attributions
 from servebench.series.summary import CONFIDENCE, ENOUGH_LAUNCHES
 from servebench.site.data_files import FORMAT, INTERVALS, LETTERS
 from servebench.site.pages import addresses, words
@@ -33,8 +34,16 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         enough=ENOUGH_LAUNCHES,
         eras=[_era(trials) for trials in (now, before) if trials],
         before=selftest.BEFORE if before else "",
+        attributions=_attributions(site.sources.attribution_trials),
         flags=tuple(FlagName),
     )
+
+
+def _attributions(trials: Sequence[AttributionTrial]) -> dict[str, Any] | None:
+    if not trials:
+        return None
+    head, rows = selftest_attributions.table(trials)
+    return {"told": selftest_attributions.sentences(trials), "head": head, "rows": rows}
 
 
 def _era(trials: Sequence[Trial]) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Attributions whose right answer is known: does the function that was changed stand in front?
+
+Both sides have a copy of the applications; head of what changes a dependency has a copy of the
+environment too, whose paths are of another length: more than two locks' environments differ by.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from servebench.compare.selftest import installations, planted
+from servebench.compare.selftest.bench import chosen
+from servebench.compare.selftest.planted import EXPERIMENT, PLANTS, Edit, Plant
+from servebench.core.errors import SetupError
+from servebench.core.model import Case
+from servebench.measure.duet import SideCase
+from servebench.measure.testbed import Rig
+from servebench.record.attribution import Attribution
+from servebench.record.attribution_trial import AttributionTrial, of_attribution
+
+Engine = Callable[[SideCase, SideCase], Attribution]
+"""Attributes the difference of two sides; raises CountError."""
+
+_HANDLERS: Final = {"asgi-json": "greet", "wsgi-json": "greet", "asgi-cpu": "compute"}
+_DEPENDENCIES: Final = {"a": ("starlette/routing.py", "Route.matches"),
+                        "w": ("flask/app.py", "Flask.full_dispatch_request")}  # fmt: skip
+
+
+def _pairs(number: int) -> Iterator[Plant]:
+    """Pairs without a change: copied applications and copied environments by turns."""
+    for one in range(number):
+        endpoint, handler = list(_HANDLERS.items())[one // 2 % len(_HANDLERS)]
+        itself = Edit(function=handler)
+        file, function = _DEPENDENCIES[endpoint[0]]
+        copied = Edit(function=function, file=file) if one % 2 else itself
+        told = f"{'an environment' if one % 2 else 'the application'} is copied, {endpoint}"
+        yield Plant(f"same-{one + 1:02}", told, (), copied, itself, endpoint)
+
+
+PAIRS: Final = tuple(_pairs(10))
+
+IN_TURNS: Final = tuple(
+    one for number, pair in enumerate(PAIRS) for one in (*PLANTS[2 * number : 2 * number + 2], pair)
+)
+"""Two plants, then a pair: a self-test that was cut short has some of both."""
+
+
+def case_of(plant: Plant, python: str) -> Case:
+    """The case that a plant is counted in."""
+    return chosen([f"{EXPERIMENT}/{plant.endpoint}/py{python}/w1/*"])[0]
+
+
+def attempt(
+    plant: Plant, case: Case, rig: Rig, scratch: Path, engine: Engine, commit: str | None
+) -> AttributionTrial:
+    """Make one, with copies below `scratch`.
+
+    Raises:
+        CountError: Instructions cannot be counted.
+        SetupError: A copy cannot be made, or the plant is outdated.
+    """
+    with _sides(plant, case, rig, scratch) as (base, head):
+        found = engine(base, head)
+    return of_attribution(
+        found, plant.name, plant.told, plant.functions, unchanged=plant in PAIRS,
+        python=case.python, machine=rig.machine.id, commit=commit,
+    )  # fmt: skip
+
+
+@contextmanager
+def _sides(
+    plant: Plant, case: Case, rig: Rig, scratch: Path
+) -> Iterator[tuple[SideCase, SideCase]]:
+    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as name:
+        base, head = (
+            SideCase(case, _changed(rig, case, edit, Path(name) / side))
+            for side, edit in (("base", plant.base), ("head", plant.head))
+        )
+        yield base, head
+
+
+def _changed(rig: Rig, case: Case, edit: Edit, folder: Path) -> Rig:
+    apps = folder / "apps"
+    shutil.copytree(rig.apps, apps, ignore=shutil.ignore_patterns("__pycache__"))
+    changed = replace(rig, apps=apps)
+    if not edit.file:
+        module = case.endpoint.app.partition(":")[0]
+        planted.insert(apps / case.experiment / f"{module}.py", edit)
+        return changed
+    pair = case.stack, case.python
+    python = installations.environment(
+        rig.pythons[pair].parent.parent, folder / "environment",
+        rig.interpreters[case.python].executable.resolve(),
+    )  # fmt: skip
+    found = sorted(python.parent.parent.glob(f"lib/python*/site-packages/{edit.file}"))
+    if not found:
+        raise SetupError(f"expected {edit.file} in {python}: the plant is outdated")
+    planted.insert(found[0], edit)
+    return replace(changed, pythons={**rig.pythons, pair: python})
