@@ -30,7 +30,8 @@ def said(rows: dict[str, float], **more: Any) -> Attribution:
     named = {name: SEND.model_copy(update={"name": name}) for name in rows}
     return attribution(
         totals=Totals(base=1e5, head=1e5 + sum(rows.values()), spread=0),
-        rows=tuple(row(named[name], 1e4, 1e4 + size) for name, size in rows.items()), **more,
+        rows=tuple(row(named[name], 1e4, 1e4 + size) for name, size in rows.items()),
+        threshold=0.001, **more,
     )  # fmt: skip
 
 
@@ -92,8 +93,9 @@ def trial(
 TRIALS = (
     trial("first", {"f": 4000, "g": 1000}, "f", "h", seconds=10),
     # The fourth row is not among the first three.
-    trial("fourth", {"a": 400, "b": 300, "c": 200, "f": 90}, "f", seconds=20),
-    trial("equal", {}, seconds=30),
+    trial("fourth", {"a": 300, "b": 250, "c": 200, "f": 150}, "f", seconds=20),
+    # Below the threshold nothing is named.
+    trial("equal", {"a": 90}, seconds=30),
     trial("same-01", {}, unchanged=True, seconds=40),
     trial("same-02", {"a": 600}, unchanged=True, seconds=50),
 )
@@ -122,6 +124,6 @@ def test_the_page_shows_every_try(tmp_path: Path) -> None:
     assert "in 2 of 3 planted changes (95 % interval 9…99 %)" in page
     assert "in 1 of 2; 1 of 2 pairs without a change named a function" in page
     assert "| told first | f, h | +5.00 % | 1 |" in page
-    assert "| told fourth | f | +0.99 % | not among the first 3 |" in page
+    assert "| told fourth | f | +0.90 % | not among the first 3 |" in page
     assert "| told same-02 | none | +0.60 % | a |" in page
     assert report.as_json([], (), TRIALS)["attributions"][0]["found"]["hits"] == 2

@@ -41,7 +41,7 @@ class AttributionTrial(Artefact):
     threshold: float = Field(ge=0, description="Share of the total from which a row is told.")
     runs: int = Field(ge=1, description="Trampolined counts of each side.")
     seconds: float = Field(ge=0, description="What it took, without making the copies.")
-    named: int = Field(ge=0, description="How many rows there were.")
+    named: int = Field(ge=0, description="Rows that are not below the threshold.")
     rows: tuple[Row, ...] = Field(max_length=FIRST, description="The first ones.")
 
     @property
@@ -63,12 +63,14 @@ def of_attribution(
     """Keep of an attribution what the self-test needs."""
     started = f"{found.when:%Y-%m-%dT%H:%M:%SZ}"
     stamp = started.translate({ord("-"): None, ord(":"): None})
+    least = found.threshold * found.counted.base
+    named = tuple(row for row in found.rows if abs(row.head - row.base) >= least)
     return AttributionTrial(
         id=f"{stamp}-{plant}-py{python}", plant=plant, told=told, unchanged=unchanged,
         functions=functions, case=found.case, python=python, machine=machine, commit=commit,
         servebench=found.servebench, started=started, totals=found.totals,
         threshold=found.threshold, runs=found.runs, seconds=found.seconds,
-        named=len(found.rows), rows=found.rows[:FIRST],
+        named=len(named), rows=named[:FIRST],
     )  # fmt: skip
 
 
