@@ -105,7 +105,9 @@ def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_pat
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
     left = proc.stat(int((tmp_path / "noted").read_text()))
     assert left is None or not left.alive
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(f"servebench-room-*{os.getpid()}*"))
+    assert not list(
+        Path(os.environ.get("TMPDIR", "/tmp")).glob(f"servebench-launch-*{os.getpid()}*")
+    )
     commands = rig.commands(case)
     assert 'TOKEN="$TOKEN"' in commands.server
     assert commands.server.startswith("env PYTHONPATH=src WORD=blue PORT=$PORT SHOP_DATABASE=$TMP/")

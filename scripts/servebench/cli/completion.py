@@ -34,7 +34,9 @@ def cases(incomplete: str) -> list[str]:
 def _newest_runs() -> Iterator[Path]:
     newest = {
         path.stem.split("-")[1]: path
-        for path in sorted((_folder() / "runs").glob("*/*/*.json"), key=lambda one: one.name)
+        for path in sorted(
+            (paths.results_dir() / "runs").glob("*/*/*.json"), key=lambda one: one.name
+        )
         if _PARTIAL not in path.name and path.stem.count("-") > 1
     }
     yield from reversed(newest.values())
@@ -42,7 +44,7 @@ def _newest_runs() -> Iterator[Path]:
 
 def _results() -> Iterator[tuple[str, str]]:
     with suppress(OSError):
-        results = _folder()
+        results = paths.results_dir()
         for what, pattern in (
             ("run", "runs/*/*/*.json"), ("points", "points/*/*/*.json"),
             ("comparison", "comparisons/*.json"),
@@ -51,7 +53,3 @@ def _results() -> Iterator[tuple[str, str]]:
                 yield path.stem.removesuffix(_PARTIAL), what
         for path in (paths.state_dir() / "comparisons").glob("*.json"):
             yield path.stem.removesuffix(_PARTIAL), "comparison"
-
-
-def _folder() -> Path:
-    return paths.results_dir()

@@ -73,15 +73,9 @@ def csv_of(table: Tidy) -> str:
 
 
 def _parquet(table: Tidy, path: Path) -> None:
-    try:
-        # By name: an extra, whose types nobody installs for a check of ours.
-        arrow: Any = importlib.import_module("pyarrow")
-        written: Any = importlib.import_module("pyarrow.parquet")
-    except ModuleNotFoundError as lacking:
-        raise UsageError(
-            f"--parquet needs {lacking.name}, which is not installed: uv tool install "
-            "'servebench[parquet]', or uv pip install pyarrow"
-        ) from lacking
+    # By name: an extra, whose types nobody installs for a check of ours.
+    arrow: Any = importlib.import_module("pyarrow")
+    written: Any = importlib.import_module("pyarrow.parquet")
     columns = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
     made = arrow.table(dict(zip(table.columns, map(list, columns), strict=True)))
     try:

@@ -17,7 +17,7 @@ from servebench.host import git, orphans, paths
 from servebench.host.console import Console, print_json
 from servebench.host.machine_lock import measuring
 from servebench.host.signals import interruptible
-from servebench.measure import oha
+from servebench.measure import oha, room
 from servebench.record import files
 
 DEFAULT_SEED: Final = 1
@@ -91,6 +91,7 @@ def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
     found = orphans.reap()
     oha.sweep()
+    room.sweep()
     for sentence in found:
         console.say(f"note: {sentence}")
     return found

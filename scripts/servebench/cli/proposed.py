@@ -1,6 +1,5 @@
 """`servebench ci sides`, `compare` and `report`: pull requests of any repository (`action.yml`)."""
 
-import hashlib
 import json
 import os
 import platform
@@ -33,7 +32,7 @@ from servebench.cli.options import budget_option, commit
 from servebench.compare.builder import MOVED
 from servebench.core.errors import ArtifactError, ServiceError, UsageError
 from servebench.declare import settings
-from servebench.host import git, paths
+from servebench.host import cache, git, paths
 from servebench.host.console import Console, errors
 from servebench.record import comparison_store, files
 from servebench.record.change import Cause
@@ -130,14 +129,10 @@ def _cached() -> str:
 def _keys(root: Path, base: str, head: str) -> tuple[str, str]:
     """Names of a cache: as far as it depends on servebench alone, and with both sides' packages."""
     python = ".".join(map(str, sys.version_info[:2]))
-    pins = _digest(__version__, repr(settings.load(paths.OWN)))
+    pins = cache.digest(__version__, repr(settings.load(paths.OWN)))
     start = f"servebench-{platform.system()}-{platform.machine()}-py{python}-{pins}-"
     locks = {pair for side in (base, head) for pair in upgrades.required(root, side)}
-    return start, start + _digest(*(f"{path} {blob}" for path, blob in sorted(locks)))
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+    return start, start + cache.digest(*(f"{path} {blob}" for path, blob in sorted(locks)))
 
 
 def compare_command(

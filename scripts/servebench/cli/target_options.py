@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from typer import Option
 
@@ -15,6 +15,7 @@ from servebench.compare.targets import Told
 from servebench.core.errors import UsageError
 from servebench.core.model import Interface
 from servebench.declare import settings, target
+from servebench.declare.servers import SERVERS
 from servebench.host import paths
 from servebench.host.progress import Narrator
 from servebench.toolchain import oha
@@ -76,8 +77,12 @@ def _options(
         int | None, _option("--expect-status", min=100, max=599, help="Of a right answer (200).")
     ] = None,
     server: Annotated[
-        Literal["granian", "uvicorn", "hypercorn", "gunicorn"] | None,
-        _option("--server", help="Default: the one that the project has locked, or granian."),
+        str | None,
+        _option(
+            "--server",
+            metavar=f"<{'|'.join(SERVERS)}>",
+            help="Default: the one that the project has locked, or granian.",
+        ),
     ] = None,
     workers: Annotated[int | None, _option("--workers", min=1, help="Of the server (1).")] = None,
     threads: Annotated[

@@ -305,13 +305,13 @@ def _interface(
 
 def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
     """The first server of the lock that speaks an interface; None: any."""
-    for name in target.PREFERRED:
+    for name in SERVERS:
         speaks = interface is None or interface in SERVERS[name].interfaces
         if name == "gunicorn" and interface == "asgi" and name in packages:
             speaks = Version(packages[name]) >= _GUNICORN_ASGI
         if name in packages and speaks:
             return name
-    return target.PREFERRED[0]
+    return next(iter(SERVERS))
 
 
 def _needs(server: str, wanted: Target, interface: Interface) -> frozenset[str]:

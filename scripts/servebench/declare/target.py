@@ -42,9 +42,6 @@ FOLDER: Final = ".servebench-target"
 LAID_OUT: Final = "laid-out"
 """The key of `FILE` that our copies alone have."""
 
-PREFERRED: Final = ("granian", "uvicorn", "hypercorn", "gunicorn")
-"""Servers, of which a target gets the first that its lock has; without any, the first."""
-
 _THREADS: Final = 8
 """Blocking threads of a WSGI server, if nobody says how many."""
 
@@ -64,7 +61,7 @@ class Target(Frozen):
     requests: Several = ("GET /",)
     headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
     expect_status: int = Field(default=200, ge=100, le=599, alias="expect-status")
-    server: str | None = Field(default=None, description="None: which of `PREFERRED` is locked.")
+    server: str | None = Field(default=None, description="None: the first of ours that is locked.")
     workers: int = Field(default=1, gt=0)
     threads: int | None = Field(default=None, gt=0)
     loop: Text = "asyncio"

@@ -32,7 +32,7 @@ HIDDEN: Final = 4
 """Letters from which on a private value is taken out of what is said: shorter ones are everywhere,
 and no secrets."""
 
-_PREFIX: Final = "servebench-room"
+_PREFIX: Final = "servebench-launch"
 
 
 class Room:
@@ -42,9 +42,7 @@ class Room:
         """Make an empty folder; `close` removes it. Cases that share a server share a room."""
         self._rig, self._case = rig, case
         self._log = log.with_suffix(".commands.log")
-        base = Path(tempfile.gettempdir())
-        scratch.sweep(_PREFIX, base)
-        self._place = scratch.make(_PREFIX, base)
+        self._place = scratch.make(_PREFIX, Path(tempfile.gettempdir()))
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
         own = {"tmp": str(self._tmp), "port": str(port)}
@@ -156,3 +154,8 @@ class Room:
                 f"{when} {command!r}: expected exit code 0, found {ended}; it said: "
                 f"{log_tail(self._log)}",
             )
+
+
+def sweep() -> None:
+    """Remove what the rooms of killed processes have left."""
+    scratch.sweep(_PREFIX, Path(tempfile.gettempdir()))

@@ -31,11 +31,8 @@ def load(name: str | Path, results: Path) -> Run | Comparison | Points:
         RecordError: The file cannot be read, or is no result.
     """
     path = path_of(str(name), results)
-    if kind(path) is Comparison:
-        return files.read(Comparison, path)
-    if kind(path) is Points:
-        return files.read(Points, path)
-    return store.load(path)
+    what = kind(path)
+    return store.load(path) if what is Run else files.read(what, path)
 
 
 def kind(path: Path) -> type[Run | Comparison | Points]:
