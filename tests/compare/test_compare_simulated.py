@@ -65,8 +65,11 @@ def compare(
         logs = noise(source) + math.log1p(planted.get(name, 0.0)) * np.array([1, -1, 0])
         return dict(zip(METRICS, np.exp(logs).tolist(), strict=True))
 
-    for _ in range(rounds):
-        for name in test.open():
+    waiting: tuple[str, ...] = ()
+    for number in range(rounds):
+        if number in {0, *test.method.looks.counts}:  # in between, nobody looks
+            waiting = test.open()
+        for name in waiting:
             test.add(name, duet(name, played(name)))
     test.close()
     found = judge(test)
