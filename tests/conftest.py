@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.console import Console
 from bare import NOBODY, Programs
 from bench import Bench, make_checkout
 from fake_github import FakeGitHub
+from servebench.core import protocol
 from servebench.host import machine_lock, paths
 from servebench.host.progress import Narrator
 from servebench.measure import verify
@@ -35,7 +37,12 @@ def pytest_configure() -> None:
     """Hear Ctrl-C: a shell's background jobs ignore it, and so would all that tests start.
 
     Tests measure beside each other, so each process of theirs has a lock of its own for that.
+    Version managers' shims are no programs of ours: uv asks each what it is, for three seconds.
     """
+    searched = os.environ["PATH"].split(os.pathsep)
+    own = str(Path(sys.executable).resolve().parent)  # it may have been found by one of them
+    found = [folder for folder in searched if Path(folder).name != "shims"]
+    os.environ["PATH"] = os.pathsep.join((*found, own))
     os.environ[machine_lock.LOCK] = f"servebench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -163,6 +170,7 @@ def bench(
     token = str(tmp_path / "marked")
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
     monkeypatch.setenv("SERVEBENCH_ROOT", str(checkout))
+    monkeypatch.setitem(protocol.WINDOW_SECONDS, "quick", 0.1)  # nobody keeps these figures
     bench = Bench(checkout, tmp_path, token, capsys, monkeypatch)
     yield bench
     for process in bench.alive():  # none, unless the test has failed

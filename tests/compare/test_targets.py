@@ -138,7 +138,7 @@ def test_a_slower_commit_is_found_by_one_command(shop: Path, bench: Bench) -> No
     out = bench.folder / "comparison.json"
     done = bench(
         "compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7",
-        "--connections", "8", "--budget", "25s", "--output", out,
+        "--connections", "8", "--budget", "15s", "--output", out,
     )  # fmt: skip
     assert (done.code in {1, 3}, done.err) == (True, ""), done
     found = files.read(Comparison, out)

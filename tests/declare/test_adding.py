@@ -1,5 +1,6 @@
 """A server, a metric and an interpreter are each added in one place of a copy of the project."""
 
+import io
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +18,7 @@ import synthetic
 from comparing import CPU
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
+from servebench import cli
 from servebench.core.model import StackRecord
 from servebench.host import paths
 from servebench.measure.duet import DuetOutcome, SideCase
@@ -81,9 +84,28 @@ class _Disk(FakeInstruments):
         return found
 
 
+def verb(*words: str, code: int = 0) -> str:
+    """What a verb of the copy's says, and how it ends, in this process."""
+    heard, ended = io.StringIO(), 0
+    sys.argv = ["servebench", *words]
+    with redirect_stdout(heard), redirect_stderr(heard):
+        try:
+            cli.main()
+        except SystemExit as end:
+            ended = int(end.code or 0)
+    assert ended == code, heard.getvalue()
+    return heard.getvalue()
+
+
 def asked() -> dict[str, Any]:
     """What the copy's code makes of them: a stored run, a comparison, styles, asv's settings."""
     root = paths.project_root()
+    said = {
+        "planned": verb("plan", "--profile", "nightly", "--json"),
+        "doctor": verb("doctor", code=1),
+        # It is in no lock: what to do is said before anything is started.
+        "refused": verb("run", "--profile", "quick", "--select", "echo/*", code=2),
+    }
     server = synthetic.make_case("echo/echo/py3.14", server="daphne")
     newer = synthetic.make_case(_JSON.format("3.15"), python="3.15")
     # The experiment of the last has no tables of its own, so that it shows all columns.
@@ -102,7 +124,13 @@ def asked() -> dict[str, Any]:
     found = compared_by(_Disk(slower=slower), [server, newer], root / "comparing", 3600)
     (root / "comparing" / "comparison.json").write_text(found.model_dump_json(), "utf-8")
     file = suite_runs.write_configuration(suite_runs.configuration(root, None), Path())
+    said |= {
+        "run": verb("show", "latest"),
+        "comparison": verb("show", "comparing/comparison.json"),
+        "site": verb("site", "--no-asv"),
+    }
     return {
+        **said,
         "command": commands(server, synthetic.MACHINE).server,
         "judged": [[f"{one.metric} {one.verdict.value}" for one in case.judgements]
                    for case in found.cases],
@@ -149,17 +177,16 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
         "COLUMNS": "300",
     }
 
-    def python(*words: str | Path, code: int = 0) -> str:
+    def python(*words: str | Path) -> str:
         done = subprocess.run(
             [sys.executable, *words], env=env, cwd=root, capture_output=True, text=True, check=False
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
-    def servebench(*words: str, code: int = 0) -> str:
-        return python("-c", "from servebench.cli import main; main()", *words, code=code)
-
-    (shard,) = json.loads(servebench("plan", "--profile", "nightly", "--json"))["shards"]
+    asking = "import json, test_adding as it; print(json.dumps(it.asked()))"
+    found = json.loads(python("-c", asking).splitlines()[-1])
+    (shard,) = json.loads(found["planned"])["shards"]
     planned = {case["id"]: case for case in shard["plan"]["cases"]}
     assert [name for name, case in planned.items() if case["server"] == "daphne"] == [
         "echo/echo/py3.14", "echo/echo/py3.14t",
@@ -167,14 +194,10 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     newer = [name for name, case in planned.items() if case["python"] == "3.15"]
     assert {_JSON.format("3.15"), "gil-endpoints/sync_sleep/py3.15"} <= set(newer)
     assert not [name for name in newer if name.startswith("pydantic-v1-v2")]  # 3.14 only
-    assert "CPython 3.15" in servebench("doctor", code=1)
-    # It is in no lock: what to do is said before anything is started.
-    refused = servebench("run", "--profile", "quick", "--select", "echo/*", code=2)
-    assert "no daphne" in refused
-    assert "add it to the dependency group current of apps/pyproject.toml" in refused
+    assert "CPython 3.15" in found["doctor"]
+    assert "no daphne" in found["refused"]
+    assert "add it to the dependency group current of apps/pyproject.toml" in found["refused"]
 
-    asking = "import json, test_adding as it; print(json.dumps(it.asked()))"
-    found = json.loads(python("-c", asking).splitlines()[-1])
     assert "$PYTHON -m daphne --bind 127.0.0.1:$PORT --workers 1" in found["command"]
     assert len(found["judged"]) == 2
     for judged in found["judged"]:
@@ -185,11 +208,8 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert {"python": "3\\.15", "req": {"stack": "pydantic\\-v1"}} in found["asv"]["exclude"]
     assert "servebench-py3.15-stackgil-in-process" in found["inside"]
 
-    run = servebench("show", "latest")
-    assert all(text in run for text in ("daphne 4.2.1", "disk/request", "3.15"))
-    said = servebench("show", "comparing/comparison.json")
-    assert all(text in said for text in ("disk/request", "echo/echo/py3.14"))
-    servebench("site", "--no-asv")
+    assert all(text in found["run"] for text in ("daphne 4.2.1", "disk/request", "3.15"))
+    assert all(text in found["comparison"] for text in ("disk/request", "echo/echo/py3.14"))
     pages = {
         name: sites.read(root / "site" / name / "index.html")
         for name in ("b/echo/echo/py3.14", f"b/{_JSON.format('3.14')}", "x/asgi-wsgi")

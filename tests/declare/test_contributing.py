@@ -1,20 +1,20 @@
 """The worked example of CONTRIBUTING.md, executed as it stands."""
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from bench import Bench
+from repos import write
 from servebench.core.model import Status
 from servebench.host import paths
 from servebench.record import store
 
-_PAGE = paths.project_root() / "CONTRIBUTING.md"
+_ROOT = paths.project_root()
+_PAGE = _ROOT / "CONTRIBUTING.md"
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,16 +34,14 @@ def _commands() -> list[list[str]]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with the example's files and nothing else of ours changed."""
-    root = paths.project_root()
+    place = tmp_path / "checkout"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(root / "apps", tmp_path / "apps", ignore=ignored)
-    shutil.copy(root / "pyproject.toml", tmp_path)
-    (tmp_path / "results").mkdir()
+    shutil.copytree(_ROOT / "apps", place / "apps", ignore=ignored)
+    shutil.copy(_ROOT / "pyproject.toml", place)
+    (place / "results").mkdir()
     for name, text in _files().items():
-        target = tmp_path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
-    return tmp_path
+        write(place, name, text)
+    return place
 
 
 def test_the_example_has_an_application_and_a_declaration() -> None:
@@ -55,19 +53,16 @@ def test_the_example_has_an_application_and_a_declaration() -> None:
     ]
 
 
-@pytest.mark.long
 @pytest.mark.real
-def test_the_example_is_planned_measured_and_shown(checkout: Path) -> None:
-    env = {**os.environ, "SERVEBENCH_ROOT": str(checkout), "XDG_STATE_HOME": str(checkout / "st")}
-    program = Path(sys.executable).with_name("servebench")
+def test_the_example_is_planned_measured_and_shown(
+    checkout: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVEBENCH_ROOT", str(checkout))
     said = []
     for words in _commands():
-        done = subprocess.run(
-            [program, *words[1:]],
-            env=env, cwd=checkout, capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{shlex.join(words)}: {done.stdout}{done.stderr}"
-        said.append(done.stdout)
+        done = bench(*words[1:])
+        assert done.code == 0, f"{shlex.join(words)}: {done}"
+        said.append(done.out)
     assert "echo" in said[0]
     assert "echo/py3.14t" in said[1]
     run = store.load(store.runs(checkout / "results")[-1])

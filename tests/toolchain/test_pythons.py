@@ -1,5 +1,7 @@
 """The interpreter of somebody's project."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,9 +61,12 @@ def test_one_that_set_up_has_made_is_preferred() -> None:
 def test_one_of_the_machine_is_found_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever Python the machine has beside ours; the harness itself runs on one."""
+    """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
     place = borrow_cache(tmp_path / "cache", monkeypatch)
     (place / "interpreters").unlink()
+    write(tmp_path, "shims/python3", f'#!/bin/sh\nexec {Path(sys.executable).resolve()} "$@"\n')
+    (tmp_path / "shims" / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     asked = pythons.read("<3.14", "requires-python")
     spec = pythons.choose(asked, QUIET)
     name = pythons.name_of(spec)
