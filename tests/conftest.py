@@ -38,7 +38,10 @@ def pytest_configure() -> None:
 
     Tests measure beside each other, so each process of theirs has a lock of its own for that.
     Version managers' shims are no programs of ours: uv asks each what it is, for three seconds.
+    Compiled modules are kept, whatever holds elsewhere: hundreds of processes begin with them.
     """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     searched = os.environ["PATH"].split(os.pathsep)
     own = str(Path(sys.executable).resolve().parent)  # it may have been found by one of them
     found = [folder for folder in searched if Path(folder).name != "shims"]

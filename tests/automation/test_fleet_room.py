@@ -260,7 +260,7 @@ def test_a_hostile_commit_is_compared_and_harms_nobody(
     folder, loot = hostile(tmp_path, repository, LINGERING)
     head = git(repository, "rev-parse", "HEAD")
     git(repository, "checkout", "--quiet", base)
-    options = ["--select", "short/one", "--budget", "25s"]
+    options = ["--select", "short/one", "--budget", "12s"]
     wanted = ["compare", base, head, "--output", str(folder / "comparison.json"), *options]
     (folder / "wanted.json").write_text(json.dumps(wanted))
     found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)

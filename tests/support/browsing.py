@@ -126,18 +126,6 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def awaited(page: Page, script: str) -> None:
-    """Wait until a script gives true.
-
-    Not `wait_for_function`: it evaluates text, which the pages' security policy forbids.
-    """
-    for _ in range(400):
-        if page.evaluate(script):
-            return
-        page.wait_for_timeout(50)
-    pytest.fail(f"never true: {script}")
-
-
 def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
     """Bytes over the network of what a page fetched, gzipped as hosts of pages do it, by file."""
     found = {}
