@@ -1,9 +1,12 @@
 """Attributions in words: figures worked out by hand, and never more than the counts say."""
 
+from pathlib import Path
+
 import pytest
 from rich.console import Console
 
-from attributing import SEND, attribution, row
+from attributing import SEND, attribution, node, row
+from servebench.record import attribution as attributions
 from servebench.record.attribution import Totals
 from servebench.report import attribution as report
 from servebench.report.formats import MISSING
@@ -87,6 +90,22 @@ def test_terminal_and_markdown_have_all_rows(capsys: pytest.CaptureFixture[str])
         assert one.where in written
     assert "PyList_New +3.0 %" in printed
     assert "- Waiting, and what the kernel does." in written
+
+
+def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
+    """And the order of siblings; a list that is no tree is refused."""
+    tree = attribution().tree
+    for _ in range(300):
+        tree = node(SEND, tree.base, tree.head, tree)
+    deep = attribution(tree=tree)
+    found = attributions.read(attributions.save(tmp_path, deep))
+    assert found.model_dump_json() == deep.model_dump_json()
+    assert attributions.read(attributions.save(tmp_path, attribution())) == attribution()
+    listed = attribution().model_dump(mode="json")["tree"]
+    assert [one["depth"] for one in listed] == [0, 1, 2, 3, 3, 2, 2, 1]
+    for wrong in (listed[1:], [*listed, listed[0]], [listed[0], listed[3]], []):
+        with pytest.raises(ValueError, match="tree"):
+            attribution(tree=wrong)
 
 
 def test_folded_stacks_have_what_functions_have_of_their_own() -> None:

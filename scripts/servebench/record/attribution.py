@@ -8,9 +8,15 @@ Files are `results/attributions/<id>.json`; the format is in docs/why.md.
 """
 
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import (
+    AwareDatetime,
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from servebench.core.model import Artefact, Frozen
 from servebench.record.change import StackState
@@ -78,12 +84,23 @@ class Own(Frozen):
 
 
 class Node(Frozen):
-    """A function in the aligned tree of calls; instructions per request with all below it."""
+    """A function in the aligned tree of calls; instructions per request with all below it.
+
+    Files have the tree as a list, callers first, each node with its `depth` from 0: calls go deeper
+    than readers of JSON do.
+    """
 
     function: Function
     base: float = Field(ge=0)
     head: float = Field(ge=0)
     below: tuple["Node", ...] = ()
+
+
+class _ListedNode(Frozen):
+    depth: int = Field(ge=0)
+    function: Function
+    base: float = Field(ge=0)
+    head: float = Field(ge=0)
 
 
 class Totals(Frozen):
@@ -123,6 +140,34 @@ class Attribution(Artefact):
     own: tuple[Own, ...] = Field(description="By package.")
     tree: Node
     notes: tuple[str, ...] = Field(default=(), description="What it cannot see.")
+
+    @field_serializer("tree")
+    def _as_list(self, tree: Node) -> list[dict[str, Any]]:
+        found, waiting = [], [(0, tree)]
+        while waiting:
+            depth, node = waiting.pop()
+            found.append({"depth": depth, **node.model_dump(exclude={"below"})})
+            waiting += [(depth + 1, one) for one in reversed(node.below)]
+        return found
+
+    @field_validator("tree", mode="before")
+    @classmethod
+    def _of_list(cls, found: object) -> object:
+        if not isinstance(found, list):
+            return found
+        below: dict[int, list[Node]] = {}
+        for listed in reversed(found):
+            one = _ListedNode.model_validate(listed)
+            if set(below) - set(range(one.depth + 2)):
+                raise ValueError(
+                    f"a node of depth {one.depth} with nodes deeper than its own below"
+                )
+            under = tuple(reversed(below.pop(one.depth + 1, [])))
+            made = Node(function=one.function, base=one.base, head=one.head, below=under)
+            below.setdefault(one.depth, []).append(made)
+        if [len(many) for depth, many in below.items() if depth == 0] != [1] or len(below) > 1:
+            raise ValueError("expected a tree: one node of depth 0, and it first")
+        return below[0][0]
 
     @model_validator(mode="after")
     def _rows_are_in_order(self) -> Self:
