@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from attributing import attribution, row
 from servebench.automation.github import comments, text
 from servebench.automation.github.comments import Note, publish, read_note
 from servebench.automation.incoming import comparisons
 from servebench.core.errors import ArtifactError, RecordError
+from servebench.record import files
+from servebench.record.attribution import Function
 from servebench.record.comparison import (
     CaseComparison,
     Comparison,
@@ -264,6 +267,23 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
         assert "\n::" not in said
         assert "everyone" in said
         assert not _ACTIVE.search(said)
+
+
+def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -> None:
+    """If it is one of this comparison; its words do nothing either."""
+    comparison, file = compared(SLOWER), step.folder / "why.json"
+    function = Function(name=HOSTILE, file=HOSTILE, line=1, package=HOSTILE)
+    for name, code in ((comparison.id, 0), ("other", 4)):
+        explained = attribution(comparison=name, rows=(row(function, 0, 9_000),))
+        file.write_bytes(files.encode(explained))
+        assert step(*FINAL, step.keep(comparison), "--why", file).code == code
+        if not code:
+            (body,) = step.ours()
+            headline, told = body.splitlines()[1], body.splitlines()[3]
+            assert headline.startswith("## ")
+            assert told.startswith("**Which code it is**: a/b executes 15.0 % more instructions")
+            assert "+9.0 %" in body
+            assert "@everyone" not in body
 
 
 def test_a_report_always_fits(step: Step) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from attributing import attribution, row
 from fake_github import Table
 from servebench.automation.github import issues, text
 from servebench.automation.github.comments import Note, Stage, read_note
 from servebench.automation.github.slash import run_name
 from servebench.record import change, files
+from servebench.record.attribution import Function
 from servebench.record.change import ChangeRecord, SeriesName, StackState
 from servebench.record.comparison import PackageChange
 from servebench.record.night import NightRecord, ShardRecord
@@ -216,13 +218,25 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
     )  # fmt: skip
-    (wanted,) = issues.of_changes([hostile], SITE)
+    function = Function(name=bad, file=bad, line=1, package=bad)
+    explained = attribution(change=hostile.id, rows=(row(function, 0, 9_000, caller=function),))
+    (wanted,) = issues.of_changes([hostile], SITE, [explained])
     title, body = wanted.written()
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
         assert part not in body
         assert part not in title
     assert "\\<img" in body
     assert "<img" not in body.replace("\\<img", "")
+
+
+def test_an_issue_has_the_first_rows_of_its_attribution() -> None:
+    older = attribution(change="one", id="older", when=datetime(2026, 11, 1, tzinfo=UTC))
+    every = [attribution(change="one"), older, attribution(change="another", id="x")]
+    body = issues.change_body(record(), SITE)
+    (wanted,) = issues.of_changes([record()], SITE, every)
+    assert wanted.body.startswith(body.partition("<details>")[0])
+    assert wanted.body.count("fastapi/routing.py:10") == 1
+    assert f"({SITE}why/20261120-granian-0/)" in wanted.body
 
 
 def test_an_issue_always_fits() -> None:

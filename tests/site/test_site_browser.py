@@ -79,6 +79,8 @@ def kinds(past: Seen) -> dict[str, str]:
         "release": addresses.release("fastapi", "0.11.0"),
         "comparisons": addresses.COMPARISONS,
         "comparison": addresses.comparison("20261119T120000Z-compare-bbbbbbbb"),
+        "why": addresses.attribution("20261120-granian-0"),
+        "whys": addresses.WHY,
         "endpoints": addresses.prefix("asgi-wsgi"),
         "endpoint": addresses.prefix("asgi-wsgi/asgi-json"),
         "runs": addresses.RUNS,

@@ -1,8 +1,17 @@
 """The differential flame graph: widths and colours worked out by hand."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import site_builds
+import synthetic
 from attributing import attribution
+from servebench.record import attribution as attributions
+from servebench.record import change as changes
+from servebench.record import comparison_store
+from servebench.report.attribution import folded
 from servebench.site.charts.data import Caption
 from servebench.site.charts.flame import flame, frames
 from servebench.site.charts.svg import NARROW, WIDE
@@ -39,3 +48,27 @@ def test_colours_say_whether_a_function_moved_itself() -> None:
     )
     assert "Gone, and without width: old_check −3.0 %." in chart.notes
     assert chart.table.rows[0][0] == "Headers.copy"
+
+
+def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
+    """The change and the comparison that proves it, and the release that is all that differs."""
+    results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
+    comparison = site_builds.compared(case)
+    comparison_store.save(comparison, results / comparison_store.FOLDER)
+    changes.save(results, synthetic.change_record(id="c", evidence=comparison.id))
+    site_builds.released(results)
+    record = attribution(change="c")
+    attributions.save(results, record)
+    site = site_builds.built(tmp_path)
+    for place in ("c/c", f"cmp/{comparison.id}", "p/fastapi/0.11.0"):
+        html = (site / place / "index.html").read_text()
+        assert f'why/{record.id}/">All rows' in html
+        assert html.count('<tr><th scope="row"><code>') == 3
+    own = (site / "why" / record.id / "index.html").read_text()
+    assert 'href="https://forge.example/a/fastapi/blob/v0.11.0/fastapi/routing.py#L10"' in own
+    assert "fastapi/blob/v0.10.0/fastapi/old.py#L9" in own
+    assert "blob/" not in own.partition("starlette/data.py")[0]
+    assert own.count('<a href="#row-1">') == 2
+    assert "(new)" in own
+    assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id
+    assert (site / "why" / f"{record.id}-head.txt").read_text() == folded(record, "head")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import attributing
 import comparing
 import made_up
 import sites
@@ -14,8 +15,10 @@ from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
 from servebench.host import paths
+from servebench.record import attribution as attributions
 from servebench.record import change, comparison_store, packages, store
 from servebench.record import points as records
+from servebench.record.attribution import Attribution, Function, Native, Own
 from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
 from servebench.record.comparison import (
     CaseComparison,
@@ -117,6 +120,8 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
     comparison_store.save(compared(*DECLARED), results / comparison_store.FOLDER)
+    (open_,) = (one for one in made_up.records(imagined) if one.status == "open")
+    attributions.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
 
 
@@ -167,6 +172,7 @@ def hostile(folder: Path) -> Path:
         stored(results, _hostile_run(day))
     change.save(results, _hostile_change())
     comparison_store.save(_hostile_comparison(), results / comparison_store.FOLDER)
+    attributions.save(results, _hostile_attribution())
     return built(folder)
 
 
@@ -307,6 +313,27 @@ def _hostile_change() -> ChangeRecord:
         method=HOSTILE[4],
         note=HOSTILE[5],
     )
+
+
+def _hostile_attribution() -> Attribution:
+    every = [
+        Function(name=text, file=text, line=1, package=other)
+        for text, other in zip(HOSTILE, HOSTILE[::-1], strict=True)
+    ]
+    leaves = (attributing.node(one, 1_000, 2_000) for one in every)
+    return attributing.attribution(
+        id="hostile", case=HOSTILE[1], python=HOSTILE[0], servebench=HOSTILE[2], notes=HOSTILE,
+        change="20261119-hostile-0", comparison=HOSTILE[4],
+        rows=tuple(
+            attributing.row(one, 1_000, 2_000, caller=one, native=(
+                Native(symbol=one.name, base=1, head=2),
+            ))
+            for one in every
+        ),
+        own=tuple(Own(package=text, base=1, head=2_000) for text in HOSTILE),
+        tree=attributing.node(every[0], 100_000, 116_000, *leaves),
+        packages=(PackageChange(stack=HOSTILE[0], package=HOSTILE[1], base="1", head=HOSTILE[2]),),
+    )  # fmt: skip
 
 
 def _hostile_comparison() -> Comparison:

@@ -22,7 +22,8 @@ from servebench.core.errors import ArtifactError, RecordError, ServiceError, Usa
 from servebench.core.text import short
 from servebench.host import paths
 from servebench.host.console import Console, errors
-from servebench.record import change, files
+from servebench.record import attribution, change, files
+from servebench.record.comparison import Comparison
 
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 
@@ -94,6 +95,10 @@ def comment_command(
     reason: Annotated[
         str, Option("--reason", help="Why it failed, in a sentence (failed only).")
     ] = "",
+    explained: Annotated[
+        Path | None,
+        Option("--why", metavar="FILE", help="What `servebench why` wrote of it (final only)."),
+    ] = None,
     author: Author = BOT,
     patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
@@ -113,6 +118,8 @@ def comment_command(
     commit("--head", head)
     if (stage == "final") != (comparison is not None):
         raise UsageError("--comparison FILE goes with final, and with nothing else")
+    if explained is not None and stage != "final":
+        raise UsageError(f"--why goes with final, and {stage} was given")
     if reason and stage != "failed":
         raise UsageError(f"--reason goes with failed, and {stage} was given")
     with connected(patience) as (context, repository):
@@ -125,7 +132,8 @@ def comment_command(
         if comparison is not None:
             try:
                 words = f"{site_address(None, context)}glossary/"
-                said = comments.final(comparisons.read(comparison, head), head, url, words)
+                found = comparisons.read(comparison, head)
+                said = comments.final(found, head, url, words, _lead(found, explained))
             except (ArtifactError, RecordError) as error:
                 problem, told, said = error, "failed", comments.failed(head, url, str(error))
         elif stage == "queued":
@@ -143,6 +151,13 @@ def comment_command(
         actions.summary(said)
     if problem is not None:
         raise problem
+
+
+def _lead(comparison: Comparison, explained: Path | None) -> comments.Lead | None:
+    """What stands below the headline."""
+    if explained is None:
+        return None
+    return comments.explained(comparisons.attribution(explained, comparison))
 
 
 def status_command(
@@ -257,8 +272,10 @@ def announce_command(
     problems: list[str] = []
     found = change.files(results or paths.results_dir())
     records = files.attempted(found, change.read, problems)
+    explained, unread = attribution.every(results or paths.results_dir())
+    problems += unread
     with connected(patience) as (context, repository):
-        wanted = issues.of_changes(records, site_address(site, context))
+        wanted = issues.of_changes(records, site_address(site, context), explained.values())
         kept = issues.keep(repository, wanted, author, most=most, dry=dry)
     left = sum(one.done == "left" for one in kept)
     if left:

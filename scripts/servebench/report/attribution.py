@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from servebench.core import units
+from servebench.core.text import short
 from servebench.declare import names
 from servebench.record.attribution import APPLICATION, PYTHON, Attribution, Function, Node, Row
 from servebench.report import formats, markdown
@@ -22,6 +23,7 @@ GREY: Final = 0.002
 
 _NATIVE: Final = 3  # compiled functions of a row that are named
 _PASSED: Final = 8  # functions that came or went that are named
+_LONGEST: Final = 150  # characters of a cell in issues and comments
 _HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
 _ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
 
@@ -100,17 +102,16 @@ def version(record: Attribution, package: str) -> tuple[str | None, str | None] 
     return next(((one.base, one.head) for one in found), None)
 
 
-def brief(record: Attribution, address: str) -> str:
-    """Its sentences, first rows and where the others are, as Markdown for issues and comments."""
+def brief(record: Attribution) -> str:
+    """Its sentences and first rows, as Markdown for issues and comments."""
     found = told(record)
-    parts = [
-        f"**Where its instructions are**: {markdown.escape(f'{found.headline} {found.cause}')}"
-    ]
+    sentences = short(f"{found.headline} {found.cause}", _LONGEST * len(_HEAD))
+    parts = [f"**Which code it is**: {markdown.escape(sentences)}"]
     if found.rows:
         first = found.rows[:FIRST]
-        parts.append(markdown.grid(_HEAD, _ALIGN, (one.cells for one in first)))
+        cells = ([short(cell, _LONGEST) for cell in one.cells] for one in first)
+        parts.append(markdown.grid(_HEAD, _ALIGN, cells))
         parts.append(f"{found.scatter} Counted: an explanation, and never a verdict.")
-    parts.append(f"[All rows and the flame graph]({address})")
     return "\n\n".join(parts)
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from servebench.core.errors import RecordError
 from servebench.record import (
+    attribution,
     attribution_trial,
     change,
     comparison_store,
@@ -24,6 +25,7 @@ from servebench.record import (
 )  # fmt: skip
 from servebench.record import points as record_points
 from servebench.record import trial as trials_
+from servebench.record.attribution import Attribution
 from servebench.record.attribution_trial import AttributionTrial
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import CaseComparison, Comparison
@@ -53,6 +55,7 @@ class Sources:
         points: All files of anchored points, oldest measurement first; those that are of a time,
             and of no single release, are among the nights too, joined and chained.
         packages: What is known of the packages under test, by name.
+        attributions: Where the instructions of changes are, oldest first.
         notes: What else a reader should know, in sentences.
     """
 
@@ -67,6 +70,7 @@ class Sources:
     packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
 
 
 def read(results: Path, cache_dir: Path, root: Path) -> Sources:
@@ -94,6 +98,8 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     comparisons.sort(key=lambda one: (one.started, one.id))
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
     points = files.attempted(record_points.found(results), record_points.read, problems)
+    attributions, unread = attribution.every(results)
+    problems += unread
     about = files.attempted(packages.found(results), packages.read, problems)
     points.sort(key=lambda one: (one.started, one.id))
     ratios, unchained = anchored(points)
@@ -112,6 +118,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         packages=tuple(about),
         notes=(*notes, *unchained),
         comparisons=tuple(comparisons),
+        attributions=tuple(sorted(attributions.values(), key=lambda one: (one.when, one.id))),
     )
 
 

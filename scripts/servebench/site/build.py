@@ -12,7 +12,8 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from servebench.host.progress import Narrator
-from servebench.record import comparison_store
+from servebench.record import comparison_store, files
+from servebench.report import attribution as report_attribution
 from servebench.series import reading
 from servebench.series.reading import Sources
 from servebench.series.table import tables
@@ -33,6 +34,7 @@ from servebench.site.pages import (
     packages,
     reference,
     run,
+    why,
 )
 from servebench.site.pages.page import PageFile, render
 from servebench.site.pages.site import Site, gather
@@ -43,7 +45,7 @@ MARKER: Final = ".servebench-site"
 OURS: Final = (
     *data.OURS,
     *("asv", "b", "c", "cmp", "compare", "data", "find", "machines", "method", "p", "raw", "runs"),
-    *("static", "x"),
+    *("static", "why", "x"),
 )
 """Folders in which nothing else stands: what was not made this time is removed there."""
 
@@ -116,6 +118,11 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
     for one in sources.comparisons:
         path = order.results / comparison_store.FOLDER / f"{one.id}.json"
         folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
+    for attribution in sources.attributions:
+        folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
+        for side in ("base", "head"):
+            stacks = report_attribution.folded(attribution, side).encode()
+            folder.put(addresses.folded(attribution.id, side), stacks)
     recorded = order.results / "asv"
     for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
         name = path.relative_to(recorded).as_posix()
@@ -168,6 +175,7 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     compare.pages,
     find.pages,
     comparisons.pages,
+    why.pages,
     run.list_pages,
     machines.pages,
     case.pages,

@@ -15,8 +15,9 @@ from servebench.automation.github import text
 from servebench.automation.github.repository import Comment, Repository, StatusState
 from servebench.core.errors import RecordError, ServiceError
 from servebench.core.text import one_line, short
+from servebench.record.attribution import Attribution
 from servebench.record.comparison import Comparison
-from servebench.report import markdown
+from servebench.report import attribution, markdown
 from servebench.report.comparison import UNDECIDED, exit_code, make_view
 
 CONTEXT: Final = "servebench"
@@ -201,6 +202,11 @@ def failed(head: str, url: str, reason: str) -> str:
         f"nothing about the change.{said} [The log]({url}) has the details. "
         f"To ask again:\n\n```\n/bench {head}\n```\n"
     )
+
+
+def explained(record: Attribution) -> Lead:
+    """Which code a comparison's change of instructions is in: its first rows, which do nothing."""
+    return lambda _: f"{text.report(attribution.brief(record))}\n\n"
 
 
 def final(comparison: Comparison, head: str, url: str, words: str, lead: Lead | None = None) -> str:

@@ -14,8 +14,10 @@ from typing import Any, Final, Literal
 from servebench.automation.github import client, text
 from servebench.automation.github.repository import Issue, Repository
 from servebench.core.text import short
+from servebench.record.attribution import Attribution
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Verdict
+from servebench.report import attribution
 from servebench.report.change import commands, told
 from servebench.report.change import title as metric_title
 from servebench.report.formats import MISSING
@@ -129,14 +131,17 @@ _SLOWER: Final = ("servebench", "slower")
 _FASTER: Final = ("servebench", "faster")
 
 
-def of_changes(records: Iterable[ChangeRecord], site: str) -> list[IssueDraft]:
-    """One issue per change, the newest change first."""
+def of_changes(
+    records: Iterable[ChangeRecord], site: str, explained: Iterable[Attribution] = ()
+) -> list[IssueDraft]:
+    """One issue per change, the newest change first; `explained`: which code changes are."""
+    why = {one.change: one for one in sorted(explained, key=lambda one: (one.when, one.id))}
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         IssueDraft(
             key=f"change/{record.id}",
             title=change_title(record),
-            body=change_body(record, site),
+            body=change_body(record, site, why.get(record.id)),
             is_open=record.status == "open",
             labels=_SLOWER if record.verdict is Verdict.SLOWER else _FASTER,
         )
@@ -151,7 +156,7 @@ def change_title(record: ChangeRecord) -> str:
     return f"{said.releases or 'Unknown cause'}: {said.sentence}{more}"
 
 
-def change_body(record: ChangeRecord, site: str) -> str:
+def change_body(record: ChangeRecord, site: str, why: Attribution | None = None) -> str:
     """The issue's text, in Markdown; everything in it is of the record."""
     said = told(record)
     facts = [
@@ -174,6 +179,9 @@ def change_body(record: ChangeRecord, site: str) -> str:
         "\n".join(f"- **{name}**: {text.plain(value)}" for name, value in facts),
         " · ".join(f"[{name}]({site}{address})" for name, address in links),
     ]
+    if why is not None:
+        parts.append(text.report(attribution.brief(why)))
+        parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
     if record.packages:
         rows = [
             (change.stack, change.package, change.base or MISSING, change.head or MISSING)

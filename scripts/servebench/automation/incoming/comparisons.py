@@ -43,6 +43,7 @@ LIMIT: Final = 32_000_000
 _LIMITS: Final = folder.Limits(entries=1, depth=0, file_bytes=LIMIT, total_bytes=LIMIT)
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _MOST_CASES: Final = 2000
+_Model = TypeVar("_Model", bound=Artefact)
 
 
 def comparison(
@@ -106,15 +107,7 @@ def read(path: Path, head: str) -> Comparison:
         ArtifactError: It is not there, no plain file, or too large.
         RecordError: It is no comparison, or one of another commit.
     """
-    if not path.exists():
-        raise RecordError(f"{path.name}: expected a comparison, and none has arrived")
-    found = folder.read(path.parent, path.name, _LIMITS)
-    if len(found) != 1:
-        raise RecordError(f"{path.name}: expected a comparison, found an empty folder")
-    try:
-        comparison = record_files.parse(Comparison, found[0].data, path.name, quoted=False)
-    except RecordError as error:
-        raise RecordError(one_line(str(error))) from error
+    comparison = _shown(Comparison, path)
     side = comparison.head
     if side.commit != head or side.dirty:
         raise RecordError(
@@ -123,6 +116,34 @@ def read(path: Path, head: str) -> Comparison:
             f"{' with uncommitted changes' * side.dirty}"
         )
     return comparison
+
+
+def attribution(path: Path, comparison: Comparison) -> Attribution:
+    """Read which code a comparison's change of instructions is in, to show it.
+
+    Raises:
+        ArtifactError: It is not there, no plain file, or too large.
+        RecordError: It is no attribution, or one of something else.
+    """
+    found = _shown(Attribution, path)
+    if found.comparison != comparison.id:
+        raise RecordError(
+            f"{path.name}: expected an attribution of {shown(comparison.id)}, found one of "
+            f"{shown(str(found.comparison))}"
+        )
+    return found
+
+
+def _shown(kind: type[_Model], path: Path) -> _Model:
+    if not path.exists():
+        raise RecordError(f"{path.name}: expected {kind.what}, and none has arrived")
+    found = folder.read(path.parent, path.name, _LIMITS)
+    if len(found) != 1:
+        raise RecordError(f"{path.name}: expected {kind.what}, found an empty folder")
+    try:
+        return record_files.parse(kind, found[0].data, path.name, quoted=False)
+    except RecordError as error:
+        raise RecordError(one_line(str(error))) from error
 
 
 def upgrade(data: bytes, comparison: Comparison) -> Upgrade:
@@ -154,7 +175,6 @@ def upgrade(data: bytes, comparison: Comparison) -> Upgrade:
 
 
 Conclusion = ChangeRecord | Dismissal
-_Model = TypeVar("_Model", bound=Artefact)
 _ARTIFACT: Final = "confirmed-"
 CASE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)+")
 _MOST_SERIES: Final = 2000  # series that one change may move

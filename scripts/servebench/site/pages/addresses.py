@@ -14,6 +14,7 @@ FRONT: Final = ""
 COMPARE: Final = "compare/"
 CHANGES: Final = "c/"
 COMPARISONS: Final = "cmp/"
+WHY: Final = "why/"
 RUNS: Final = "runs/"
 MACHINES: Final = "machines/"
 PACKAGES: Final = "p/"
@@ -54,6 +55,16 @@ def run_file(run_id: str) -> str:
 def comparison_file(comparison_id: str) -> str:
     """The stored comparison itself."""
     return f"{COMPARISONS}{quote(comparison_id)}.json"
+
+
+def attribution_file(attribution_id: str) -> str:
+    """The attribution itself."""
+    return f"{WHY}{quote(attribution_id)}.json"
+
+
+def folded(attribution_id: str, side: str) -> str:
+    """The calls of one side of an attribution, base or head, as folded stacks."""
+    return f"{WHY}{quote(attribution_id)}-{side}.txt"
 
 
 def compare(a: str = "", b: str = "") -> str:
@@ -120,6 +131,8 @@ prefix = case
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
 """Page of a stored comparison; of two sides that the reader chooses: `compare`."""
+attribution = partial(_below, WHY)
+"""Where the instructions of a change are."""
 run = partial(_below, RUNS)
 """Page of a run, or of what asv measured of a commit."""
 machine = partial(_below, MACHINES)

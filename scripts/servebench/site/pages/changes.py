@@ -16,11 +16,12 @@ from servebench.detect.conclude import named
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import formats as verdicts
+from servebench.report.attribution import FIRST
 from servebench.report.change import ChangeText, alone, commands, told
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
-from servebench.site.pages import addresses, words
+from servebench.site.pages import addresses, why, words
 from servebench.site.pages.page import PageFile, filled, markup, render
 from servebench.site.pages.site import Site
 from servebench.site.pages.trends import Around, around, trend_around
@@ -139,6 +140,8 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         ),
         commands=commands(record, before, after),
         shares=tuple(map(alone, record.shares)),
+        why=why.of_change(site, record),
+        most_rows=FIRST,
     )
 
 

@@ -24,6 +24,7 @@ from servebench.record.comparison import (
     SideRecord,
 )
 from servebench.report import formats, rows
+from servebench.report.attribution import FIRST
 from servebench.report.change import told
 from servebench.report.comparison import ComparisonView, make_view
 from servebench.report.rows import ComparisonRow, Grid
@@ -32,7 +33,7 @@ from servebench.site.charts.figure import Chart
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest, forest, judged
 from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
 from servebench.site.charts.svg import MARKS
-from servebench.site.pages import addresses
+from servebench.site.pages import addresses, why
 from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, grouped
 
@@ -127,6 +128,8 @@ def _page(
         modules=("js/keyboard.js",),
         confirmed=[told(record) for record in confirmed],
         machines={header.machine for header in site.headers.values()},
+        why=why.of_comparison(site, comparison),
+        most_rows=FIRST,
         **content(comparison, view, case),
     )
 

@@ -12,6 +12,7 @@ from servebench.record.comparison import PackageChange, Verdict
 from servebench.record.points import CasePoints
 from servebench.report import change as change_text
 from servebench.report import formats
+from servebench.report.attribution import FIRST
 from servebench.report.change import ChangeText
 from servebench.report.formats import ends, percent
 from servebench.series.events import differences
@@ -21,7 +22,7 @@ from servebench.site.charts.badge import badge
 from servebench.site.charts.data import Caption, Quantity, Value
 from servebench.site.charts.forest import CHANGE, Dot, DotGroup, Forest
 from servebench.site.charts.lines import LinePoint, Lines, LineSeries
-from servebench.site.pages import addresses, words
+from servebench.site.pages import addresses, why, words
 from servebench.site.pages.changes import blame, may_be
 from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, grouped
@@ -263,6 +264,8 @@ def _release(
         links=_links(package, version, next(filter(None, known), None)),
         sections=sections,
         changes=_changes(package, version),
+        why=why.of_release(site, name, version),
+        most_rows=FIRST,
         badge=Markup(drawn),  # noqa: S704 - `svg` escapes
         differences=_differences,
         instructions=_instructions,

@@ -13,6 +13,7 @@ from servebench.declare.published import Published, load_published
 from servebench.declare.suites import SuiteDeclaration, read_suites
 from servebench.record import store
 from servebench.record.asv_results import Snapshot
+from servebench.record.attribution import Attribution
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.report.page import About, read_about
@@ -100,6 +101,11 @@ class Site:
     def comparisons(self) -> Mapping[str, Comparison]:
         """By id, newest first."""
         return {one.id: one for one in reversed(self.sources.comparisons)}
+
+    @property
+    def attributions(self) -> Mapping[str, Attribution]:
+        """By id, newest first."""
+        return {one.id: one for one in reversed(self.sources.attributions)}
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
