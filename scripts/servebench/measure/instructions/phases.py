@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import sys
+import sysconfig
 import threading
 import traceback
 from collections.abc import Callable
@@ -52,6 +53,7 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
     The plan is a JSON file named by `$SERVEBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file for each target with its process and n, or with a reason why not.
     A plan with `observe` has that many units observed instead (`monitoring`), without Valgrind.
+    One with `profile` has each function told apart.
     `preload` imports what several targets need, `prepare` makes the unit of a target in its own
     process; what it raises is the reason why there is no figure for it.
     """
@@ -97,8 +99,13 @@ def _work(
     code = 1
     try:
         unit = prepare(target)
-        found = _observed(unit, plan["observe"]) if "observe" in plan else None
-        _write(report, found or _phases(unit, plan["rounds"], parent))
+        if "observe" in plan:
+            found = _observed(unit, plan["observe"])
+        elif "profile" in plan:
+            found = _profiled(unit)
+        else:
+            found = _phases(unit, plan["rounds"], parent)
+        _write(report, found)
         code = 0
     except BaseException as error:  # the target's own code may raise anything
         traceback.print_exc()
@@ -116,16 +123,35 @@ def _observed(unit: Unit, times: int) -> dict[str, Any]:
         raise UnfitError("entries are counted from CPython 3.12 on")
     from servebench.measure.instructions import monitoring  # noqa: PLC0415 - nothing for Valgrind
 
-    _warm(unit)
+    _warm(unit, _repeat)
     return {"n": times, "functions": monitoring.observe(unit.call, times)}
 
 
-def _warm(unit: Unit) -> None:
+def _profiled(unit: Unit) -> dict[str, Any]:
+    """Do the work once more, with a stub of its own below each Python function.
+
+    CPython names the stubs in /tmp/perf-<process>.map.
+    """
+    try:
+        sys.activate_stack_trampoline("perf")
+    except (AttributeError, ValueError) as error:
+        raise UnfitError(f"this interpreter has no trampolines for profilers: {error}") from error
+    _warm(unit, _repeat)
+    _phase(unit.call, unit.n)
+    return {
+        "process": os.getpid(),
+        "n": unit.n,
+        "packages": sysconfig.get_path("platlib"),
+        "standard": sysconfig.get_path("stdlib"),
+    }
+
+
+def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> None:
     """Specialise bytecode, fill caches, and collect no garbage from now on; may raise UnfitError.
 
     A collection in a double phase and none in a single one would be counted as work of the unit.
     """
-    _phase(unit.call, unit.warmup)
+    phase(unit.call, unit.warmup)
     if threading.active_count() > 1:
         raise UnfitError("it starts threads, and how these wait for each other is never the same")
     gc.collect()
@@ -134,7 +160,7 @@ def _warm(unit: Unit) -> None:
 
 
 def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
-    _warm(unit)
+    _warm(unit, _phase)
     # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
     for times in (0, *(unit.n, 2 * unit.n) * rounds):
         if _phase(unit.call, times) != parent:
@@ -147,9 +173,13 @@ def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
 
 def _phase(call: Callable[[], object], times: int) -> int:
     os.getpgrp()
+    _repeat(call, times)
+    return os.getppid()
+
+
+def _repeat(call: Callable[[], object], times: int) -> None:
     for _ in itertools.repeat(None, times):
         call()
-    return os.getppid()
 
 
 def _write(report: Path, content: dict[str, Any]) -> None:

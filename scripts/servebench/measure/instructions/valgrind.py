@@ -24,23 +24,43 @@ NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "ut
 _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
 _PACKAGE: Final = Path(servebench.__file__).resolve().parent
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
+_MARKS: Final = Path(__file__).with_name("marks.c")
+
+COUNTED: Final = (f"--zero-before={phases.ZERO}", f"--dump-before={phases.DUMP}")
+"""Options of a process whose instructions are counted."""
+
+PROFILED: Final = ("--instr-atstart=no", "--separate-callers=200", "--demangle=no")
+"""Options of one that is profiled: switched on by `marks.c`, and told apart by all callers."""
+
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 LAST_WORDS: Final = 500
+_NEEDED_FOR_MARKS: Final = (
+    "to find functions a C compiler and Valgrind's header callgrind.h are needed (on Debian, "
+    "`apt-get install gcc libc6-dev valgrind`), found: {}"
+)
 
 
 class Process:
     """A payload under Valgrind; use it as a context manager, which ends it whatever happened."""
 
     def __init__(
-        self, python: Path, payload: Sequence[str], folder: Path, env: Mapping[str, str]
+        self,
+        python: Path,
+        payload: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str],
+        options: Sequence[str] = COUNTED,
     ) -> None:
-        """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`."""
-        self._argv, self._log = _argv(python, payload, folder), folder / "log"
+        """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`.
+
+        CountError: what `PROFILED` processes need cannot be compiled.
+        """
+        self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
         with self._log.open("wb") as output:
             self._popen = subprocess.Popen(
                 self._argv,
                 cwd=folder,
-                env=environment(env, folder),
+                env=environment(env, folder, marks=options is PROFILED),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -71,8 +91,10 @@ class Process:
         self._popen.wait()
 
 
-def fixed_random(folder: Path) -> Path | None:
+def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
     """Compile a library for LD_PRELOAD that gives the same random numbers every time.
+
+    With `marks` it switches Callgrind's instrumentation, too; CountError if that cannot be made.
 
     Python's own hashes get their seed from PYTHONHASHSEED; compiled packages ask the kernel. With
     another seed the keys of a hash table collide elsewhere: 0.1 % of Pydantic's JSON parser. None:
@@ -80,18 +102,28 @@ def fixed_random(folder: Path) -> Path | None:
     """
     compiler = shutil.which("cc")
     if compiler is None:
+        if marks:
+            raise CountError(_NEEDED_FOR_MARKS.format("no program `cc`"))
         return None
     library = folder / phases.LIBRARY
     # Some libcs have dlsym in a library of its own.
-    argv = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
+    sources = [str(_SOURCE), *[str(_MARKS)] * marks]
+    argv = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), *sources, "-ldl"]
     try:
         subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError) as error:
+        if marks:
+            said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
+            raise CountError(
+                _NEEDED_FOR_MARKS.format(said[-LAST_WORDS:] or str(error))
+            ) from error
         return None
     return library
 
 
-def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
+def _argv(
+    python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]
+) -> list[str]:
     return [
         # However we end, the kernel ends Valgrind. What ends its caller, such as asv when its time
         # is over, reaches the caller's process group only. Targets see to it themselves.
@@ -99,14 +131,15 @@ def _argv(python: Path, payload: Sequence[str], folder: Path) -> list[str]:
         *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
         *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
         f"--callgrind-out-file={folder}/%p",
-        f"--zero-before={phases.ZERO}",
-        f"--dump-before={phases.DUMP}",
+        *options,
         str(python),
         *payload,
     ]
 
 
-def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+def environment(
+    env: Mapping[str, str], folder: Path, *, marks: bool = False
+) -> dict[str, str]:
     """The environment of a counted program whose plan is `plan.json` in `folder`."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {
@@ -115,7 +148,7 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "HOME": str(folder),  # where Valgrind would look for options of the user's
         "LC_ALL": "C.UTF-8",
         # setpriv and setarch load it as well, and draw nothing.
-        "LD_PRELOAD": _joined(fixed_random(folder), env.get("LD_PRELOAD")),
+        "LD_PRELOAD": _joined(fixed_random(folder, marks=marks), env.get("LD_PRELOAD")),
         # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
         # … and gives it back when the clock says so.

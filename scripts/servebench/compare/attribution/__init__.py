@@ -1,0 +1,1 @@
+"""Which functions a change of instructions lies in."""

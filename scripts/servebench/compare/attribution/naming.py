@@ -1,0 +1,69 @@
+"""Names that code has on both sides, wherever their environments and copies lie."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from servebench.measure.instructions.dumps import Code
+from servebench.record.attribution import APPLICATION, PYTHON
+
+DRIVER: Final = "servebench"
+"""Stands for a package where code is that which sends requests inside the process."""
+
+
+class Name(NamedTuple):
+    """A function: what `record.attribution.Function` says of it, but its line."""
+
+    name: str
+    file: str
+    package: str
+
+
+def owners(packages: Path) -> dict[str, str]:
+    """Read which distribution each file of an environment belongs to."""
+    return {
+        str(file): dist.name
+        for dist in distributions(path=[str(packages)])
+        for file in dist.files or ()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Of one side.
+
+    Attributes:
+        packages: The folder of its packages.
+        standard: That of the standard library.
+        own: Where its application is.
+        driver: Folders of what sends requests.
+        owners: The distribution of each file in `packages`.
+    """
+
+    packages: Path
+    standard: Path
+    own: Path
+    driver: tuple[Path, ...]
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, code: Code) -> Name:
+        """Name a function, or an extension module, which is one for all interpreters."""
+        path = Path(code.file)
+        if code.file.startswith("<"):
+            return Name(code.name, code.file, PYTHON)
+        if path.is_relative_to(self.packages):
+            file = path.relative_to(self.packages).as_posix()
+            package = self.owners.get(file, file.partition("/")[0].removesuffix(".py"))
+            if path.suffix == ".so":
+                file = f"{file[: -len(path.name)]}{path.name.partition('.')[0]}.so"
+            return Name(code.name, file, package)
+        if path.is_relative_to(self.standard):
+            return Name(code.name, path.relative_to(self.standard).as_posix(), PYTHON)
+        if path.is_relative_to(self.own):
+            return Name(code.name, path.relative_to(self.own).as_posix(), APPLICATION)
+        for folder in self.driver:
+            if path.is_relative_to(folder):
+                return Name(code.name, path.relative_to(folder.parent).as_posix(), DRIVER)
+        return Name(code.name, path.name, APPLICATION)
