@@ -160,7 +160,7 @@ def compare_command(
         scope = Scope(profile, tuple(select or ()), logs, narrator, copies, target)
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
-        sides = _sides(root, (base, head), stack_as_of or [], pins, lock, pair, scope)
+        sides = sides_of(root, (base, head), stack_as_of or [], pins, lock, pair, scope)
         affected = affected_.find(sides, everything=everything)
         asked += repeated(options, pythons)
         reproduce = again.command(sides.base.record, sides.head.record, asked)
@@ -208,7 +208,7 @@ def _interpreters(
     return base, head, python
 
 
-def _sides(
+def sides_of(
     root: Path,
     revisions: tuple[str | None, str | None],
     dates: list[str],

@@ -42,6 +42,8 @@ VERBS: Final[Table] = {
         "Compare HEAD with BASE, both measured together; judge what can have changed."),
     "bisect": ("bisect:bisect_command",
         "Find the release that caused a change, and write it into the change's record."),
+    "why": ("why:why_command",
+        "Say which function a change of instructions lies in: a change's, or of two sides."),
     "audit": ("audit:audit_command",
         "Hold a published table against ceilings, Little's law and counts: which cells cannot be?"),
     "anchor": ("anchor:anchor_app",

@@ -17,7 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -115,42 +115,60 @@ class Real:
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
-        """Count both sides at the same time; the counter is this checkout's."""
-        sides = zip(*pairs, strict=True)
-        ends = time.monotonic() + limit
-        try:
-            with ExitStack() as stack:
-                under_way = [stack.enter_context(_counting(side)) for side in sides]
-                base, head = (collect(ends - time.monotonic()) for collect in under_way)
-        except CountError as error:
-            return (str(error),) * len(pairs)
-        return tuple(
-            _together(base[_target(below.case)], head[_target(above.case)])
-            for below, above in pairs
-        )
+        return instructions(pairs, limit)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"
         return lambda side: self._folder / f"{stem}-{side}.log"
 
 
-def _counting(side: Sequence[SideCase]) -> AbstractContextManager[counting.Collect]:
-    """Begin to count one request to each case's endpoint, in process and without a server."""
-    case, rig = side[0].case, side[0].rig
-    return counting.started(
-        rig.pythons[case.stack, case.python],
-        ["-P", "-m", "benchmarks._counted"],
-        list(dict.fromkeys(_target(one.case) for one in side)),
-        env={
-            **case.env,
-            "PYTHONPATH": str(paths.OWN),
-            "SERVEBENCH_CHECKOUT": str(rig.apps.parent),
-            "SERVEBENCH_STACK": case.stack,
-        },
+def instructions(
+    pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+) -> tuple[Instructions | str, ...]:
+    """Count both sides at the same time within `limit` s; the counter is this checkout's."""
+    sides = zip(*pairs, strict=True)
+    ends = time.monotonic() + limit
+    try:
+        with ExitStack() as stack:
+            under_way = [stack.enter_context(_counting(side)) for side in sides]
+            base, head = (collect(ends - time.monotonic()) for collect in under_way)
+    except CountError as error:
+        return (str(error),) * len(pairs)
+    return tuple(
+        _together(base[counted(below.case)], head[counted(above.case)]) for below, above in pairs
     )
 
 
-def _target(case: Case) -> str:
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What makes requests inside the process: see `counting.count` for its parts."""
+
+    python: Path
+    payload: Sequence[str]
+    env: Mapping[str, str]
+
+
+def program(side: SideCase) -> Program:
+    """The program that makes requests to a side's applications without a server."""
+    case, rig = side.case, side.rig
+    env = {
+        **case.env,
+        "PYTHONPATH": str(paths.OWN),
+        "SERVEBENCH_CHECKOUT": str(rig.apps.parent),
+        "SERVEBENCH_STACK": case.stack,
+    }
+    payload = ["-P", "-m", "benchmarks._counted"]
+    return Program(rig.pythons[case.stack, case.python], payload, env)
+
+
+def _counting(side: Sequence[SideCase]) -> AbstractContextManager[counting.Collect]:
+    """Begin to count one request to each case's endpoint, in process and without a server."""
+    one, targets = program(side[0]), list(dict.fromkeys(counted(each.case) for each in side))
+    return counting.started(one.python, one.payload, targets, env=one.env)
+
+
+def counted(case: Case) -> str:
+    """The unit of work that is one request to a case's endpoint."""
     return f"request/{case.experiment}/{case.endpoint.name}"
 
 

@@ -70,17 +70,21 @@ def of_comparison(
         return 0.0 if low * high < 0 else min(abs(low), abs(high))
 
     case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, least(one[1])))
-
-    def state(side: SideRecord) -> StackState:
-        digest = next(stack.digest for stack in side.stacks if stack.name == case.stack)
-        return StackState(stack=case.stack, digest=digest)
-
-    base, head = comparison.base, comparison.head
-    packages = tuple(move for move in comparison.packages if move.stack == case.stack)
-    between = Between(comparison.id, state(base), state(head), packages, base.commit, head.commit)
-    found = find_locks(root, between, narrator)
+    found = find_locks(root, between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
     return Sought(series, case.stack, found.base, found.head, math.log(moved.ratio or 1.0))
+
+
+def between(comparison: Comparison, stack: str) -> Between:
+    """The states of one stack that were compared."""
+
+    def state(side: SideRecord) -> StackState:
+        digest = next(one.digest for one in side.stacks if one.name == stack)
+        return StackState(stack=stack, digest=digest)
+
+    base, head = comparison.base, comparison.head
+    packages = tuple(move for move in comparison.packages if move.stack == stack)
+    return Between(comparison.id, state(base), state(head), packages, base.commit, head.commit)
 
 
 def of_dates(root: Path, select: str, days: tuple[date, date], narrator: Narrator) -> Sought:

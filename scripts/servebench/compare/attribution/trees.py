@@ -66,9 +66,9 @@ def grow(paths: Paths) -> Tree:
 
 def align(base: Tree, head: Tree) -> Both:
     """Lay one tree over the other; both are changed."""
-    _take_out_of_both(base, head)
     _take_out(base, head)
     _take_out(head, base)
+    _take_out_of_both(base, head)
     names = dict.fromkeys((*head.below, *base.below))
     pairs = {name: (base.below.get(name), head.below.get(name)) for name in names}
     below = {name: align(one or Tree(), other or Tree()) for name, (one, other) in pairs.items()}

@@ -18,6 +18,7 @@ TRAMPOLINE: Final = "trampoline"
 _STUB: Final = "py::"
 _EVALUATOR: Final = "py_trampoline_evaluator"
 _COST: Final = frozenset("0123456789+-*")
+_TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
 
 
 class Code(NamedTuple):
@@ -51,9 +52,7 @@ def stubs(text: str) -> dict[int, Code]:
     return found
 
 
-def chains(
-    lines: Iterable[str], named: Mapping[int, Code], packages: str
-) -> Chains:
+def chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) -> Chains:
     """Read a dump, with the names of the stubs; `packages` is the folder of extension modules.
 
     CountError: it is none, or not all of it.
@@ -107,24 +106,18 @@ def _contexts(lines: Iterable[str]) -> list[_Context]:
     current, module, total, callee = "", "", None, False
     for line in lines:
         if line[:1] in _COST:
-            if callee:  # what it calls executes this, and not it
-                callee = False
-            else:
+            if not callee:  # else it is what a callee executes
                 own[current] += int(line.split()[1])
+            callee = False
             continue
         key, _, value = line.rstrip("\n").partition("=")
         number, _, name = value.partition(" ")
-        if key in {"fn", "cfn"}:
-            if name:
-                names[number] = name
-            if key == "fn":
-                current = number
-                place[number] = module
-        elif key in {"ob", "cob"}:
-            if name:
-                modules[number] = name
-            if key == "ob":
-                module = number
+        if name and key in _TABLES:
+            (names if key.endswith("fn") else modules)[number] = name
+        if key == "fn":
+            current, place[number] = number, module
+        elif key == "ob":
+            module = number
         elif key == "calls":
             callee = True
         elif line.startswith("totals:"):

@@ -106,7 +106,9 @@ def median(profiles: Sequence[Profile]) -> Profile:
             every.setdefault(chain, Counter()).update(dict.fromkeys(own, 1))
     middle = {
         chain: {
-            symbol: statistics.median(one.chains.get(chain, {}).get(symbol, 0.0) for one in profiles)
+            symbol: statistics.median(
+                one.chains.get(chain, {}).get(symbol, 0.0) for one in profiles
+            )
             for symbol in symbols
         }
         for chain, symbols in every.items()

@@ -114,16 +114,12 @@ def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
     except (OSError, subprocess.SubprocessError) as error:
         if marks:
             said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
-            raise CountError(
-                _NEEDED_FOR_MARKS.format(said[-LAST_WORDS:] or str(error))
-            ) from error
+            raise CountError(_NEEDED_FOR_MARKS.format(said[-LAST_WORDS:] or str(error))) from error
         return None
     return library
 
 
-def _argv(
-    python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]
-) -> list[str]:
+def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]) -> list[str]:
     return [
         # However we end, the kernel ends Valgrind. What ends its caller, such as asv when its time
         # is over, reaches the caller's process group only. Targets see to it themselves.
@@ -137,9 +133,7 @@ def _argv(
     ]
 
 
-def environment(
-    env: Mapping[str, str], folder: Path, *, marks: bool = False
-) -> dict[str, str]:
+def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) -> dict[str, str]:
     """The environment of a counted program whose plan is `plan.json` in `folder`."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {

@@ -1,0 +1,165 @@
+"""`servebench why`: which function does a change of instructions lie in?"""
+
+import glob
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument, Option
+
+from servebench.cli.compare import sides_of
+from servebench.cli.options import JsonOption, ResultsOption, SelectOption, repository
+from servebench.cli.target_options import Options, PythonOption, ready, told, with_target
+from servebench.compare import pairs, revisions
+from servebench.compare import sides as sides_
+from servebench.compare.attribution.attribute import attribute
+from servebench.compare.sides import Scope, Sides
+from servebench.core.errors import UsageError
+from servebench.detect import duets, searches
+from servebench.host import paths
+from servebench.host.console import Console, print_json, write
+from servebench.host.machine_lock import measuring
+from servebench.host.progress import Narrator
+from servebench.host.signals import interruptible
+from servebench.measure.duet import SideCase
+from servebench.record import attribution, change, comparison_store, files
+from servebench.record.attribution import Attribution
+from servebench.record.change import ChangeRecord
+from servebench.record.comparison import Comparison
+from servebench.report.attribution import folded, print_attribution
+
+
+@with_target
+def why_command(
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            help="A change (results/changes/<id>.json), a comparison's id or file, or revisions: "
+            "BASE, or BASE HEAD; default: where HEAD left main.",
+            show_default=False,
+        ),
+    ] = None,
+    lock: Annotated[
+        tuple[str, str] | None,
+        Option("--lock", metavar="BASE HEAD", help="Two lock files, as of `servebench compare`."),
+    ] = None,
+    base_with: Annotated[
+        list[str] | None,
+        Option("--base-with", metavar="PACKAGE==VERSION", help="Of base's stack; repeatable."),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        Option("--with", "--head-with", metavar="PACKAGE==VERSION", help="Of head's; repeatable."),
+    ] = None,
+    select: SelectOption = None,
+    results: ResultsOption = None,
+    folded_: Annotated[
+        Path | None,
+        Option("--folded", help="Write stacks with both sides' counts, for flame graph viewers."),
+    ] = None,
+    as_json: JsonOption = False,
+    python: PythonOption = None,
+    *,
+    options: Options,
+) -> None:
+    """Count the instructions of a request function by function on both sides, and rank them.
+
+    Needs Valgrind and a C compiler, and CPython from 3.12 on. What is found is kept as
+    results/attributions/<id>.json; a change's has the change's id. Cases that differ in the server
+    only share theirs, for servers are no part of it.
+    """
+    folder = results or paths.results_dir()
+    console = Console(stderr=as_json)
+    root, narrator = repository(console), Narrator(console)
+    record, comparison = _known(names or [], folder)
+    found: list[Attribution] = []
+    with interruptible(), revisions.copies(narrator) as copies:
+        target = None
+        if record is None and comparison is None:
+            target = told(root, options, [python] if python else [])
+            ready(target, narrator)
+        logs = paths.state_dir() / "logs"
+        scope = Scope("quick", tuple(select or ()), logs, narrator, copies, target)
+        if record is not None:
+            sides = _of_change(root, record, scope)
+        elif comparison is not None:
+            sides = _of_comparison(root, comparison, scope)
+        else:
+            named = names or []
+            given = (named[0] if named else None, named[1] if len(named) > 1 else None)
+            sides = sides_of(root, given, [], (base_with or [], with_ or []), lock, None, scope)
+        with measuring():
+            for base, head in _once(sides):
+                one = attribute(base, head, narrator)
+                if record is not None:
+                    one = one.model_copy(update={"id": record.id, "change": record.id})
+                elif comparison is not None:
+                    one = one.model_copy(update={"comparison": comparison.id})
+                attribution.save(folder, one)
+                found.append(one)
+                if not as_json:
+                    print_attribution(console, one)
+    if folded_ is not None:
+        write(folded_, "".join(map(folded, found)))
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in found])
+
+
+def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Comparison | None]:
+    """The change or the comparison that is named, if it is one."""
+    if len(names) > 2:
+        raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
+    if len(names) != 1:
+        return None, None
+    for path in change.files(folder):
+        if path.stem == names[0]:
+            return change.read(path), None
+    path = Path(names[0]) if Path(names[0]).is_file() else comparison_store.find(names[0], folder)
+    return None, None if path is None else files.read(Comparison, path)
+
+
+def _of_change(root: Path, record: ChangeRecord, scope: Scope) -> Sides:
+    """Both stacks of a change, with the case that it was seen in unless others are selected."""
+    case, profile = duets.carrier(root, record.series.case)
+    select = scope.select or (glob.escape(case.id),)
+    return _of_locks(root, record, replace(scope, profile=profile, select=select))
+
+
+def _of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
+    """What was compared: revisions as they are, or else the stack whose packages moved."""
+    base, head = comparison.base, comparison.head
+    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
+        return sides_.of_revisions(root, base.commit, head.commit, scope)
+    stacks = dict.fromkeys(move.stack for move in comparison.packages)
+    if len(stacks) != 1:
+        raise UsageError(
+            f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
+            f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
+        )
+    return _of_locks(root, searches.between(comparison, next(iter(stacks))), scope)
+
+
+def _of_locks(root: Path, moved: duets.Change, scope: Scope) -> Sides:
+    found = duets.find_locks(root, moved, scope.narrator)
+    stack = moved.base.stack
+    both = (f"{stack} before", found.base), (f"{stack} after", found.head)
+    return sides_.of_locks(root, stack, *both, scope)
+
+
+_MOST: Final = 4
+"""Cases that are looked at in one call, half a minute to a minute each."""
+
+
+def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
+    """The selected cases, each piece of code once; UsageError: none, or too many to wait for."""
+    found: dict[object, tuple[SideCase, SideCase]] = {}
+    for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
+        case = pair.head
+        code = case.python, case.stack, case.experiment, case.endpoint.name
+        found.setdefault(
+            code, (SideCase(pair.base, sides.base.rig), SideCase(case, sides.head.rig))
+        )
+    if not 1 <= len(found) <= _MOST:
+        some = ", ".join(head.case.id for _, head in list(found.values())[:3]) or "none"
+        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(found)}: {some}")
+    return list(found.values())
