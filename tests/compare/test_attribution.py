@@ -138,7 +138,7 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         f"{site}/six.py": ("six.py", "six"),
         f"{site}/core/core.cpython-314-x86_64-linux-gnu.so": ("core/core.so", "the-core"),
         "/py/lib/python3.14/asyncio/events.py": ("asyncio/events.py", PYTHON),
-        "<frozen importlib._bootstrap>": ("<frozen importlib._bootstrap>", PYTHON),
+        "<frozen importlib._bootstrap>": ("importlib/_bootstrap.py", PYTHON),
         "/copy/apps/shop/main.py": ("shop/main.py", APPLICATION),
         "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "servebench"),
         "/somewhere/else.py": ("else.py", APPLICATION),

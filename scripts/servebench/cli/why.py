@@ -100,7 +100,7 @@ def why_command(
                 if not as_json:
                     print_attribution(console, one)
     if folded_ is not None:
-        write(folded_, "".join(map(folded, found)))
+        write("".join(map(folded, found)), folded_)
     if as_json:
         print_json([one.model_dump(mode="json") for one in found])
 

@@ -12,6 +12,8 @@ from servebench.record.attribution import APPLICATION, PYTHON
 DRIVER: Final = "servebench"
 """Stands for a package where code is that which sends requests inside the process."""
 
+_FROZEN: Final = "<frozen "
+
 
 class Name(NamedTuple):
     """A function: what `record.attribution.Function` says of it, but its line."""
@@ -51,6 +53,9 @@ class Naming:
     def of(self, code: Code) -> Name:
         """Name a function, or an extension module, which is one for all interpreters."""
         path = Path(code.file)
+        if code.file.startswith(_FROZEN):
+            module = code.file.removeprefix(_FROZEN).removesuffix(">")
+            return Name(code.name, f"{module.replace('.', '/')}.py", PYTHON)
         if code.file.startswith("<"):
             return Name(code.name, code.file, PYTHON)
         if path.is_relative_to(self.packages):
