@@ -114,8 +114,9 @@ def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Compari
     for path in change.files(folder):
         if path.stem == names[0]:
             return change.read(path), None
-    path = Path(names[0]) if Path(names[0]).is_file() else comparison_store.find(names[0], folder)
-    return None, None if path is None else files.read(Comparison, path)
+    given = Path(names[0])
+    found = given if given.is_file() else comparison_store.find(names[0], folder)
+    return None, None if found is None else files.read(Comparison, found)
 
 
 def _of_change(root: Path, record: ChangeRecord, scope: Scope) -> Sides:

@@ -141,7 +141,7 @@ def _rows(
         yield Row(
             function=function(name),
             caller=None if caller == ROOT else function(caller),
-            state="came" if name not in names[0] and name != ROOT else state,  # type: ignore[arg-type]
+            state="came" if name not in names[0] and name != ROOT else state,
             base=one.base.total(),
             head=one.head.total(),
             share=moved / (totals[1] - totals[0]),

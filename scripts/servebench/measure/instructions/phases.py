@@ -133,7 +133,8 @@ def _profiled(unit: Unit) -> dict[str, Any]:
     CPython names the stubs in /tmp/perf-<process>.map.
     """
     try:
-        sys.activate_stack_trampoline("perf")
+        activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined] # from 3.12 on
+        activate("perf")
     except (AttributeError, ValueError) as error:
         raise UnfitError(f"this interpreter has no trampolines for profilers: {error}") from error
     _warm(unit, _repeat)

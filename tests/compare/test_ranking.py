@@ -23,7 +23,7 @@ def seen(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) ->
 
 def rows(ranked: Ranked) -> dict[str, tuple[str, float, float, str | None]]:
     return {
-        row.function.name: (row.state, row.base, row.head, row.caller and row.caller.name)
+        row.function.name: (row.state, row.base, row.head, row.caller.name if row.caller else None)
         for row in ranked.rows
     }
 
