@@ -123,14 +123,14 @@ class Real:
 
 
 def instructions(
-    pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+    pairs: Sequence[tuple[SideCase, SideCase]], limit: float, *, switched: bool = False
 ) -> tuple[Instructions | str, ...]:
     """Count both sides at the same time within `limit` s; the counter is this checkout's."""
     sides = zip(*pairs, strict=True)
     ends = time.monotonic() + limit
     try:
         with ExitStack() as stack:
-            under_way = [stack.enter_context(_counting(side)) for side in sides]
+            under_way = [stack.enter_context(_counting(side, switched)) for side in sides]
             base, head = (collect(ends - time.monotonic()) for collect in under_way)
     except CountError as error:
         return (str(error),) * len(pairs)
@@ -161,10 +161,10 @@ def program(side: SideCase) -> Program:
     return Program(rig.pythons[case.stack, case.python], payload, env)
 
 
-def _counting(side: Sequence[SideCase]) -> AbstractContextManager[counting.Collect]:
+def _counting(side: Sequence[SideCase], switched: bool) -> AbstractContextManager[counting.Collect]:
     """Begin to count one request to each case's endpoint, in process and without a server."""
     one, targets = program(side[0]), list(dict.fromkeys(counted(each.case) for each in side))
-    return counting.started(one.python, one.payload, targets, env=one.env)
+    return counting.started(one.python, one.payload, targets, env=one.env, switched=switched)
 
 
 def counted(case: Case) -> str:

@@ -51,7 +51,7 @@ def attribute(
         CountError: They cannot be counted, or not by function.
     """
     started, when = time.monotonic(), datetime.now(UTC)
-    (plain,) = instruments.instructions([(base, head)], COUNTS_SECONDS)
+    (plain,) = instruments.instructions([(base, head)], COUNTS_SECONDS, switched=True)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:
@@ -132,7 +132,7 @@ def _seen(
 
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
     for (qualified, file, line), one in facts.items():
-        fact = Fact(line, one.entries, one.bytecodes)
+        fact = Fact(line, one.entries, one.bytecodes, one.code)
         places[name(dumps.Code(qualified, file))].append(fact)
     return Seen(
         {tuple(map(name, chain)): own for chain, own in profile.chains.items()},

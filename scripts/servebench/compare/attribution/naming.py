@@ -56,19 +56,14 @@ class Naming:
         if code.file.startswith(_FROZEN):
             module = code.file.removeprefix(_FROZEN).removesuffix(">")
             return Name(code.name, f"{module.replace('.', '/')}.py", PYTHON)
-        if code.file.startswith("<"):
-            return Name(code.name, code.file, PYTHON)
         if path.is_relative_to(self.packages):
             file = path.relative_to(self.packages).as_posix()
             package = self.owners.get(file, file.partition("/")[0].removesuffix(".py"))
             if path.suffix == ".so":
                 file = f"{file[: -len(path.name)]}{path.name.partition('.')[0]}.so"
             return Name(code.name, file, package)
-        if path.is_relative_to(self.standard):
-            return Name(code.name, path.relative_to(self.standard).as_posix(), PYTHON)
-        if path.is_relative_to(self.own):
-            return Name(code.name, path.relative_to(self.own).as_posix(), APPLICATION)
-        for folder in self.driver:
+        places = [(self.standard, PYTHON), (self.own, APPLICATION)]
+        for folder, package in (*places, *((one.parent, DRIVER) for one in self.driver)):
             if path.is_relative_to(folder):
-                return Name(code.name, path.relative_to(folder.parent).as_posix(), DRIVER)
-        return Name(code.name, path.name, APPLICATION)
+                return Name(code.name, path.relative_to(folder).as_posix(), package)
+        return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)

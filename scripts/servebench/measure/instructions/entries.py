@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,11 +32,15 @@ Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a function does per unit of work; `calls`: those of compiled functions, by name."""
+    """What a function does per unit of work; `calls`: those of compiled functions, by name.
+
+    `code` is equal where functions are written in the same way; empty: it is that of several.
+    """
 
     entries: float
     bytecodes: float
     calls: Mapping[str, float]
+    code: str = field(default="", compare=False)
 
 
 def count(
@@ -84,13 +88,16 @@ def _read(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
     if "reason" in report:
         return str(report["reason"])
     n = report["n"]
-    sums: dict[Place, tuple[int, int, Counter[str]]] = {}
-    for name, file, line, entries, bytecodes, calls in report["functions"]:
+    sums: dict[Place, tuple[int, int, Counter[str], str]] = {}
+    for name, file, line, entries, bytecodes, calls, code in report["functions"]:
         # Code that was compiled twice, or two lambdas of a line.
-        before = sums.get((name, file, line), (0, 0, Counter()))
-        both = before[0] + entries, before[1] + bytecodes, before[2] + Counter(calls)
+        before = sums.get((name, file, line), (0, 0, Counter(), code))
+        same = code if code == before[3] else ""
+        both = before[0] + entries, before[1] + bytecodes, before[2] + Counter(calls), same
         sums[name, file, line] = both
     return {
-        place: Observed(entries / n, bytecodes / n, {name: k / n for name, k in calls.items()})
-        for place, (entries, bytecodes, calls) in sums.items()
+        place: Observed(
+            entries / n, bytecodes / n, {name: k / n for name, k in calls.items()}, code
+        )
+        for place, (entries, bytecodes, calls, code) in sums.items()
     }

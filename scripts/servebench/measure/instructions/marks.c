@@ -1,8 +1,8 @@
 /*
- * Marks that switch Callgrind's instrumentation on and off, for a program that is profiled.
+ * Marks that switch Callgrind's instrumentation on: imports before them are ten times as fast.
  *
- * Loaded before libc (LD_PRELOAD). What lies between getpgrp() and getppid(), which nothing else
- * calls, is instrumented, and all else, above all imports, is not and so ten times as fast.
+ * Loaded before libc (LD_PRELOAD). getpgrp(), which nothing else calls, switches it on, where it is
+ * not, and sets the counters to zero; getppid() writes them down.
  */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -19,6 +19,5 @@ pid_t getpgrp(void)
 pid_t getppid(void)
 {
 	CALLGRIND_DUMP_STATS;
-	CALLGRIND_STOP_INSTRUMENTATION;
 	return (pid_t)syscall(SYS_getppid);
 }

@@ -4,6 +4,7 @@
 Valgrind and take a second. They say nothing about what compiled code costs.
 """
 
+import hashlib
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -28,6 +29,8 @@ _NAMED: Final = (
 
 def observe(call: Callable[[], object], times: int) -> list[list[Any]]:
     """Count over so many calls: name, file, line, entries, bytecodes, calls of each C function.
+
+    The last of each function is equal where its code is, under whatever name and in any place.
 
     An entry is a start or a resumption. Needs CPython 3.12 or later.
     """
@@ -66,10 +69,16 @@ def observe(call: Callable[[], object], times: int) -> list[list[Any]]:
         monitoring.set_events(tool, events.NO_EVENTS)
         monitoring.free_tool_id(tool)
     return [
-        [*_place(code), entries[key], bytecodes[key], calls[key]]
+        [*_place(code), entries[key], bytecodes[key], calls[key], _digest(code)]
         for key, code in codes.items()
         if code.co_filename != __file__
     ]
+
+
+def _digest(code: CodeType) -> str:
+    constants = [_digest(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags, constants
+    return hashlib.sha256(repr(body).encode()).hexdigest()[:16]
 
 
 def _place(code: CodeType) -> tuple[str, str, int]:

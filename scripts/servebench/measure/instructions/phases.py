@@ -174,7 +174,8 @@ def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
 
 def _phase(call: Callable[[], object], times: int) -> int:
     os.getpgrp()
-    _repeat(call, times)
+    for _ in itertools.repeat(None, times):
+        call()
     return os.getppid()
 
 

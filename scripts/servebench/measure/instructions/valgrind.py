@@ -29,8 +29,11 @@ _MARKS: Final = Path(__file__).with_name("marks.c")
 COUNTED: Final = (f"--zero-before={phases.ZERO}", f"--dump-before={phases.DUMP}")
 """Options of a process whose instructions are counted."""
 
-PROFILED: Final = ("--instr-atstart=no", "--separate-callers=200", "--demangle=no")
-"""Options of one that is profiled: switched on by `marks.c`, and told apart by all callers."""
+SWITCHED: Final = ("--instr-atstart=no",)
+"""Options of one whose instructions are counted from the first mark on, by `marks.c`: quicker."""
+
+PROFILED: Final = (*SWITCHED, "--separate-callers=200", "--demangle=no")
+"""Options of one whose instructions are told apart by all callers."""
 
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 LAST_WORDS: Final = 500
@@ -53,14 +56,14 @@ class Process:
     ) -> None:
         """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`.
 
-        CountError: what `PROFILED` processes need cannot be compiled.
+        CountError: what `SWITCHED` and `PROFILED` processes need cannot be compiled.
         """
         self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
         with self._log.open("wb") as output:
             self._popen = subprocess.Popen(
                 self._argv,
                 cwd=folder,
-                env=environment(env, folder, marks=options is PROFILED),
+                env=environment(env, folder, marks=options is not COUNTED),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
