@@ -27,7 +27,7 @@ from servebench.compare.instruments import Reporter
 from servebench.compare.targets import Told
 from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.declare.experiments import load_experiments
-from servebench.detect import conclude, searches
+from servebench.detect import conclude, explaining, searches
 from servebench.detect.mixtures import Sought
 from servebench.host import paths
 from servebench.host.console import Console, errors, print_json
@@ -85,7 +85,7 @@ def bisect_command(
     before, after every duet with a test of "none of it" against "all of it": each answer halves
     what is left. What remains is played alone before it is named, with what it does by itself; if
     the rest of the packages still do something, the search goes on among them. Packages that cannot
-    be installed apart are named as one.
+    be installed apart are named as one. A change whose functions are not known gets an attribution.
 
     Duets are kept as they are played: the same command goes on where one was interrupted, or its
     time was up.
@@ -230,6 +230,7 @@ def _changes(
         blamed = conclude.blamed(record, cause)
         change.save(folder, blamed)
         found.append(blamed)
+        explaining.keep(explaining.Counting(root, reporter), blamed, folder, errors().say)
         if not as_json:
             console.say(f"{blamed.id}: {'; '.join(causes(cause))}")
     if as_json:

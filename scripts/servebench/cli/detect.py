@@ -29,6 +29,7 @@ from servebench.detect.candidates import detect
 from servebench.detect.conclude import closed
 from servebench.detect.confirm import confirm as conclude
 from servebench.detect.duets import RealDuets, declared_benchmarks
+from servebench.detect.explaining import Counting
 from servebench.host import machine, paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.progress import Narrator
@@ -91,7 +92,8 @@ def detect_command(
 
     With --confirm, on the machine itself, the stacks before and after are measured together. What
     is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
-    comparison is kept beside them. Nothing is judged twice.
+    comparison is kept beside them. Nothing is judged twice. The functions behind what is confirmed
+    are looked for at once, by counting instructions, and kept in results/attributions/<id>.json.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
@@ -159,9 +161,11 @@ def _confirm(
             errors().say(f"note: {candidate.id} waits for its machine {candidate.machine}")
     clean_up(errors())
     told = Console(stderr=as_json)
-    judge = RealDuets(paths.project_root(), seed, Reporter(told), Narrator(told))
+    root, narrator = paths.project_root(), Narrator(told)
+    judge = RealDuets(root, seed, Reporter(told), narrator)
+    explain = Counting(root, narrator)
     with interruptible():
-        confirmed = conclude(ours, judge, seconds, results, told=told.say)
+        confirmed = conclude(ours, judge, seconds, results, told=told.say, explain=explain)
     document = {
         "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
         "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],

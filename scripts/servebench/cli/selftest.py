@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Annotated, Final, TypeVar, get_args
 
 from rich.markdown import Markdown
-from typer import Option, Typer
+from typer import Exit, Option, Typer
 
 from servebench.cli.options import (
     JsonOption,
@@ -23,17 +24,21 @@ from servebench.cli.options import (
     clean_up,
     machine,
 )
+from servebench.compare.attribution.attribute import attribute
 from servebench.compare.instruments import Reporter
+from servebench.compare.selftest import naming
 from servebench.compare.selftest.bench import Bench, Task, chosen
 from servebench.compare.selftest.injected import Kind
-from servebench.core.errors import UsageError
+from servebench.core.errors import CountError, SetupError, UsageError
 from servebench.core.model import Case
 from servebench.host import paths, scratch
-from servebench.host.console import Console, print_json, write
-from servebench.measure.runner import utc_now
+from servebench.host.console import Console, errors, print_json, write
+from servebench.measure import testbed
+from servebench.measure.runner import revision, utc_now
 from servebench.record import attribution_trial, files
 from servebench.record.trial import load_offsets, load_trials, save_offset, save_trial
 from servebench.report import selftest as report
+from servebench.report import selftest_attributions
 
 selftest_app = Typer(no_args_is_help=True)
 
@@ -179,6 +184,55 @@ def show_command(
         console.print(Markdown(report.page(*found)))
     else:
         write(report.page(*found), markdown)
+
+
+@selftest_app.command("why")
+def why_command(
+    select: Annotated[
+        str, Option("--select", metavar="GLOB", help="Names of plants, or of pairs: same-*.")
+    ] = "*",
+    python: Annotated[
+        list[str] | None, Option("--python", help="Interpreters; default: 3.14 and 3.14t.")
+    ] = None,
+    again: Annotated[bool, Option("--again", help="Make what was made before once more.")] = False,
+    minutes: MinutesOption = None,
+    results: ResultsOption = None,
+) -> None:
+    """Change one function, and see whether its attribution names it.
+
+    Twenty changes are planted, and ten pairs are made without a change, where no function may be
+    named; each on each interpreter. What is there already is not made again: a self-test that was
+    stopped goes on.
+
+    Exit code 0: done. 1: one of them could not be made, with the reason.
+    """
+    folder, pythons = results or paths.results_dir(), python or ["3.14", "3.14t"]
+    files.require_room(folder)
+    plants = [one for one in naming.IN_TURNS if fnmatchcase(one.name, select)]
+    tasks = [(plant, naming.case_of(plant, name)) for plant in plants for name in pythons]
+    if not tasks:
+        known = ", ".join(one.name for one in naming.IN_TURNS)
+        raise UsageError(f"--select {select!r} selects no plant; there are {known}")
+    rig = testbed.assemble([case for _, case in tasks], paths.state_dir() / "logs")
+    commit, _ = revision(paths.project_root())
+    ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    console, failed = Console(), False
+    with _folder() as scratch_:
+        for plant, case in tasks:
+            where = attribution_trial.pattern(rig.machine.id, plant.name, case.python)
+            if time.monotonic() >= ends or (not again and any(folder.glob(where))):
+                continue
+            console.say(f"{plant.name} on {case.python}: {plant.told}")
+            try:
+                trial = naming.attempt(plant, case, rig, scratch_, attribute, commit)
+            except (CountError, SetupError) as problem:
+                errors().say(f"{plant.name} on {case.python}: not made: {problem}")
+                failed = True
+                continue
+            attribution_trial.save(folder, trial)
+            console.say(f"said: {selftest_attributions.answer(trial)}")
+    if failed:
+        raise Exit(1)
 
 
 @contextmanager

@@ -1,18 +1,76 @@
 """The attribution of a change between two states of a stack: which function did it.
 
-Instructions are counted, so that it needs no quiet machine.
+Instructions are counted, so that no quiet machine is needed, and none of the time for duets.
 """
 
+import glob
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from servebench.compare import revisions
+from servebench.compare import sides as sides_
+from servebench.compare.attribution.attribute import attribute
+from servebench.compare.sides import Scope
 from servebench.core.errors import CountError, HistoryError, SetupError, UsageError
+from servebench.core.metrics import METRICS
+from servebench.detect.conclude import is_inprocess
+from servebench.detect.duets import carrier, find_locks
+from servebench.host import paths
+from servebench.host.progress import Narrator
+from servebench.measure.duet import SideCase
 from servebench.record import attribution
 from servebench.record.attribution import Attribution
-from servebench.record.change import Candidate, ChangeRecord
+from servebench.record.change import Candidate, ChangeRecord, SeriesName
+from servebench.record.points import INSTRUCTIONS
 
 Explain = Callable[[Candidate | ChangeRecord], Attribution]
 """Attributes a change; raises what `keep` tells as notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """By counting the instructions of the case that moved most, on both stacks."""
+
+    root: Path
+    narrator: Narrator
+
+    def __call__(self, change: Candidate | ChangeRecord) -> Attribution:
+        """Attribute.
+
+        Raises:
+            CountError: Its instructions cannot be counted.
+            UsageError: It is of no case that is declared.
+            HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+        """
+        series = _series(change)
+        if is_inprocess(series):
+            raise CountError(f"{series.case} is no request, and only these are attributed")
+        if series.metric in METRICS and METRICS[series.metric].unit == "B":
+            raise CountError("memory grew, and instructions say nothing about that")
+        case, profile = carrier(self.root, series.case)
+        found = find_locks(self.root, change, self.narrator)
+        logs, name = paths.state_dir() / "logs", case.stack
+        with revisions.copies(self.narrator) as copies:
+            scope = Scope(profile, (glob.escape(case.id),), logs, self.narrator, copies)
+            both = sides_.of_locks(
+                self.root, name, ("base", found.base), ("head", found.head), scope
+            )
+            base, head = (SideCase(one.cases[0], one.rig) for one in (both.base, both.head))
+            made = attribute(base, head, self.narrator)
+        return made.model_copy(
+            update={
+                "id": change.id, "change": change.id, "base": change.base, "head": change.head,
+                "packages": change.packages,
+            }
+        )  # fmt: skip
+
+
+def _series(change: Candidate | ChangeRecord) -> SeriesName:
+    if isinstance(change, ChangeRecord):
+        return change.series
+    moved = [step.series for step in change.steps]
+    return next((one for one in moved if one.metric == INSTRUCTIONS), moved[0])
 
 
 def keep(
