@@ -8,7 +8,6 @@ import pytest
 
 from servebench.core.errors import CountError
 from servebench.measure.instructions import entries
-from servebench.measure.instructions.entries import Observed
 from servebench.toolchain import interpreters
 
 PAYLOAD = """
@@ -28,6 +27,9 @@ PAYLOAD = """
     def seldom():
         pass
 
+    def also():
+        pass
+
     def work():
         for _ in numbers():
             pass
@@ -35,6 +37,7 @@ PAYLOAD = """
         sorted([2, 1], key=lambda number: number)
         if next(NUMBERS) % 4 == 0:
             seldom()
+        also()
 
     def prepare(target):
         if target == "threads":
@@ -64,8 +67,11 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
     named = {place[0]: one for place, one in functions.items()}
     assert {name: one.entries for name, one in named.items()} == {
         "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.25,
+        "also": 1,
     }  # fmt: skip
-    assert named["Thing.length"] == Observed(1, 4, {"len": 1})
+    length = named["Thing.length"]
+    assert (length.bytecodes, length.calls) == (4, {"len": 1})
+    assert named["seldom"].code == named["also"].code != length.code
     assert named["work"].calls == {"Thing": 1, "sorted": 1, "next": 1}
     lines = {name: line for name, _, line in functions}
     assert (lines["numbers"], lines["seldom"]) == (7, 15)
