@@ -22,7 +22,7 @@ from servebench.report import selftest_attributions as told
 from servebench.toolchain import stacks
 
 APPS = paths.project_root() / "apps"
-MODULES = {"asgi-json": "asgi_app.py", "asgi-cpu": "asgi_app.py", "wsgi-json": "wsgi_app.py"}
+MODULES = {"asgi-json": "asgi_app.py", "wsgi-json": "wsgi_app.py"}
 
 
 def said(rows: dict[str, float], **more: Any) -> Attribution:
@@ -44,6 +44,7 @@ def test_every_plant_finds_its_place_and_differs_where_something_changed(
     library = stacks.environment("current", python).parent.parent / "lib"
     (packages,) = library.glob("python*/site-packages")
     for plant in (*PLANTS, *naming.PAIRS):
+        assert naming.case_of(plant, python).endpoint.name == plant.endpoint
         texts = []
         for edit in (plant.base, plant.head):
             source = (

@@ -27,6 +27,7 @@ from servebench.record.trial import (
     save_trial,
 )
 from servebench.report import selftest as report
+from servebench.report import selftest_attributions
 
 CPU = "server_cpu_per_request"
 
@@ -363,6 +364,8 @@ def test_the_count_that_is_told_is_that_of_the_files(reference_results: Path) ->
     told = report.running(load_trials(reference_results))
     for name in ("README.md", "docs/comparing.md"):
         assert told in " ".join((PROJECT / name).read_text("utf-8").split()), name
+    named = selftest_attributions.sentences(attribution_trial.load(reference_results))
+    assert named in " ".join((PROJECT / "docs" / "method.md").read_text("utf-8").split())
 
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:

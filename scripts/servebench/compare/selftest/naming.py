@@ -25,20 +25,20 @@ from servebench.record.attribution_trial import AttributionTrial, of_attribution
 Engine = Callable[[SideCase, SideCase], Attribution]
 """Attributes the difference of two sides; raises CountError."""
 
-_HANDLERS: Final = {"asgi-json": "greet", "wsgi-json": "greet", "asgi-cpu": "compute"}
-_DEPENDENCIES: Final = {"a": ("starlette/routing.py", "Route.matches"),
-                        "w": ("flask/app.py", "Flask.full_dispatch_request")}  # fmt: skip
+_DEPENDENCIES: Final = {
+    "asgi-json": ("starlette/routing.py", "Route.matches"),
+    "wsgi-json": ("flask/app.py", "Flask.full_dispatch_request"),
+}
 
 
 def _pairs(number: int) -> Iterator[Plant]:
     """Pairs without a change: copied applications and copied environments by turns."""
     for one in range(number):
-        endpoint, handler = list(_HANDLERS.items())[one // 2 % len(_HANDLERS)]
-        itself = Edit(function=handler)
-        file, function = _DEPENDENCIES[endpoint[0]]
-        copied = Edit(function=function, file=file) if one % 2 else itself
+        endpoint = list(_DEPENDENCIES)[one // 2 % 2]
+        file, function = _DEPENDENCIES[endpoint]
+        head = Edit(function=function, file=file) if one % 2 else Edit()
         told = f"{'an environment' if one % 2 else 'the application'} is copied, {endpoint}"
-        yield Plant(f"same-{one + 1:02}", told, (), copied, itself, endpoint)
+        yield Plant(f"same-{one + 1:02}", told, (), head, endpoint=endpoint)
 
 
 PAIRS: Final = tuple(_pairs(10))
