@@ -122,8 +122,9 @@ def bad_days(
         (failed,) = launches(run)[bad]
         assert failed.status is Status.FAILED
         assert day.flag in failures(failed), failed.flags
-        (line,) = [line for line in done.out.splitlines() if f"badapps/{bad} " in line]
+        line, row = (line for line in done.out.splitlines() if f"badapps/{bad} " in line)
         assert day.flag in line
+        assert "1 of 1 failed: " in row
         assert bool(computed.get(bad)) == day.late
         reasons[bad] = next(one.detail for one in failed.flags if one.name == day.flag)
         assert day.words in reasons[bad]

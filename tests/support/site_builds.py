@@ -119,7 +119,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
-    comparison_store.save(compared(*DECLARED), results / comparison_store.FOLDER)
+    comparison_store.save(compared(*DECLARED, duets=5), results / comparison_store.FOLDER)
     (open_,) = (one for one in made_up.records(imagined) if one.status == "open")
     attributions.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
