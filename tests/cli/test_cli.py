@@ -216,8 +216,12 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
 
 def test_help_reads_well_on_eighty_columns() -> None:
     """Lines are broken where the terminal ends, not where the source's do; flags have no type."""
+
+    def helped(verb: str, columns: int) -> str:
+        return CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": str(columns)}).stdout
+
     for verb in ("run", "plan", "selftest"):
-        said, _ = start(verb, "--help", COLUMNS="80", NO_COLOR="1")
+        said = helped(verb, 80)
         lines = [line.strip() for line in said.splitlines()]
         text = lines[3 : next(n for n, line in enumerate(lines) if line.startswith("╭"))]
         # Where a line is short, the next word would not have fitted, or a paragraph ends.
@@ -227,7 +231,7 @@ def test_help_reads_well_on_eighty_columns() -> None:
         ]  # fmt: skip
         assert short == [], verb
         assert not any(f"<{kind}" in said for kind in ("bool", "list"))
-    own, _, workflows = start("run", "--help", COLUMNS="100")[0].rpartition(FOR_WORKFLOWS)
+    own, _, workflows = helped("run", 100).rpartition(FOR_WORKFLOWS)
     for word in ("│ --plan ", "│ --plan-sha256", "│ --shard", "│ --count-requests"):
         assert (word in own, word in workflows) == (False, True), word
 

@@ -123,6 +123,7 @@ def test_no_release_runs_code_where_that_is_asked_for(
     checkout: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A release without a wheel would be built for its metadata; the one before it is taken."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
         locks.lock()
