@@ -14,10 +14,13 @@ from typing import Any
 import psutil
 import pytest
 
+import synthetic
 from bench import Bench, eventually, failures, launches, valid
+from servebench.cli import run as run_verb
+from servebench.cli.target_options import _options
 from servebench.core.errors import UsageError
-from servebench.core.model import RunStatus, Status
-from servebench.host import cache
+from servebench.core.model import CaseResult, RunStatus, Status
+from servebench.host import cache, paths
 from servebench.host.signals import InterruptedRun, interruptible
 from servebench.measure import runner, testbed
 from servebench.plan import run_plan as planning
@@ -244,3 +247,24 @@ def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
     assert cleaned
     assert caught.value.exit_code == 143
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupted_run_of_a_target_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the options that told the target; what is private is named, and not shown."""
+    result = CaseResult(case=synthetic.make_case("shop/get-a"))
+    begun = synthetic.make_run([result], launches=1)
+    store.save_partial(tmp_path, begun)
+    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    options = _options(app="shop.main:app", request=["POST /a @b.json"], env=["A=secret"])
+    with (
+        pytest.raises(InterruptedRun) as caught,
+        run_verb._advising(begun, tmp_path, options, ["3.13"]),
+    ):
+        raise InterruptedRun(signal.SIGINT)
+    assert caught.value.advice == (
+        "0 of 1 launches kept; go on: servebench run --resume latest --app shop.main:app "
+        "--request 'POST /a @b.json' --python 3.13; to repeat it, add --env again: its command "
+        "leaves that out"
+    )

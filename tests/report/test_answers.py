@@ -11,16 +11,20 @@ from typing import Final
 
 import pytest
 
+import anchored_files
+from anchored_files import ratio
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
 from servebench.cli import completion
+from servebench.declare.target import STACK
 from servebench.host import paths
 from servebench.host.console import Console
-from servebench.record import store
-from servebench.record.comparison import Comparison, Judgement, Verdict
+from servebench.record import points, store
+from servebench.record.comparison import Comparison, Judgement, Missing, Verdict
 from servebench.report import drawn, tidy
+from servebench.report import points as as_points
 from servebench.report.rows import ComparisonRow
-from servebench.report.terminal import print_cases, print_overview
+from servebench.report.terminal import print_cases, print_comparison, print_overview
 from servebench.series.summary import summarise
 from servebench.site import alone
 
@@ -77,6 +81,43 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
     narrow = overview(found, "utf-8", 50)
     assert "●─" not in narrow
     assert all(len(row) <= 50 for row in narrow.splitlines() if "±" not in row and "%" in row)
+
+
+def test_a_target_is_told_by_its_requests() -> None:
+    cases = [one(f"shop/{name}/py3.14/c64", SLOWER) for name in ("get-a", "get-b")]
+    found = made(
+        *(x.model_copy(update={"case": x.case.model_copy(update={"stack": STACK})}) for x in cases)
+    )
+    lines = overview(found, "utf-8", 100).splitlines()
+    assert "most of all GET /get-a on Uvicorn" in lines[0]
+    assert [line.split("  ")[1] for line in lines if "CPU/request  +" in line] == [
+        "GET /get-a", "GET /get-b",
+    ]  # fmt: skip
+    left = "to repeat it, add --env again: its command leaves that out"
+    assert left not in "".join(lines)
+    noted = found.model_copy(update={"notes": (*found.notes, left)})
+    assert overview(noted, "utf-8", 100).endswith(f"\n  {left}\n")
+    out = io.StringIO()
+    print_comparison(Console(file=out, width=120), found)
+    assert "\nshop/get-a/py3.14/c64  GET /get-a on Uvicorn, Python 3.14, " in out.getvalue()
+
+
+def test_points_are_drawn_with_their_intervals() -> None:
+    """Ten columns on either side for 5 %; 30 duets of a deviation of 0.5 % have ±1.02 %."""
+    made = anchored_files.a_file(
+        7,
+        anchored_files.of("x/a", ratio(1.03, 0.005, 30), ratio(0.96, 0, 2, points.INSTRUCTIONS)),
+        missing=(Missing(case="x/b", reason="it is gone"),),
+    )
+    first, axis, case, cpu, counted, gone, legend = as_points.lines(made, 62)
+    assert (first, case, gone) == (
+        "as of 2026-11-07 against the anchor A, 0 min", "x/a", "x/b: no point: it is gone",
+    )  # fmt: skip
+    assert axis.endswith("−5 %      0      +5 %")
+    assert re.fullmatch(r"  CPU/request   \+3.00 %  \+1.9\d…\+4.0\d %   +│   ├─●─┤", cpu)
+    assert re.fullmatch(r"  instructions  −4.00 %  −4.00…−4.00 %  +●     ┊ │ ┊", counted)
+    assert "●" in legend
+    assert "●" not in "".join(list(as_points.lines(made, 50))[:-1])
 
 
 def test_a_run_is_a_line_per_case() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 import synthetic
 from servebench.core.metrics import METRICS
+from servebench.core.model import Case
 from servebench.declare import names
 from servebench.declare.experiments import load_experiments
+from servebench.declare.target import STACK
 from servebench.record.change import Release, SeriesName, Share
 from servebench.report import formats
 from servebench.report.change import told
@@ -41,6 +43,34 @@ def test_what_is_not_declared_is_called_by_its_id() -> None:
     assert (str(gone), gone.what, gone.variant, gone.known) == (*[gone.id] * 3, False)
     assert names.experiment("gone") == "gone"
     assert names.experiment("asgi-wsgi") == "Free-threading on ASGI and WSGI"
+
+
+def target(name: str = "items", **asked: object) -> Case:
+    """A case of a target, which no checkout declares."""
+    case = synthetic.make_case(f"shop/{name}/py3.13t/c64", stack=STACK, python="3.13t")
+    return case.model_copy(update={"endpoint": case.endpoint.model_copy(update=asked)})
+
+
+def test_a_target_is_called_by_what_it_is_asked_for() -> None:
+    case = target(path="/items/7")
+    assert str(names.of(case)) == (
+        "GET /items/7 on Uvicorn, Python 3.13t (free-threaded), 128 connections"
+    )
+    mixed = target(method="POST", path="/items/1", paths=("/items/2", "/items/1", "/items/3"))
+    assert names.of(mixed).what == "POST /items/1 and 2 other paths"
+    assert names.of(target(name="post-orders--2", path="/orders")).what == "GET /orders (2)"
+    long = names.of(target(path="/" + "x" * 500)).what
+    assert (len(long), long[-1]) == (60, "…")
+    foreign = synthetic.make_case("gone/a/py3.14")  # an experiment's, of another repository
+    assert names.of(foreign).what == foreign.id
+    assert str(names.of(synthetic.make_case(JSON))) == str(names.name(JSON))
+
+
+def test_requests_stand_for_ids_where_they_tell_cases_apart() -> None:
+    first, second = target("a", path="/a"), target("b", path="/b")
+    assert names.requests([first, second]) == {first.id: "GET /a", second.id: "GET /b"}
+    assert names.requests([first, target("b", path="/a")]) == {}
+    assert names.requests([first, synthetic.make_case("x/a")]) == {}
 
 
 @pytest.mark.parametrize(

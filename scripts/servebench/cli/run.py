@@ -2,6 +2,8 @@
 
 import shlex
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
@@ -26,7 +28,15 @@ from servebench.cli.options import (
     require_sha256,
     workflow_option,
 )
-from servebench.cli.target_options import Options, PythonOption, placed, told, with_target
+from servebench.cli.target_options import (
+    Options,
+    PythonOption,
+    left_out,
+    placed,
+    repeated,
+    told,
+    with_target,
+)
 from servebench.compare import sides
 from servebench.compare.sides import Scope
 from servebench.core.errors import UsageError
@@ -135,7 +145,10 @@ def run_command(
         }
         new = (note for note, holds in notes.items() if holds)
         start = start.model_copy(update={"notes": (*start.notes, *new)})
-        finished, path = _measure(plan, start, rig, results, console, count_requests=count_requests)
+        with _advising(start, results, options, [python] if python else []):
+            finished, path = _measure(
+                plan, start, rig, results, console, count_requests=count_requests
+            )
     made = [launch for result in finished.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in made)
     loaded = sum(launch.load_seconds for launch in made)
@@ -221,30 +234,40 @@ def _measure(
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
         return launch.perform(case, rig, options, log)
 
+    with machine():
+        return runner.execute(
+            plan,
+            start,
+            perform=perform,
+            commands=rig.commands,
+            expected=lambda case: expected(case, plan.profile).total,
+            results=results,
+            progress=told,
+        )
+
+
+@contextmanager
+def _advising(
+    begun: Run, results: Path, options: Options, pythons: Sequence[str]
+) -> Iterator[None]:
+    """Whoever interrupts is told how to go on, and what of the target's options to add for that."""
     try:
-        with machine():
-            return runner.execute(
-                plan,
-                start,
-                perform=perform,
-                commands=rig.commands,
-                expected=lambda case: expected(case, plan.profile).total,
-                results=results,
-                progress=told,
-            )
+        yield
     except InterruptedRun as interruption:
-        interruption.advice = _advice(start, results)
+        found = _advice(begun, results, repeated(options, pythons))
+        interruption.advice = "; ".join((found, *left_out(options))) if found else ""
         raise
 
 
-def _advice(begun: Run, results: Path) -> str:
+def _advice(begun: Run, results: Path, target: Sequence[str]) -> str:
     path = store.partial_path_for(results, begun)
     if not path.is_file():
         return ""
     run = store.load(path)
     kept = sum(1 for _ in runner.resumable(run))
     newest = store.partials(results)[-1] == path
-    again = f"servebench run --resume {'latest' if newest else run.id}{_in(results)}"
+    words = ["servebench", "run", "--resume", "latest" if newest else run.id, *target]
+    again = f"{shlex.join(words)}{_in(results)}"
     return f"{kept} of {run.launches * len(run.results)} launches kept; go on: {again}"
 
 

@@ -1,5 +1,6 @@
 """`servebench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,10 @@ from servebench.host import paths
 from servebench.host.console import Console, print_json, write
 from servebench.record import anything, asv_results, comparison_store, files, store
 from servebench.record.comparison import Comparison
+from servebench.record.points import Points
 from servebench.report import inprocess, markdown, terminal
 from servebench.report import page as pages
+from servebench.report import points as as_points
 from servebench.report.findings import RunSource, write_findings
 from servebench.report.page import Section, read_about
 from servebench.series.summary import summarise
@@ -33,8 +36,8 @@ def show_command(
     run: Annotated[
         str,
         Argument(
-            help="A run's id (or enough of it), a run file, or 'latest'; or a comparison's id or "
-            "file.",
+            help="A run's id (or enough of it), a run file, or 'latest'; "
+            "or id or file of a comparison or of anchored points.",
             autocompletion=results_named,
         ),
     ] = "latest",
@@ -49,6 +52,7 @@ def show_command(
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling.
 
+    Of anchored points each stands with its interval, drawn on one axis.
     A comparison is shown as `servebench compare` has shown it: one of the last that were made here,
     by its id, one that confirmed a change (results/comparisons/), or any file of
     `servebench compare --output`.
@@ -57,7 +61,14 @@ def show_command(
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or paths.results_dir()
     path = anything.path_of(run, results)
-    if anything.kind(path) is Comparison:
+    what = anything.kind(path)
+    if what is Points:
+        _show_points(
+            path,
+            {"--select": select, "--markdown": as_markdown, "--svg": svg, "--html": html},
+            as_json=as_json_,
+        )
+    elif what is Comparison:
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
@@ -125,6 +136,20 @@ def schema_command(
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
     write(comparison_store.schema() if comparison else store.schema(), output)
+
+
+def _show_points(path: Path, given: Mapping[str, object], *, as_json: bool) -> None:
+    if stray := [option for option, value in given.items() if value]:
+        raise UsageError(
+            f"{' and '.join(stray)}: {path} has anchored points, which are shown as text or --json"
+        )
+    found = files.read(Points, path)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    console = Console()
+    for line in as_points.lines(found, console.width):
+        console.say(line)
 
 
 def _show_run(

@@ -18,6 +18,7 @@ from servebench.declare import settings, target
 from servebench.declare.servers import SERVERS
 from servebench.host import paths
 from servebench.host.progress import Narrator
+from servebench.record.reproduce import TO_REPEAT
 from servebench.toolchain import oha
 
 _PANEL: Final = "An application of yours (each is also a key of tool.servebench)"
@@ -207,7 +208,7 @@ def left_out(options: Options) -> tuple[str, ...]:
     names = [target.option(name) for name in private if target.was_given(options[name])]
     if not names:
         return ()
-    return (f"to repeat it, add {', '.join(names)} again: its command leaves that out",)
+    return (f"{TO_REPEAT}add {', '.join(names)} again: its command leaves that out",)
 
 
 @contextmanager

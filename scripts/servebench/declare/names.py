@@ -1,19 +1,25 @@
 """What people call a case; its id stays beside it, and stands alone where nothing is declared."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from servebench.core.errors import ServebenchError
-from servebench.core.model import Case, LoadModel
+from servebench.core.model import Case, Endpoint, LoadModel
+from servebench.core.text import short
 from servebench.core.units import count
 from servebench.declare import settings
 from servebench.declare.experiments import load_experiments
+from servebench.declare.target import STACK
 from servebench.host import paths
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
+_LONGEST: Final = 60  # letters of a request
+_AGAIN: Final = re.compile(r"--\d+$")  # ends the name of the second endpoint of one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,36 @@ def name(case: str) -> CaseName:
     except ServebenchError:
         return CaseName(case, case)
     return _names(root).get(case) or CaseName(case, case)
+
+
+def of(case: Case) -> CaseName:
+    """The name of a recorded case: as declared, or, of a target, as the record itself says.
+
+    A target is declared by options alone, or by commits whose declarations have changed since.
+    """
+    found = name(case.id)
+    if found.known or case.stack != STACK:
+        return found
+    python = f"{case.python} (free-threaded)" if case.python.endswith("t") else case.python
+    return _named(case, _request(case.endpoint), {}, {case.python: python})
+
+
+def requests(cases: Iterable[Case]) -> Mapping[str, str]:
+    """What each case of a target asks for, `GET /items/7`, by its id.
+
+    Empty where that alone does not tell all of them apart, or some are no target's.
+    """
+    every = {case.id: case for case in cases}
+    found = {id_: _request(case.endpoint) for id_, case in every.items() if case.stack == STACK}
+    return found if len(set(found.values())) == len(every) else {}
+
+
+def _request(endpoint: Endpoint) -> str:
+    more = len({*endpoint.paths} - {endpoint.path})
+    others = f" and {count(more)} other path{'s' * (more > 1)}" if more else ""
+    again = _AGAIN.search(endpoint.name)
+    which = f" ({again[0].strip('-')})" if again else ""
+    return short(f"{endpoint.method} {endpoint.path}", _LONGEST) + others + which
 
 
 def experiment(folder: str) -> str:

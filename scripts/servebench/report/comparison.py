@@ -121,7 +121,7 @@ def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Bl
     called = tuple(
         (case.case.id, str(name))
         for case in comparison.cases
-        if (name := names.name(case.case.id)).known
+        if (name := names.of(case.case)).known
     )
     yield Block("Cases", "What these cases are", called, folded=True)
     because = _by_reason((case.because, case.case.id) for case in comparison.cases)

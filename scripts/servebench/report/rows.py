@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from servebench.core.metrics import METRICS, WORK
 from servebench.declare import names
+from servebench.declare.names import CaseName
 from servebench.record.comparison import CaseComparison, Comparison, Judgement, Verdict
 from servebench.record.reproduce import rebuilt
 from servebench.report import formats
@@ -48,6 +49,12 @@ class ComparisonRow:
     judged: Judgement
     figures: str = ""
     grouped: bool = False
+    recorded: CaseName | None = None
+
+    @property
+    def name(self) -> CaseName:
+        """What people call the case: as its record says, where it is no benchmark."""
+        return self.recorded or names.name(self.case)
 
     @property
     def label(self) -> str:
@@ -152,6 +159,7 @@ def grouped(comparison: Comparison) -> Groups:
             judged=judged,
             figures=_figures(case, judged),
             grouped=(case.case.id, judged.metric, judged.verdict) in told,
+            recorded=names.of(case.case),
         )
         for case in comparison.cases
         for judged in case.judgements
@@ -222,9 +230,9 @@ def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
             top = rows[0]
             found_in = f"{word} in {_count(rows, comparison)}"
             if len(rows) == 1:
-                yield f"{found_in}: {names.name(top.case)} {top.moved}"
+                yield f"{found_in}: {top.name} {top.moved}"
             else:
-                yield f"{found_in}, most of all {names.name(top.case)}, which {top.moved}"
+                yield f"{found_in}, most of all {top.name}, which {top.moved}"
     if found.broken:
         yield f"not comparable in {_count(found.broken, comparison)}"
     # Of a case of which anything else was said: one open metric is not 'no change'.

@@ -5,7 +5,7 @@ Everything is made a `Text`, since a plain string would be read as markup.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,9 @@ from rich.text import Text
 from servebench.core.metrics import METRICS
 from servebench.core.text import ASCII, short
 from servebench.declare import names
+from servebench.declare.names import CaseName
 from servebench.record.comparison import Comparison, Verdict
+from servebench.record.reproduce import TO_REPEAT
 from servebench.report import drawn, formats, rows
 from servebench.report.comparison import make_view
 from servebench.report.rows import ComparisonRow, Grid
@@ -54,7 +56,7 @@ def print_overview(console: Console, comparison: Comparison) -> None:
     console.print(Text(rows.headline(comparison, found), style="bold"))
     every, left = drawn.shown(found.all, len(found.unchanged))
     if every:
-        _drawn(console, every)
+        _drawn(console, every, names.requests(one.case for one in comparison.cases))
     if left:
         console.print(Text(f"  … and {formats.many(left, 'more row')} without change", style="dim"))
     if steps := [*rows.steps(comparison, found)]:
@@ -63,10 +65,17 @@ def print_overview(console: Console, comparison: Comparison) -> None:
             console.print(Text(f"  {step}"), soft_wrap=True)
     for what, command in rows.commands(comparison, found):
         console.print(Text(f"  {command}  # {what}"), soft_wrap=True)
+    for note in comparison.notes:
+        if note.startswith(TO_REPEAT):
+            console.print(Text(f"  {note}"), soft_wrap=True)
 
 
-def _drawn(console: Console, every: Sequence[ComparisonRow]) -> None:
-    """Rows with their intervals on one axis, as wide as the terminal allows."""
+def _drawn(console: Console, every: Sequence[ComparisonRow], requests: Mapping[str, str]) -> None:
+    """Rows with their intervals on one axis, as wide as the terminal allows.
+
+    `requests` stand in place of ids, where they tell the cases apart.
+    """
+    every = [replace(row, case=requests.get(row.case, row.case)) for row in every]
     plain = console.options.ascii_only
 
     def fitted(text: str, width: int, *, right: bool = False) -> str:
@@ -130,13 +139,14 @@ def _whole(console: Console, line: Text) -> None:
 def print_cases(console: Console, summary: RunSummary) -> None:
     """Print a line per case of a run: its headline figures with their intervals, or why not."""
     cases = [*summary.cases.values()]
+    asked = names.requests(case.case for case in cases)
     wanted = {name for case in cases for name, one in case.metrics.items() if one.mean}
     shown = sorted(
         (name for name in wanted if METRICS[name].rank is not None),
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
     lines = [
-        (case.id, [_figure(case, name) for name in shown], _state(case))
+        (asked.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
         for case in cases[: drawn.MOST]
     ]
     titles = [formats.title(name) for name in shown]
@@ -184,6 +194,7 @@ def _state(case: CaseSummary) -> Text:
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print a comparison."""
     view = make_view(comparison)
+    called = {row.case: row.name for row in view.groups.all}
     console.print(Text(view.headline, style="bold"))
     for block in view.blocks:
         if block.name == "Cases":  # their names stand beside the ids
@@ -200,11 +211,11 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             # What is copied must not be broken.
             console.print(Text(f"  {said}", style=style), soft_wrap=True)
         if block.grid is not None:
-            _grid(console, block.grid)
+            _grid(console, block.grid, called)
     console.print(_GLOSSARY)
 
 
-def _grid(console: Console, found: Grid) -> None:
+def _grid(console: Console, found: Grid, called: Mapping[str, CaseName]) -> None:
     """Rows below their first column, whose names are long; reasons stand below their rows."""
     reasons = [row[-1] if found.head[-1] == "why" else "" for row in found.rows]
     further = [name for name in found.head[1:] if name != "why"]
@@ -233,9 +244,9 @@ def _grid(console: Console, found: Grid) -> None:
     for at, row in enumerate(found.rows):
         if row[0] != above:
             above = row[0]
-            case = names.name(above)
-            called = Text(f"  {case}" if case.known else "", style="dim")
-            console.print(Text(above) + called, soft_wrap=True)
+            case = called.get(above)
+            beside = Text(f"  {case}" if case is not None and case.known else "", style="dim")
+            console.print(Text(above) + beside, soft_wrap=True)
         printed(columns[name][at] for name in widths)
         if reasons[at]:
             console.print(Text(f"    {reasons[at]}", style="dim"), soft_wrap=True)

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from servebench.core.metrics import METRICS
 from servebench.declare import names
+from servebench.declare.names import CaseName
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import (
     CaseComparison,
@@ -196,7 +197,7 @@ def _cases(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
     for place, case in enumerate(comparison.cases):
         duets = sorted(case.duets, key=lambda duet: duet.order)
         chart = _duets(place, case, duets)
-        yield _played(case.case.id, case.because, told_of.get(case.case.id, ()), chart)
+        yield _played(names.of(case.case), case.because, told_of.get(case.case.id, ()), chart)
 
 
 def _inside(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
@@ -204,13 +205,15 @@ def _inside(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
     for place, one in enumerate(comparison.micro):
         own = [row for row in alone if row.judged is one.judgement]
         name = own[0].case if own else one.benchmark
-        yield _played(name, "", own, _processes(place, one))
+        yield _played(names.name(name), "", own, _processes(place, one))
 
 
-def _played(name: str, because: str, own: Sequence[ComparisonRow], chart: Chart | None) -> Played:
+def _played(
+    name: CaseName, because: str, own: Sequence[ComparisonRow], chart: Chart | None
+) -> Played:
     return Played(
-        name=name,
-        called=str(called) if (called := names.name(name)).known else "",
+        name=name.id,
+        called=str(name) if name.known else "",
         because=because,
         grid=rows.table(own, "case", "why"),
         chart=None if chart is None else markup(chart),
