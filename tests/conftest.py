@@ -183,7 +183,7 @@ def bench(
 
 @pytest.fixture(scope="session")
 def github_server() -> Iterator[FakeGitHub]:
-    """A stand-in for GitHub on a real socket; stopping one takes longer than most tests."""
+    """A stand-in for GitHub on a real socket, which each step finds as new."""
     with FakeGitHub() as server:
         yield server
 

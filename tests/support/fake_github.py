@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule
 from werkzeug.serving import WSGIRequestHandler
+
+from tiny_index import Server
 
 BOT = "github-actions[bot]"
 BODY_LIMIT = 65_536
@@ -129,7 +130,7 @@ class FakeGitHub:
 
     def __init__(self, state: State | None = None) -> None:
         self._lock = threading.RLock()
-        self._server = HTTPServer(host="127.0.0.1", threaded=True)
+        self._server = Server(host="127.0.0.1", threaded=True)
         self._server.expect_request(re.compile("")).respond_with_handler(self._answer)
         # Quiet, since what verbs say is compared: `requests` tells what was asked.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)

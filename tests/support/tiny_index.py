@@ -76,6 +76,14 @@ class Index:
         return json.dumps({**page, "versions": versions}).encode()
 
 
+class Server(HTTPServer):
+    """One that ends when it is told to; others look only every half second."""
+
+    def thread_target(self) -> None:
+        assert self.server is not None
+        self.server.serve_forever(poll_interval=0.01)
+
+
 @contextmanager
 def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) -> Iterator[Index]:
     """Serve an empty index, to be filled; with `patch`, uv asks it and nothing else."""
@@ -88,7 +96,7 @@ def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) 
         return Response(served.page(name), content_type="application/vnd.pypi.simple.v1+json")
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # quiet: what verbs say is compared
-    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+    with Server(host="127.0.0.1", threaded=True) as server:
         server.expect_request(re.compile("")).respond_with_handler(answer)
         served.address = f"http://127.0.0.1:{server.port}"
         if patch is not None:
