@@ -122,8 +122,8 @@ def test_the_page_shows_every_try(tmp_path: Path) -> None:
     found = attribution_trial.load(tmp_path)
     assert set(found) == set(TRIALS)
     page = report.page([], (), TRIALS)
-    assert "in 2 of 3 planted changes (95 % interval 9…99 %)" in page
-    assert "in 1 of 2; 1 of 2 pairs without a change named a function" in page
+    assert "On 3.14 2 of 3 planted changes were told right (95 % interval 9…99 %)" in page
+    assert "of at most 1 % 1 of 2; 1 of 2 pairs without a change named a function" in page
     assert "| told first | f, h | +5.00 % | 1 |" in page
     assert "| told fourth | f | +0.90 % | not among the first 3 |" in page
     assert "| told same-02 | none | +0.60 % | a |" in page

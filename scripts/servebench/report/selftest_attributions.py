@@ -78,11 +78,8 @@ def sentences(trials: Sequence[AttributionTrial]) -> str:
 def _sentence(one: NamingScore) -> str:
     said = []
     if one.found:
-        few = f", of those of at most 1 % in {_of(one.small)}" if one.small else ""
-        said.append(
-            f"the function that was changed stood among the first {FIRST} rows in {_of(one.found)} "
-            f"planted changes ({_ends(one.found)}){few}"
-        )
+        few = f", and of those of at most 1 % {_of(one.small)}" if one.small else ""
+        said.append(f"{_of(one.found)} planted changes were told right ({_ends(one.found)}){few}")
     if one.false:
         said.append(
             f"{_of(one.false)} pairs without a change named a function ({_ends(one.false)})"

@@ -43,7 +43,8 @@ def _attributions(trials: Sequence[AttributionTrial]) -> dict[str, Any] | None:
     if not trials:
         return None
     head, rows = selftest_attributions.table(trials)
-    return {"told": selftest_attributions.sentences(trials), "head": head, "rows": rows}
+    told, about = selftest_attributions.sentences(trials), selftest_attributions.TOLD
+    return {"told": told, "about": about.replace("`", ""), "head": head, "rows": rows}
 
 
 def _era(trials: Sequence[Trial]) -> dict[str, Any]:
