@@ -1,11 +1,14 @@
 """Dumps with all callers apart: a small one by hand, and a real program whose work is known."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from servebench.core.errors import CountError
-from servebench.measure.instructions import dumps, profiling
+from servebench.host import paths
+from servebench.measure import testbed
+from servebench.measure.instructions import dumps, entries, profiling
 from servebench.measure.instructions.dumps import TRAMPOLINE, Code
 from servebench.measure.instructions.profiling import Profile
 from servebench.toolchain import interpreters
@@ -112,3 +115,33 @@ def test_a_real_profile_has_the_work_where_it_is_done(tmp_path: Path) -> None:
     # 1,200 numbers are made and sorted; each takes ten instructions at the very least.
     assert own[outer, inner] > 12_000
     assert max(own, key=lambda chain: own[chain]) == (outer, inner)
+
+
+SHOP = """
+from pathlib import Path
+
+def make():
+    def app(environ, start_response):
+        start_response("203 So", [("Content-Type", "text/plain")])
+        return [read(environ["PATH_INFO"])]
+    return app
+
+def read(path):
+    return Path("greeting").read_bytes() + path.encode()
+"""
+
+
+def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "greeting").write_text("Hello, ")
+    env = {
+        "PYTHONPATH": os.pathsep.join(map(str, (paths.OWN, testbed.ENTRY, tmp_path))),
+        "SERVEBENCH_CHECKOUT": str(tmp_path), "SERVEBENCH_STACK": "project",
+        "SERVEBENCH_APP": "shop:make", "SERVEBENCH_FACTORY": "1", "SERVEBENCH_INTERFACE": "wsgi",
+        "SERVEBENCH_STATUS": "203",
+    }  # fmt: skip
+    python = interpreters.locate("3.14").executable
+    found = entries.count(python, ["-P", "-m", "benchmarks._counted"], ["served/items/7"], env=env)
+    functions = found["served/items/7"]
+    assert not isinstance(functions, str), functions
+    assert functions["read", str(tmp_path / "shop.py"), 10].entries == 1

@@ -12,6 +12,7 @@ the order ABBA, which cancels a steady drift of the machine. The verdict is the 
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import statistics
 import time
@@ -134,9 +135,7 @@ def instructions(
             base, head = (collect(ends - time.monotonic()) for collect in under_way)
     except CountError as error:
         return (str(error),) * len(pairs)
-    return tuple(
-        _together(base[counted(below.case)], head[counted(above.case)]) for below, above in pairs
-    )
+    return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +156,35 @@ def program(side: SideCase) -> Program:
         "SERVEBENCH_CHECKOUT": str(rig.apps.parent),
         "SERVEBENCH_STACK": case.stack,
     }
+    if rig.target:
+        served = rig.environment(case)
+        search = os.pathsep.join((env["PYTHONPATH"], served["PYTHONPATH"]))
+        status = str(case.endpoint.expect.status)
+        env = {**served, **env, "PYTHONPATH": search, "SERVEBENCH_STATUS": status}
     payload = ["-P", "-m", "benchmarks._counted"]
     return Program(rig.pythons[case.stack, case.python], payload, env)
 
 
 def _counting(side: Sequence[SideCase], switched: bool) -> AbstractContextManager[counting.Collect]:
     """Begin to count one request to each case's endpoint, in process and without a server."""
-    one, targets = program(side[0]), list(dict.fromkeys(counted(each.case) for each in side))
+    one, targets = program(side[0]), list(dict.fromkeys(map(unit, side)))
     return counting.started(one.python, one.payload, targets, env=one.env, switched=switched)
 
 
-def counted(case: Case) -> str:
-    """The unit of work that is one request to a case's endpoint."""
-    return f"request/{case.experiment}/{case.endpoint.name}"
+def unit(side: SideCase) -> str:
+    """The unit of work that is one request to the case's endpoint.
+
+    CountError: it is more than a GET of one path.
+    """
+    case, asked = side.case, side.case.endpoint
+    if not side.rig.target:
+        return f"request/{case.experiment}/{asked.name}"
+    if asked.method != "GET" or asked.paths or asked.headers or asked.body or case.before:
+        raise CountError(
+            f"{case.id}: expected a GET of one path, without headers of its own and commands "
+            "before it, which is all that can be asked for without a server"
+        )
+    return f"served/{asked.path.removeprefix('/')}"
 
 
 def _together(

@@ -98,14 +98,14 @@ def attribute(
 
 def _profile(side: SideCase, run: int) -> Profile:
     one = instruments.program(side)
-    target = instruments.counted(side.case)
+    target = instruments.unit(side)
     # No multiple of what memory is aligned to.
     return profiling.profile(one.python, one.payload, target, env=one.env, padding=23 * run)
 
 
 def _facts(side: SideCase) -> Mapping[entries.Place, entries.Observed]:
     """What functions are entered, exactly; nothing where it cannot be told."""
-    one, target = instruments.program(side), instruments.counted(side.case)
+    one, target = instruments.program(side), instruments.unit(side)
     try:
         found = entries.count(one.python, one.payload, [target], env=one.env)[target]
     except CountError:

@@ -96,7 +96,7 @@ def _tie() -> Callable[[], object]:
 def _work(
     prepare: Callable[[str], Unit], target: str, plan: dict[str, Any], parent: int, report: Path
 ) -> NoReturn:
-    code = 1
+    code, here = 1, os.open(".", os.O_RDONLY)  # the target's code may go elsewhere
     try:
         unit = prepare(target)
         if "observe" in plan:
@@ -105,12 +105,14 @@ def _work(
             found = _profiled(unit)
         else:
             found = _phases(unit, plan["rounds"], parent)
+        os.fchdir(here)
         _write(report, found)
         code = 0
     except BaseException as error:  # the target's own code may raise anything
         traceback.print_exc()
         unfit = isinstance(error, UnfitError)
         reason = str(error) if unfit else f"{type(error).__name__}: {error}"
+        os.fchdir(here)
         _write(report, {"reason": reason, "unfit": unfit})
     finally:
         sys.stdout.flush()
