@@ -51,8 +51,8 @@ _CAPTION = Caption(
     "flame",
     "Where the instructions of a request are",
     "The newer side: a frame is a function, as wide as what it and all that it calls execute, "
-    "below its caller, in the order of names. Colour is change. Frames that moved lead to their "
-    "row.",
+    "below its caller, in the order of names. Colour is change. Those of ranked functions lead to "
+    "their row.",
 )
 
 
