@@ -115,6 +115,7 @@ class Attribution(Artefact):
     """Where the instructions of one case's change are."""
 
     what: ClassVar[str] = "an attribution (servebench why)"
+    indent: ClassVar[int | None] = None
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
