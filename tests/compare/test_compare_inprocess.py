@@ -32,6 +32,7 @@ from servebench.compare.processes import InprocessComparison, RealProcesses
 from servebench.compare.samples import ProcessPair, ProcessPairs, ProcessReading
 from servebench.compare.sides import Side
 from servebench.compare.statistics import Method
+from servebench.core.errors import CountError
 from servebench.core.model import Case
 from servebench.host import paths
 from servebench.measure import testbed
@@ -345,3 +346,15 @@ def test_a_server_is_no_part_of_what_runs_inside(real: Side) -> None:
     assert "fastapi" in inside.packages
     assert "granian" not in inside.packages
     assert "apps/asgi-wsgi/asgi_app.py" in inside.files
+
+
+def test_the_job_of_a_series_is_what_its_instructions_are_counted_of() -> None:
+    where = "py3.14/current"
+    validated = "pydantic_models.Validate.time_refused(size=20, source=json)"
+    assert inprocess.job(f"inprocess/{validated}/{where}") == "pydantic/refused/20/json"
+    assert inprocess.job("asgi-wsgi/asgi-json/py3.14/w1/c128") is None
+    request = "handlers.Cpu.time_request(endpoint=asgi-wsgi/asgi-json)"
+    assert inprocess.job(f"inprocess/{request}/{where}") is None
+    written = "pydantic_models.Serialise.time_serialised(size=20, target=json)"
+    with pytest.raises(CountError, match="validation alone"):
+        inprocess.job(f"inprocess/{written}/{where}")

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from servebench.cli.compare import sides_of
 from servebench.cli.options import JsonOption, ResultsOption, SelectOption, repository
 from servebench.cli.target_options import Options, PythonOption, ready, told, with_target
-from servebench.compare import pairs, revisions
+from servebench.compare import inprocess, pairs, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.attribution.attribute import attribute
 from servebench.compare.sides import Scope, Sides
@@ -80,6 +80,7 @@ def why_command(
             ready(target, narrator)
         logs = paths.state_dir() / "logs"
         scope = Scope("quick", tuple(select or ()), logs, narrator, copies, target)
+        job = None if record is None or select else inprocess.job(record.series.case)
         if record is not None:
             sides = _of_change(root, record, scope)
         elif comparison is not None:
@@ -90,7 +91,7 @@ def why_command(
             sides = sides_of(root, given, [], (base_with or [], with_ or []), lock, None, scope)
         with measuring():
             for base, head in _once(sides):
-                one = attribute(base, head, narrator)
+                one = attribute(base, head, narrator, job=job)
                 if record is not None:
                     one = one.model_copy(update={"id": record.id, "change": record.id})
                 elif comparison is not None:

@@ -22,6 +22,7 @@ from typing import Final
 
 from servebench.compare import dependencies
 from servebench.compare.pairs import Pair, some
+from servebench.core.errors import CountError
 from servebench.record.asv_results import Reading
 
 LONGEST: Final = 0.05
@@ -54,6 +55,9 @@ _MODELS: Final[tuple[tuple[str, Parameters], ...]] = (
 )
 """Benchmarks with what is compared of them."""
 
+_JOB: Final = re.compile(
+    r"inprocess/pydantic_models\.Validate\.time_(valid|refused)\(size=(\d+), source=(\w+)\)/"
+)
 _SUITES: Final = ("handlers", "pydantic_models")
 _WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
 _PARAMETER: Final = f"[a-z_]+={_WORD}(?:/{_WORD})?"
@@ -98,6 +102,20 @@ class Target:
         params = tuple((name, str(value)) for name, value in self.parameters)
         place = self.head
         return Reading(self.benchmark, params, place.python, place.stack, SECONDS, "measured").case
+
+
+def job(series: str) -> str | None:
+    """The unit of work of a series whose benchmark is no request; None: it is one.
+
+    CountError: instructions of it are not counted.
+    """
+    if not series.startswith("inprocess/pydantic_models."):
+        return None
+    found = _JOB.match(series)
+    if found is None:
+        raise CountError(f"{series}: of Pydantic's jobs validation alone is counted")
+    what, size, source = found.groups()
+    return f"pydantic/{what}/{size}/{source}"
 
 
 def changed_suites(roots: Sequence[Path], changed: Sequence[str]) -> dict[str, str]:

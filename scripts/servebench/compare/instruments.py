@@ -124,18 +124,27 @@ class Real:
 
 
 def instructions(
-    pairs: Sequence[tuple[SideCase, SideCase]], limit: float, *, switched: bool = False
+    pairs: Sequence[tuple[SideCase, SideCase]],
+    limit: float,
+    *,
+    switched: bool = False,
+    job: str | None = None,
 ) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time within `limit` s; the counter is this checkout's."""
+    """Count both sides at the same time within `limit` s; the counter is this checkout's.
+
+    `job` is a unit of work in the cases' environments instead of a request.
+    """
     sides = zip(*pairs, strict=True)
     ends = time.monotonic() + limit
     try:
         with ExitStack() as stack:
-            under_way = [stack.enter_context(_counting(side, switched)) for side in sides]
+            under_way = [stack.enter_context(_counting(side, switched, job)) for side in sides]
             base, head = (collect(ends - time.monotonic()) for collect in under_way)
     except CountError as error:
         return (str(error),) * len(pairs)
-    return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
+    return tuple(
+        _together(base[job or unit(below)], head[job or unit(above)]) for below, above in pairs
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +174,11 @@ def program(side: SideCase) -> Program:
     return Program(rig.pythons[case.stack, case.python], payload, env)
 
 
-def _counting(side: Sequence[SideCase], switched: bool) -> AbstractContextManager[counting.Collect]:
+def _counting(
+    side: Sequence[SideCase], switched: bool, job: str | None
+) -> AbstractContextManager[counting.Collect]:
     """Begin to count one request to each case's endpoint, in process and without a server."""
-    one, targets = program(side[0]), list(dict.fromkeys(map(unit, side)))
+    one, targets = program(side[0]), list(dict.fromkeys(job or unit(each) for each in side))
     return counting.started(one.python, one.payload, targets, env=one.env, switched=switched)
 
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from servebench.compare import revisions
+from servebench.compare import inprocess, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.attribution.attribute import attribute
 from servebench.compare.sides import Scope
 from servebench.core.errors import CountError, HistoryError, SetupError, UsageError
 from servebench.core.metrics import METRICS
-from servebench.detect.conclude import is_inprocess
 from servebench.detect.duets import carrier, find_locks
 from servebench.host import paths
 from servebench.host.progress import Narrator
@@ -44,8 +43,7 @@ class Counting:
             HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
         """
         series = _series(change)
-        if is_inprocess(series):
-            raise CountError(f"{series.case} is no request, and only these are attributed")
+        job = inprocess.job(series.case)
         if series.metric in METRICS and METRICS[series.metric].unit == "B":
             raise CountError("memory grew, and instructions say nothing about that")
         case, profile = carrier(self.root, series.case)
@@ -57,7 +55,7 @@ class Counting:
                 self.root, name, ("base", found.base), ("head", found.head), scope
             )
             base, head = (SideCase(one.cases[0], one.rig) for one in (both.base, both.head))
-            made = attribute(base, head, self.narrator)
+            made = attribute(base, head, self.narrator, job=job)
         return made.model_copy(
             update={
                 "id": change.id, "change": change.id, "base": change.base, "head": change.head,

@@ -43,23 +43,30 @@ CANNOT_SEE: Final = (
 
 
 def attribute(
-    base: SideCase, head: SideCase, narrator: Narrator | None = None, *, runs: int = RUNS
+    base: SideCase,
+    head: SideCase,
+    narrator: Narrator | None = None,
+    *,
+    runs: int = RUNS,
+    job: str | None = None,
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
+
+    `job` is a unit of work in the case's environment that is looked at instead of a request.
 
     Raises:
         CountError: They cannot be counted, or not by function.
     """
     started, when = time.monotonic(), datetime.now(UTC)
-    (plain,) = instruments.instructions([(base, head)], COUNTS_SECONDS, switched=True)
+    (plain,) = instruments.instructions([(base, head)], COUNTS_SECONDS, switched=True, job=job)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:
         narrator.say(f"{plain.base:.0f} → {plain.head:.0f} instructions; function by function …")
     sides = base, head
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
-        turns = [pool.submit(_profile, side, run) for run in range(runs) for side in sides]
-        looks = [pool.submit(_facts, side) for side in sides]
+        turns = [pool.submit(_profile, side, job, run) for run in range(runs) for side in sides]
+        looks = [pool.submit(_facts, side, job) for side in sides]
         profiles = [turn.result() for turn in turns]
         facts = [look.result() for look in looks]
     middle = [profiling.median(profiles[place::2]) for place in (0, 1)]
@@ -92,20 +99,20 @@ def attribute(
         rows=ranked.rows,
         own=ranked.own,
         tree=ranked.tree,
-        notes=(CANNOT_SEE,),
+        notes=(*([f"Not of a request, but of the job {job}."] if job else []), CANNOT_SEE),
     )
 
 
-def _profile(side: SideCase, run: int) -> Profile:
+def _profile(side: SideCase, job: str | None, run: int) -> Profile:
     one = instruments.program(side)
-    target = instruments.unit(side)
+    target = job or instruments.unit(side)
     # No multiple of what memory is aligned to.
     return profiling.profile(one.python, one.payload, target, env=one.env, padding=23 * run)
 
 
-def _facts(side: SideCase) -> Mapping[entries.Place, entries.Observed]:
+def _facts(side: SideCase, job: str | None) -> Mapping[entries.Place, entries.Observed]:
     """What functions are entered, exactly; nothing where it cannot be told."""
-    one, target = instruments.program(side), instruments.unit(side)
+    one, target = instruments.program(side), job or instruments.unit(side)
     try:
         found = entries.count(one.python, one.payload, [target], env=one.env)[target]
     except CountError:
