@@ -32,8 +32,8 @@ COUNTED: Final = (f"--zero-before={phases.ZERO}", f"--dump-before={phases.DUMP}"
 SWITCHED: Final = ("--instr-atstart=no",)
 """Options of one whose instructions are counted from the first mark on, by `marks.c`: quicker."""
 
-PROFILED: Final = (*SWITCHED, "--separate-callers=200", "--demangle=no")
-"""Options of one whose instructions are told apart by all callers."""
+PROFILED: Final = (*SWITCHED, "--separate-callers=500", "--demangle=no")
+"""Options of one whose instructions are told apart by all callers: six or so a Python function."""
 
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 LAST_WORDS: Final = 500
