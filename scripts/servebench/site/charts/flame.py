@@ -184,7 +184,9 @@ def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
     if hidden:
         yield f"{formats.many(hidden, 'function')} too narrow to be drawn; the table has them."
     least = GREY * record.counted.base
-    gone = [one.node for one in every if not one.node.head and one.node.base >= least]
+    # The topmost ones, with all below them: what they called may be called by others now.
+    below = (one for above in every if above.node.head for one in above.node.below)
+    gone = [node for node in below if not node.head and node.base >= least]
     gone.sort(key=lambda node: (-node.base, _order(node)))
     if gone:
         told = [f"{one.function.name} {of_all(record, one.base, 0.0)}" for one in gone]
