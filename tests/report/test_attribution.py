@@ -27,8 +27,8 @@ def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
     found = report.told(attribution())
     assert found.headline == (
-        "a/b executes 15.0 % more instructions per request: 80,000 → 92,000 "
-        "(counts repeat within 0.15 %)."
+        "a/b executes 15.0 % more instructions per request (+14.8…+15.2 %, as far as counts "
+        "repeat): 80,000 → 92,000."
     )
     assert found.cause == (
         "The first row has 50 % (±3 %) of the change: Headers.copy (new), starlette/data.py:5, "

@@ -1,7 +1,5 @@
 """`servebench why`: which function does a change of instructions lie in?"""
 
-import glob
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,7 +13,7 @@ from servebench.compare import sides as sides_
 from servebench.compare.attribution.attribute import attribute
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import UsageError
-from servebench.detect import duets, searches
+from servebench.detect import explaining, searches
 from servebench.host import paths
 from servebench.host.console import Console, print_json, write
 from servebench.host.machine_lock import measuring
@@ -82,7 +80,7 @@ def why_command(
         scope = Scope("quick", tuple(select or ()), logs, narrator, copies, target)
         job = None if record is None or select else inprocess.job(record.series.case)
         if record is not None:
-            sides = _of_change(root, record, scope)
+            sides = explaining.sides_of(root, record, scope)
         elif comparison is not None:
             sides = _of_comparison(root, comparison, scope)
         else:
@@ -120,13 +118,6 @@ def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Compari
     return None, None if found is None else files.read(Comparison, found)
 
 
-def _of_change(root: Path, record: ChangeRecord, scope: Scope) -> Sides:
-    """Both stacks of a change, with the case that it was seen in unless others are selected."""
-    case, profile = duets.carrier(root, record.series.case)
-    select = scope.select or (glob.escape(case.id),)
-    return _of_locks(root, record, replace(scope, profile=profile, select=select))
-
-
 def _of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
     """What was compared: revisions as they are, or else the stack whose packages moved."""
     base, head = comparison.base, comparison.head
@@ -138,14 +129,7 @@ def _of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
             f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
             f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
         )
-    return _of_locks(root, searches.between(comparison, next(iter(stacks))), scope)
-
-
-def _of_locks(root: Path, moved: duets.Change, scope: Scope) -> Sides:
-    found = duets.find_locks(root, moved, scope.narrator)
-    stack = moved.base.stack
-    both = (f"{stack} before", found.base), (f"{stack} after", found.head)
-    return sides_.of_locks(root, stack, *both, scope)
+    return explaining.of_locks(root, searches.between(comparison, next(iter(stacks))), scope)
 
 
 _MOST: Final = 4

@@ -5,16 +5,16 @@ Instructions are counted, so that no quiet machine is needed, and none of the ti
 
 import glob
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from servebench.compare import inprocess, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.attribution.attribute import attribute
-from servebench.compare.sides import Scope
+from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import CountError, HistoryError, SetupError, UsageError
 from servebench.core.metrics import METRICS
-from servebench.detect.duets import carrier, find_locks
+from servebench.detect import duets
 from servebench.host import paths
 from servebench.host.progress import Narrator
 from servebench.measure.duet import SideCase
@@ -39,22 +39,13 @@ class Counting:
 
         Raises:
             CountError: Its instructions cannot be counted.
-            UsageError: It is of no case that is declared.
-            HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+            UsageError, HistoryError, SetupError: As of `sides_of`.
         """
-        series = _series(change)
-        job = inprocess.job(series.case)
-        if series.metric in METRICS and METRICS[series.metric].unit == "B":
-            raise CountError("memory grew, and instructions say nothing about that")
-        case, profile = carrier(self.root, series.case)
-        found = find_locks(self.root, change, self.narrator)
-        logs, name = paths.state_dir() / "logs", case.stack
+        logs = paths.state_dir() / "logs"
         with revisions.copies(self.narrator) as copies:
-            scope = Scope(profile, (glob.escape(case.id),), logs, self.narrator, copies)
-            both = sides_.of_locks(
-                self.root, name, ("base", found.base), ("head", found.head), scope
-            )
+            both = sides_of(self.root, change, Scope("quick", (), logs, self.narrator, copies))
             base, head = (SideCase(one.cases[0], one.rig) for one in (both.base, both.head))
+            job = inprocess.job(_series(change).case)
             made = attribute(base, head, self.narrator, job=job)
         return made.model_copy(
             update={
@@ -62,6 +53,30 @@ class Counting:
                 "packages": change.packages,
             }
         )  # fmt: skip
+
+
+def sides_of(root: Path, change: Candidate | ChangeRecord, scope: Scope) -> Sides:
+    """Both stacks of a change, with the case that it was seen in unless others are selected.
+
+    Raises:
+        CountError: It is one of memory.
+        UsageError: It is of no case that is declared.
+        HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+    """
+    series = _series(change)
+    if not scope.select and series.metric in METRICS and METRICS[series.metric].unit == "B":
+        raise CountError("memory grew, and instructions say nothing about that")
+    case, profile = duets.carrier(root, series.case)
+    select = scope.select or (glob.escape(case.id),)
+    return of_locks(root, change, replace(scope, profile=profile, select=select))
+
+
+def of_locks(root: Path, moved: duets.Change, scope: Scope) -> Sides:
+    """Both stacks of what moved, as in `duets.find_locks`, which says what is raised."""
+    found = duets.find_locks(root, moved, scope.narrator)
+    stack = moved.base.stack
+    both = (f"{stack} before", found.base), (f"{stack} after", found.head)
+    return sides_.of_locks(root, stack, *both, scope)
 
 
 def _series(change: Candidate | ChangeRecord) -> SeriesName:

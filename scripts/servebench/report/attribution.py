@@ -181,14 +181,16 @@ def _size(row: Row) -> float:
 
 def _headline(record: Attribution) -> str:
     totals, what = record.totals, names.name(record.case).what
-    scatter = f"counts repeat within {formats.size(totals.spread)}"
     if not moved(record):
-        return f"{what}: instructions per request did not move ({scatter})."
+        scatter = formats.size(totals.spread)
+        return f"{what}: instructions per request did not move (counts repeat within {scatter})."
     ratio = totals.head / totals.base
     size = formats.percent(ratio).lstrip("+−")
+    within = formats.ends(ratio * (1 - totals.spread), ratio * (1 + totals.spread))
     return (
-        f"{what} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request: "
-        f"{units.count(totals.base)} → {units.count(totals.head)} ({scatter})."
+        f"{what} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request "
+        f"({within}, as far as counts repeat): "
+        f"{units.count(totals.base)} → {units.count(totals.head)}."
     )
 
 
