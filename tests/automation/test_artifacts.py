@@ -742,6 +742,35 @@ def test_a_comparison_of_something_else_is_refused(tmp_path: Path, attack: str) 
     assert not (tmp_path / "accepted").exists()
 
 
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({}, ""),
+        ({"comparison": "another"}, "comparison of an attribution"),
+        ({"case": "a/b"}, "the case 'a/b', which was not compared"),
+        ({"servebench": "6.6"}, "version"),
+        ({"notes": ("\x1b[2J",)}, "a control character"),
+    ],
+)
+def test_which_code_it_is_may_come_with_a_comparison(
+    tmp_path: Path, lie: dict[str, Any], reason: str
+) -> None:
+    one = comparison()
+    given = {"comparison": one.id, "case": one.cases[0].case.id, "servebench": one.servebench}
+    data = encoded(attribution(**{**given, **lie}))
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    for name, content in (("attribution.json", data), ("comparison.json", encoded(one))):
+        (incoming / name).write_bytes(content)
+    found = acceptance.comparison(incoming, tmp_path / "accepted", BASE, HEAD, TRUSTED, NOW)
+    if reason:
+        assert reason in found.refused[0].reason
+        assert not (tmp_path / "accepted").exists()
+    else:
+        assert found.accepted == ("comparison.json", "attribution.json")
+        assert (tmp_path / "accepted" / "attribution.json").read_bytes() == data
+
+
 def test_a_comparison_that_is_none(tmp_path: Path) -> None:
     data = encoded(comparison())
     found = compared(data, tmp_path / "x", "x.json")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from attributing import attribution
 from comparing import SLOWER
 from fake_github import BOT
 from foreign import BASE, HEAD, comparison
@@ -24,6 +25,7 @@ from servebench.automation.upgrades import Upgrade
 from servebench.cli import proposed
 from servebench.core.errors import UsageError
 from servebench.record import files
+from servebench.record.attribution import Attribution
 from servebench.record.change import Cause, Effect, Release, Share
 from servebench.record.comparison import Comparison, PackageChange
 from servebench.record.reproduce import rebuilt
@@ -65,11 +67,15 @@ def compared(**changes: Any) -> Comparison:
     return one.model_copy(update={**fields, **changes})
 
 
-def keep(folder: Path, *told: Comparison | Upgrade) -> Path:
+NAMES: Final = {
+    Comparison: acceptance.COMPARISON, Upgrade: acceptance.UPGRADE, Attribution: acceptance.WHY,
+}  # fmt: skip
+
+
+def keep(folder: Path, *told: Comparison | Upgrade | Attribution) -> Path:
     """Lay out what a job tells."""
     for one in told:
-        name = acceptance.UPGRADE if isinstance(one, Upgrade) else acceptance.COMPARISON
-        files.write(folder / name, one)
+        files.write(folder / NAMES[type(one)], one)
     return folder
 
 
@@ -206,6 +212,22 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(
     assert asked("ci", "report", "--from", told, "--words", words).out.startswith("unchanged")
 
 
+def explained(**changes: Any) -> Attribution:
+    one = compared()
+    given = {"comparison": one.id, "case": one.cases[0].case.id, "servebench": one.servebench}
+    return attribution(**{**given, **changes})
+
+
+def test_which_code_it_is_stands_below_the_cause(asked: Step, tmp_path: Path) -> None:
+    told = keep(tmp_path / "told", compared(), Upgrade(cause=CAUSE), explained())
+    assert asked("ci", "report", "--from", told).code == 0
+    (body,) = asked.ours()
+    parts = [part for part in body.split("\n\n") if part.startswith(("**", "| share"))]
+    titles = ["**Upgrade**", "**Cause**", "**Which code it is**", "| share", "**Seen on"]
+    assert [part[: len(title)] for part, title in zip(parts, titles, strict=False)] == titles
+    assert parts[3].splitlines()[2].startswith("| 50 % | +8.0 % |")
+
+
 def test_what_is_not_known_of_a_cause_is_said() -> None:
     one = compared(packages=MOVED[:1])
     assert "**Cause**: no other package moved." in preface(one, Upgrade())
@@ -229,7 +251,8 @@ def released(**changes: Any) -> Upgrade:
     return blamed(shares=(ALONE.model_copy(update={"releases": (release,)}),))
 
 
-ATTACKS: Final[dict[str, tuple[Comparison | Upgrade, str]]] = {
+ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
+    "code of something else": (explained(comparison="another"), "comparison of an attribution"),
     "another commit": (
         compared(head=compared().head.model_copy(update={"commit": NEWER})), "commit of head"),
     "another base": (
@@ -288,8 +311,7 @@ def packed(*told: Comparison | Upgrade) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for one in told:
-            name = acceptance.UPGRADE if isinstance(one, Upgrade) else acceptance.COMPARISON
-            archive.writestr(name, files.encode(one))
+            archive.writestr(NAMES[type(one)], files.encode(one))
     return buffer.getvalue()
 
 
@@ -341,6 +363,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         called.append(words)
         if words[0] == "compare" and code != 4:
             files.write(Path(words[words.index("--output") + 1]), compared())
+            files.write(Path(words[words.index("--why") + 1]), explained())
         answer = {"series": {}, **CAUSE.model_dump(mode="json")}
         return subprocess.CompletedProcess(
             words, code, json.dumps(answer).encode() if said else b""
@@ -358,7 +381,8 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
     target += ("--server", "granian")
     file = str(to / "told" / "comparison.json")
-    assert called[0] == ("compare", BASE, HEAD, *target, "--budget", "5m", "--output", file)
+    which = ("--output", file, "--why", str(to / "told" / "attribution.json"))
+    assert called[0] == ("compare", BASE, HEAD, *target, "--budget", "5m", *which)
     if code == 4:
         assert len(called) == 1
         return
@@ -367,7 +391,8 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert files.read(Upgrade, to / "told" / "upgrade.json").cause == CAUSE
     kept = to / "kept" / "comparisons" / f"{compared().id}.json"
     assert files.read(Comparison, kept) == compared()
-    assert step.summary.startswith(LEAD)
+    cause, _ = LEAD.split("**Seen")
+    assert step.summary.startswith(f"{cause}**Which code it is**: ")
 
 
 def test_who_starts_others_code_has_none_of_the_jobs_tokens(

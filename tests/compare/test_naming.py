@@ -128,3 +128,13 @@ def test_the_page_shows_every_try(tmp_path: Path) -> None:
     assert "| told fourth | f | +0.90 % | not among the first 3 |" in page
     assert "| told same-02 | none | +0.60 % | a |" in page
     assert report.as_json([], (), TRIALS)["attributions"][0]["found"]["hits"] == 2
+
+
+def test_tries_of_a_method_before_are_counted_apart() -> None:
+    """A coarser one: half of its two were right, and no figure of the present one knows them."""
+    first = {"started": "2026-11-19T03:00:00Z", "runs": 2}
+    before = tuple(one.model_copy(update=first) for one in TRIALS[:2])
+    assert told.naming((*before, *TRIALS)) == told.naming(TRIALS)
+    assert told.sentences((*before, *TRIALS)) == (
+        f"{told.sentences(TRIALS)} 1 of 2 tries of a coarser method before were right."
+    )

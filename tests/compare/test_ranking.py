@@ -144,3 +144,12 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         "/somewhere/else.py": ("else.py", APPLICATION),
     }
     assert {file: naming.of(Code("f", file))[1:] for file in files} == files
+
+
+def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:
+    """Both medians are 12 larger; where memory lies decides about one of them."""
+    head = {**BASE, "serve": 112.0, "serve route": 212.0}
+    elsewhere = {**BASE, "serve": 112.0, "serve route": 195.0}
+    runs = [(seen(BASE), seen(head)), (seen(BASE), seen(elsewhere)), (seen(BASE), seen(head))]
+    assert set(rows(rank(seen(BASE), seen(head), 0.005))) == {"serve", "route"}
+    assert rows(rank(seen(BASE), seen(head), 0.005, runs)) == {"serve": ("both", 100, 112, None)}

@@ -25,10 +25,10 @@ from servebench.compare.builder import Question, unmeasured
 from servebench.compare.inprocess import Target
 from servebench.compare.instruments import Reporter
 from servebench.compare.samples import ProcessPair
-from servebench.compare.sides import Side
+from servebench.compare.sides import Side, Sides
 from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.core.model import Case
-from servebench.detect import searches
+from servebench.detect import explaining, searches
 from servebench.detect.bisect import TimeIsUpError
 from servebench.detect.conclude import conclude
 from servebench.detect.duets import RealDuets, find_locks, lock_text
@@ -504,6 +504,14 @@ def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: 
     assert sought.size == pytest.approx(-0.0513, abs=1e-4)
     locks_ = [hashlib.sha256(text.encode()).hexdigest() for text in (sought.base, sought.head)]
     assert tuple(locks_) == bumps.digests
+    sides = Sides(question.base, question.head, bumps.root)
+    surest = explaining.moved_most(comparison, sides)
+    assert surest is not None
+    assert [one.case.id for one in surest] == [cases[1].id] * 2
+    assert surest[1].rig is question.head.rig
+    larger = judged[1].judgements[0].model_copy(update={"metric": "pss_steady"})
+    memory = judged[1].model_copy(update={"judgements": (larger,)})
+    assert explaining.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
     chosen = searches.of_comparison(bumps.root, comparison, cases[0].id, QUIET)
     assert chosen.size == pytest.approx(0.0296, abs=1e-4)
     with pytest.raises(UsageError, match="expected a case that moved where packages did"):

@@ -24,11 +24,13 @@ from servebench.cli.target_options import Options, left_out, ready, repeated, to
 from servebench.compare import affected as affected_
 from servebench.compare import revisions, session, targets
 from servebench.compare import sides as sides_
+from servebench.compare.attribution.attribute import attribute
 from servebench.compare.builder import Question, unmeasured
 from servebench.compare.instruments import Reporter
 from servebench.compare.sides import Scope, Sides
-from servebench.core.errors import UsageError
+from servebench.core.errors import CountError, UsageError
 from servebench.declare.target import STACK
+from servebench.detect import explaining
 from servebench.host import paths
 from servebench.host.console import Console
 from servebench.host.machine_lock import measuring
@@ -36,7 +38,9 @@ from servebench.host.progress import Narrator
 from servebench.host.signals import InterruptedRun, interruptible
 from servebench.record import comparison_store
 from servebench.record import reproduce as again
+from servebench.record.attribution import Attribution
 from servebench.record.comparison import Comparison
+from servebench.report.attribution import print_attribution
 from servebench.report.comparison import exit_code
 from servebench.report.terminal import print_comparison, print_overview
 from servebench.site.charts.forest import of_comparison
@@ -127,6 +131,15 @@ def compare_command(
         ),
     ] = "undecided",
     seed: SeedOption = DEFAULT_SEED,
+    why: Annotated[
+        Path | None,
+        Option(
+            "--why",
+            metavar="FILE",
+            help="Say which code it is, of the case that moved most surely, as `servebench why` "
+            "does, and write that as JSON: up to a minute more, where anything moved.",
+        ),
+    ] = None,
     *,
     options: Options,
 ) -> None:
@@ -139,7 +152,7 @@ def compare_command(
     """
     limit = budget_seconds(budget)
     console = answers.console_for(
-        {"--output": output, "--markdown": markdown, "--html": html, "--svg": svg}
+        {"--output": output, "--markdown": markdown, "--html": html, "--svg": svg, "--why": why}
     )
     root = repository(console)
     left = clean_up(console)
@@ -179,12 +192,20 @@ def compare_command(
             ),
         )
         comparison, interruption = _compared(question, console)
+        explained = None
+        if why is not None and interruption is None:
+            explained = _explained(comparison, sides, narrator)
     try:
         answers.of_comparison(comparison, document=output, markdown=markdown, html=html)
         if svg is not None:
             answers.put(of_comparison(comparison), svg)
+        if explained is not None:
+            answers.put(explained.model_dump_json() + "\n", why)
     finally:
         (print_comparison if details else print_overview)(console, comparison)
+        if explained is not None:
+            console.say("")
+            print_attribution(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
         if console.is_terminal and comparison_store.file_of(comparison).is_file():
             console.say(f"\nKept; all of it: servebench show {comparison.id}")
@@ -253,6 +274,20 @@ def sides_of(
             )
         return sides_.of_interpreters(root, *both, scope)
     return sides_.of_revisions(root, *revisions, scope)
+
+
+def _explained(comparison: Comparison, sides: Sides, narrator: Narrator) -> Attribution | None:
+    """Which code it is; None: nothing moved that instructions explain, or a reason was told."""
+    found = explaining.moved_most(comparison, sides)
+    if found is None:
+        return None
+    try:
+        with measuring():
+            one = attribute(*found, narrator, live="unmoved")
+    except CountError as problem:
+        narrator.say(f"which code it is was not found out: {problem}")
+        return None
+    return one.model_copy(update={"comparison": comparison.id})
 
 
 def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:

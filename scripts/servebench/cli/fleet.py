@@ -73,6 +73,9 @@ def compare_command(
     select: SelectOption = None,
     profile: ProfileOption = "quick",
     budget: Annotated[str | None, budget_option("Time for measuring")] = None,
+    why: Annotated[
+        Path | None, Option("--why", help="Where anything moved, write which code it is.")
+    ] = None,
 ) -> None:
     """Compare two commits as the machine's other user: for code that anybody may have written.
 
@@ -84,14 +87,18 @@ def compare_command(
     """
     commit("BASE", base)
     commit("HEAD", head)
-    require_writable({"--output": output})
+    require_writable({"--output": output, "--why": why})
     described = room.read_config()
     options = ["--profile", profile]
     options += [word for glob in select or () for word in ("--select", glob)]
     options += ["--budget", budget] if budget else []
     with interruptible(), measuring():
-        found, data = foreign.compare(paths.project_root(), base, head, options, described)
+        found, data, explained = foreign.compare(
+            paths.project_root(), base, head, options, described, explain=why is not None
+        )
     files.replace(output, data)
+    if why is not None and explained is not None:
+        files.replace(why, explained)
     Console().say(f"Checked and saved: {output}")
     if code := exit_code(found):
         raise Exit(code)

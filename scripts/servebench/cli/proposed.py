@@ -25,7 +25,7 @@ from servebench.automation.github import actions, comments, preface, proposal
 from servebench.automation.github.actions import Context
 from servebench.automation.github.proposal import Proposal
 from servebench.automation.github.repository import Repository
-from servebench.automation.incoming import acceptance, facts, folder
+from servebench.automation.incoming import acceptance, comparisons, facts, folder
 from servebench.automation.upgrades import Upgrade
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
 from servebench.cli.options import budget_option, commit
@@ -155,9 +155,9 @@ def compare_command(
 ) -> None:
     """Compare both sides of a pull request with each other, as an action does; empty means default.
 
-    Writes the comparison below --to, and on an upgrade branch which release moved it, if several
-    came and anything moved. The job's summary says both. The commands that start the application
-    get none of the job's tokens.
+    Writes the comparison below --to, where anything moved also which code it is, and on an upgrade
+    branch which release did it, if several came. The job's summary says all of it. The commands
+    that start the application get none of the job's tokens.
 
     Exit code 0: compared, whatever was found; 1: with --fail-on slower, something got slower or
     broke; others as of `servebench compare`, where nothing could be measured.
@@ -169,14 +169,18 @@ def compare_command(
         (to / name).mkdir(parents=True)
     file = to / TOLD / acceptance.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
-    code = _call("compare", *sides, *target, *chosen, *limit, "--output", str(file)).returncode
+    which = ["--output", str(file), "--why", str(to / TOLD / acceptance.WHY)]
+    code = _call("compare", *sides, *target, *chosen, *limit, *which).returncode
     if code not in _JUDGED or not file.is_file():
         raise Exit(code)
     found = files.read(Comparison, file)
     about = _searched(found, file, [*target, *limit]) if upgrade else None
     if about is not None:
         files.write(to / TOLD / acceptance.UPGRADE, about)
-    actions.summary(comments.report(found, partial(preface.preface, upgrade=about)))
+    code_ = to / TOLD / acceptance.WHY
+    explained = comparisons.attribution(code_, found) if code_.is_file() else None
+    lead = partial(preface.preface, upgrade=about, explained=explained)
+    actions.summary(comments.report(found, lead))
     if keep:
         files.write(to / KEPT / comparison_store.FOLDER / f"{found.id}.json", found)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
@@ -288,11 +292,11 @@ def _publish(
         return
     now = datetime.now(UTC)
     tools = facts.of_tools()
-    found, about = acceptance.proposed(told, asked.base, asked.head, tools, now)
+    found, about, why = acceptance.proposed(told, asked.base, asked.head, tools, now)
     if repository.pull(asked.pull).head.sha != asked.head:
         Console().say("superseded: the head has moved, and its own run will say more")
         return
-    lead = partial(preface.preface, upgrade=about)
+    lead = partial(preface.preface, upgrade=about, explained=why)
     said = comments.final(found, asked.head, context.run_url, link, lead)
     note = comments.Note(asked.head, context.run_id, context.attempt, "final")
     done = comments.publish(repository, asked.pull, note, said, author)

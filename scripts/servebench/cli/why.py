@@ -10,7 +10,7 @@ from servebench.cli.options import JsonOption, ResultsOption, SelectOption, repo
 from servebench.cli.target_options import Options, PythonOption, ready, told, with_target
 from servebench.compare import inprocess, pairs, revisions
 from servebench.compare import sides as sides_
-from servebench.compare.attribution.attribute import attribute
+from servebench.compare.attribution.attribute import Live, attribute
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import UsageError
 from servebench.detect import explaining, searches
@@ -55,6 +55,14 @@ def why_command(
         Path | None,
         Option("--folded", help="Write stacks with both sides' counts, for flame graph viewers."),
     ] = None,
+    live: Annotated[
+        bool,
+        Option(
+            "--live",
+            help="Sample both servers under load, too (perf, 3 to 4 minutes); of a change or "
+            "comparison that is done where time moved and instructions did not.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     python: PythonOption = None,
     *,
@@ -64,7 +72,8 @@ def why_command(
 
     Needs Valgrind and a C compiler, and CPython from 3.12 on. What is found is kept as
     results/attributions/<id>.json; a change's has the change's id. Cases that differ in the server
-    only share theirs, for servers are no part of it.
+    only share theirs, for servers are no part of it. Of a comparison, where none is selected, it is
+    the case that moved most surely.
     """
     folder = results or paths.results_dir()
     console = Console(stderr=as_json)
@@ -87,9 +96,13 @@ def why_command(
             named = names or []
             given = (named[0] if named else None, named[1] if len(named) > 1 else None)
             sides = sides_of(root, given, [], (base_with or [], with_ or []), lock, None, scope)
+        surest = None
+        if comparison is not None and not select:
+            surest = explaining.moved_most(comparison, sides)
+        wanted: Live = "yes" if live else "unmoved" if record or surest else "no"
         with measuring():
-            for base, head in _once(sides):
-                one = attribute(base, head, narrator, job=job)
+            for base, head in [surest] if surest else _once(sides):
+                one = attribute(base, head, narrator, job=job, live=wanted)
                 if record is not None:
                     one = one.model_copy(update={"id": record.id, "change": record.id})
                 elif comparison is not None:

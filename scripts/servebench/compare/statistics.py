@@ -116,7 +116,7 @@ def interval(found: Sample, alpha: float) -> tuple[float, float]:
 
 def reach(found: Sample, alpha: float) -> float:
     """How far a mean is from the truth at most, but for alpha (both sides), on the log scale."""
-    return float(_quantile(1 - alpha / 2, found.n - 1)) * found.error
+    return float(quantile(1 - alpha / 2, found.n - 1)) * found.error
 
 
 def moved_p(found: Sample, floor: float) -> float:
@@ -157,7 +157,7 @@ def detectable(found: Sample, floor: float, *, alpha: float, power: float) -> fl
 
     Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(_quantile(power, found.n - 1)) * found.error
+    missed = float(quantile(power, found.n - 1)) * found.error
     return math.expm1(math.log1p(floor) + reach(found, alpha) + missed)
 
 
@@ -167,7 +167,7 @@ def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> i
     `alpha` is the error rate on that one side.
     """
     n = np.arange(2, _MOST_DUETS)
-    errors = _quantile(1 - alpha, n - 1) + _quantile(power, n - 1)
+    errors = quantile(1 - alpha, n - 1) + quantile(power, n - 1)
     enough = np.flatnonzero(errors * max(sd, RESOLUTION) / np.sqrt(n) <= distance)
     return int(n[enough[0]]) if len(enough) else None
 
@@ -199,7 +199,7 @@ def _tail(t: float, freedom: int) -> float:
     return float(special.stdtr(freedom, -t))
 
 
-def _quantile(p: float, freedom: Any) -> Any:
+def quantile(p: float, freedom: Any) -> Any:
     """Student's t of a probability, for one number of degrees of freedom or an array of them."""
     from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
 

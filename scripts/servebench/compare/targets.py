@@ -88,10 +88,8 @@ def lay_out(
     given = projects.read(source.root, source.file, wanted, python, narrator) if source else None
     given = given or projects.NOTHING
     imports = projects.install(place, wanted.app.partition(":")[0], python, narrator)
-    if like is None:
-        found = _found_out(place, told, given, imports, python, narrator)
-    else:
-        found = _as_there(place, told, given, imports, python, narrator, like)
+    made = _Copy(place, told, given, imports, python, narrator)
+    found = made.find_out() if like is None else made.take_over(like)
     label = source.label if source else given.label
     found = found.model_copy(update={"packages": label})
     target.lay_out(place, {name: spec.model_dump() for name, spec in declared.items()}, found)
@@ -231,76 +229,68 @@ def _otherwise(place: Path, told: Told, python: Interpreter) -> tuple[str, ...]:
     return (note,)
 
 
-def _found_out(
-    place: Path,
-    told: Told,
-    given: projects.Given,
-    search: tuple[str, ...],
-    python: Interpreter,
-    narrator: Narrator,
-) -> LaidOut:
-    wanted = told.target
-    interface = wanted.interface
-    server = wanted.server or _server(given.packages, interface)
-    needs = _needs(server, wanted, interface or "asgi")
-    stack = projects.locked(place, given, needs, python, narrator)
-    if interface is None:
-        interface = _interface(place, told, search, stack, python, narrator)
-        if wanted.server is None:
-            server = _server(given.packages, interface)
-        if (other := _needs(server, wanted, interface)) != needs:
-            projects.locked(place, given, other, python, narrator)
-    if interface not in SERVERS[server].interfaces:
-        fit = ", ".join(name for name, one in SERVERS.items() if interface in one.interfaces)
-        raise UsageError(
-            f"--server {server}: {wanted.app} is a {interface.upper()} application, which {fit} "
-            "can serve"
-        )
-    table = target.experiment(
-        wanted, told.repository, interface=interface, server=server,
-        pythons=tuple(interpreters.declared(place)), names=sorted(told.private),
-    )  # fmt: skip
-    name = target.project_name(told.repository)
-    return LaidOut(name=name, imports=search, packages="", experiment=table)
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy under way: its packages and itself are there, and what it serves is not known yet."""
 
+    place: Path
+    told: Told
+    given: projects.Given
+    imports: tuple[str, ...]
+    python: Interpreter
+    narrator: Narrator
 
-def _as_there(
-    place: Path,
-    told: Told,
-    given: projects.Given,
-    search: tuple[str, ...],
-    python: Interpreter,
-    narrator: Narrator,
-    like: Path,
-) -> LaidOut:
-    found = target.laid_out(like)
-    assert found is not None  # noqa: S101 - it was laid out before
-    (case, *_) = load_experiments(like)[0].cases["quick"]
-    needs = _needs(case.server, told.target, case.endpoint.interface)
-    other = stacks.read(target.STACK, like)
-    projects.locked(place, given, needs, python, narrator, other)
-    return found.model_copy(update={"imports": search})
-
-
-def _interface(
-    place: Path,
-    told: Told,
-    search: tuple[str, ...],
-    stack: Stack,
-    python: Interpreter,
-    narrator: Narrator,
-) -> Interface:
-    stacks.make_environment(stack, python, narrator)
-    try:
-        return testbed.find_interface(
-            stacks.executable(stack, python), told.target.app, factory=told.target.factory,
-            root=place, imports=search, env=told.private,
+    def find_out(self) -> LaidOut:
+        """Find interface and server, and lock what they need; UsageError: they do not fit."""
+        told, wanted = self.told, self.told.target
+        interface = wanted.interface
+        server = wanted.server or _server(self.given.packages, interface)
+        needs = _needs(server, wanted, interface or "asgi")
+        stack = self._lock(needs)
+        if interface is None:
+            interface = self._interface(stack)
+            if wanted.server is None:
+                server = _server(self.given.packages, interface)
+            if (other := _needs(server, wanted, interface)) != needs:
+                self._lock(other)
+        if interface not in SERVERS[server].interfaces:
+            fit = ", ".join(name for name, one in SERVERS.items() if interface in one.interfaces)
+            raise UsageError(
+                f"--server {server}: {wanted.app} is a {interface.upper()} application, which "
+                f"{fit} can serve"
+            )
+        table = target.experiment(
+            wanted, told.repository, interface=interface, server=server,
+            pythons=tuple(interpreters.declared(self.place)), names=sorted(told.private),
         )  # fmt: skip
-    except UsageError as error:
-        raise UsageError(
-            f"{error}. What it needs of its surroundings comes with --env and --env-file; where "
-            "the import alone cannot tell, say --interface asgi or wsgi"
-        ) from error
+        name = target.project_name(told.repository)
+        return LaidOut(name=name, imports=self.imports, packages="", experiment=table)
+
+    def take_over(self, like: Path) -> LaidOut:
+        """Serve what another copy does, from packages of this one's own."""
+        found = target.laid_out(like)
+        assert found is not None  # noqa: S101 - it was laid out before
+        (case, *_) = load_experiments(like)[0].cases["quick"]
+        needs = _needs(case.server, self.told.target, case.endpoint.interface)
+        self._lock(needs, stacks.read(target.STACK, like))
+        return found.model_copy(update={"imports": self.imports})
+
+    def _lock(self, needs: frozenset[str], like: Stack | None = None) -> Stack:
+        return projects.locked(self.place, self.given, needs, self.python, self.narrator, like)
+
+    def _interface(self, stack: Stack) -> Interface:
+        stacks.make_environment(stack, self.python, self.narrator)
+        wanted = self.told.target
+        try:
+            return testbed.find_interface(
+                stacks.executable(stack, self.python), wanted.app, factory=wanted.factory,
+                root=self.place, imports=self.imports, env=self.told.private,
+            )  # fmt: skip
+        except UsageError as error:
+            raise UsageError(
+                f"{error}. What it needs of its surroundings comes with --env and --env-file; "
+                "where the import alone cannot tell, say --interface asgi or wsgi"
+            ) from error
 
 
 def _server(packages: Mapping[str, str], interface: Interface | None) -> str:

@@ -8,19 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from servebench.compare import inprocess, revisions
+from servebench.compare import inprocess, pairs, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.attribution.attribute import attribute
+from servebench.compare.builder import MOVED
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import CountError, HistoryError, SetupError, UsageError
 from servebench.core.metrics import METRICS
-from servebench.detect import duets
+from servebench.detect import duets, searches
 from servebench.host import paths
 from servebench.host.progress import Narrator
 from servebench.measure.duet import SideCase
 from servebench.record import attribution
 from servebench.record.attribution import Attribution
 from servebench.record.change import Candidate, ChangeRecord, SeriesName
+from servebench.record.comparison import Comparison, Judgement
 from servebench.record.points import INSTRUCTIONS
 
 Explain = Callable[[Candidate | ChangeRecord], Attribution]
@@ -46,7 +48,7 @@ class Counting:
             both = sides_of(self.root, change, Scope("quick", (), logs, self.narrator, copies))
             base, head = (SideCase(one.cases[0], one.rig) for one in (both.base, both.head))
             job = inprocess.job(_series(change).case)
-            made = attribute(base, head, self.narrator, job=job)
+            made = attribute(base, head, self.narrator, job=job, live="unmoved")
         return made.model_copy(
             update={
                 "id": change.id, "change": change.id, "base": change.base, "head": change.head,
@@ -69,6 +71,24 @@ def sides_of(root: Path, change: Candidate | ChangeRecord, scope: Scope) -> Side
     case, profile = duets.carrier(root, series.case)
     select = scope.select or (glob.escape(case.id),)
     return of_locks(root, change, replace(scope, profile=profile, select=select))
+
+
+def moved_most(comparison: Comparison, sides: Sides) -> tuple[SideCase, SideCase] | None:
+    """The case that moved most surely, on both sides; None: none did otherwise than in memory."""
+    judged = {
+        case.case.id: max(map(searches.least, moved))
+        for case in comparison.cases
+        if (moved := [one for one in case.judgements if one.verdict in MOVED and _counts(one)])
+    }
+    for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
+        if judged and pair.head.id == max(judged, key=judged.__getitem__):
+            return SideCase(pair.base, sides.base.rig), SideCase(pair.head, sides.head.rig)
+    return None
+
+
+def _counts(judgement: Judgement) -> bool:
+    """Whether instructions may say something about it."""
+    return judgement.metric in METRICS and METRICS[judgement.metric].unit != "B"
 
 
 def of_locks(root: Path, moved: duets.Change, scope: Scope) -> Sides:

@@ -65,14 +65,16 @@ def of_comparison(
             + (f", and that {select!r} selects" if select else "")
         )
 
-    def least(judgement: Judgement) -> float:
-        low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
-        return 0.0 if low * high < 0 else min(abs(low), abs(high))
-
     case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, least(one[1])))
     found = find_locks(root, between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
     return Sought(series, case.stack, found.base, found.head, math.log(moved.ratio or 1.0))
+
+
+def least(judgement: Judgement) -> float:
+    """By how much it moved at least, as the logarithm of a ratio; zero: it may not have."""
+    low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
+    return 0.0 if low * high < 0 else min(abs(low), abs(high))
 
 
 def between(comparison: Comparison, stack: str) -> Between:

@@ -1,5 +1,6 @@
 """The self-test of attributions in words: how often the function that was changed is named."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -41,11 +42,27 @@ SMALL: Final = 0.01
 
 
 def naming(trials: Sequence[AttributionTrial]) -> tuple[NamingScore, ...]:
-    """Score trials by interpreter."""
+    """Score trials of the present method by interpreter."""
+    present, _ = by_method(trials)
     return tuple(
-        _score(python, [one for one in trials if one.python == python])
-        for python in sorted({one.python for one in trials})
+        _score(python, [one for one in present if one.python == python])
+        for python in sorted({one.python for one in present})
     )
+
+
+def by_method(
+    trials: Sequence[AttributionTrial],
+) -> tuple[list[AttributionTrial], list[AttributionTrial]]:
+    """Trials of as many runs and the threshold that the newest one has, and those before."""
+    groups: defaultdict[bool, list[AttributionTrial]] = defaultdict(list)
+    newest = max(trials, key=lambda one: one.started, default=None)
+    for one in trials:
+        groups[newest is not None and _way(one) == _way(newest)].append(one)
+    return groups[True], groups[False]
+
+
+def _way(one: AttributionTrial) -> tuple[int, float]:
+    return one.runs, one.threshold
 
 
 def _score(python: str, trials: Sequence[AttributionTrial]) -> NamingScore:
@@ -72,7 +89,11 @@ def size(trial: AttributionTrial) -> float:
 
 def sentences(trials: Sequence[AttributionTrial]) -> str:
     """What the trials say, in one sentence for each interpreter; empty without any."""
-    return " ".join(map(_sentence, naming(trials)))
+    said = list(map(_sentence, naming(trials)))
+    if before := by_method(trials)[1]:
+        right = sum(one.right for one in before)
+        said.append(f"{right} of {len(before)} tries of a coarser method before were right.")
+    return " ".join(said)
 
 
 def _sentence(one: NamingScore) -> str:

@@ -53,7 +53,8 @@ CHROMIUM: Final = Package(
 POSTGRESQL: Final = Package(
     "postgresql", ("initdb", "pg_ctlcluster"), "tests keep an application's data in it", True
 )
-PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL)
+PERF: Final = Package("linux-perf", ("perf",), "tests sample loaded servers with it", True)
+PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL, PERF)
 
 
 def ensure(package: Package, narrator: Narrator) -> bool | None:

@@ -10,19 +10,23 @@ from typing import Final
 from servebench.automation.github import text
 from servebench.automation.upgrades import Upgrade
 from servebench.core.metrics import METRICS
+from servebench.record.attribution import Attribution
 from servebench.record.comparison import Comparison, PackageChange
-from servebench.report import formats, rows
+from servebench.report import attribution, formats, rows
 from servebench.report.change import causes
 from servebench.report.rows import ComparisonRow, Groups
 
 _NAMED: Final = 6  # packages that a sentence names
 
 
-def preface(comparison: Comparison, upgrade: Upgrade | None) -> str:
+def preface(
+    comparison: Comparison, upgrade: Upgrade | None, explained: Attribution | None = None
+) -> str:
     """Paragraphs of Markdown, each ending in a blank line; what others wrote is escaped."""
     found = rows.grouped(comparison)
     said = [*_upgrade(comparison, found, upgrade)] if upgrade is not None else []
-    return "".join(f"{one}\n\n" for one in (*said, *_seen(comparison, found)))
+    code = [text.report(attribution.brief(explained))] if explained is not None else []
+    return "".join(f"{one}\n\n" for one in (*said, *code, *_seen(comparison, found)))
 
 
 def _upgrade(comparison: Comparison, found: Groups, upgrade: Upgrade) -> Iterator[str]:

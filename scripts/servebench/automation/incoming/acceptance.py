@@ -22,6 +22,7 @@ from servebench.plan.outcomes import outcome, sentences
 from servebench.record import files as files_
 from servebench.record import points as points_
 from servebench.record import store
+from servebench.record.attribution import Attribution
 from servebench.record.change import Candidate
 from servebench.record.comparison import Comparison
 from servebench.record.night import NightPlan
@@ -29,6 +30,7 @@ from servebench.record.points import Points
 
 COMPARISON: Final = "comparison.json"
 UPGRADE: Final = "upgrade.json"
+WHY: Final = "attribution.json"
 
 
 class Acceptance(Frozen):
@@ -123,30 +125,44 @@ def night(
 def comparison(
     source: Path, target: Path, base: str, head: str, trusted: Checkout, now: datetime
 ) -> Acceptance:
-    """Check the one comparison of a folder, and write it byte for byte; raises RecordError."""
+    """Check the one comparison of a folder, and write it byte for byte; raises RecordError.
+
+    With it may come which code it is.
+    """
     try:
-        data = _only(folder.read(source), COMPARISON)
-        comparisons.comparison(data, base, head, trusted, now)
+        sent = {file.path: file.data for file in folder.read(source)}
+        about = sent.pop(WHY, None)
+        found = comparisons.comparison(_only(sent, COMPARISON), base, head, trusted, now)
+        accepted = {COMPARISON: sent[COMPARISON]}
+        if about is not None:
+            comparisons.explanation(about, found, trusted, now)
+            accepted[WHY] = about
     except Exception as error:  # whatever it is
         return Acceptance(refused=(_refusal(error, "comparison"),))
-    files_.replace(target / COMPARISON, data)
-    return Acceptance(accepted=(COMPARISON,))
+    for name, data in accepted.items():
+        files_.replace(target / name, data)
+    return Acceptance(accepted=tuple(accepted))
 
 
 def proposed(
     source: Path, base: str, head: str, trusted: Checkout, now: datetime
-) -> tuple[Comparison, Upgrade | None]:
-    """Check what the job of a pull request has told: a comparison, and of an upgrade its cause.
+) -> tuple[Comparison, Upgrade | None, Attribution | None]:
+    """Check what the job of a pull request has told: a comparison, and what was found out of it.
+
+    Of an upgrade that is its cause, and of what moved, which code it is.
 
     Raises:
         ArtifactError: It is not what was asked for, and nothing of it may be shown.
     """
     try:
         files = {file.path: file.data for file in folder.read(source)}
-        about = files.pop(UPGRADE, None)
-        data = _only(tuple(ArtifactFile(*one) for one in files.items()), COMPARISON)
-        found = comparisons.comparison(data, base, head, trusted, now)
-        return found, None if about is None else comparisons.upgrade(about, found)
+        about, code = files.pop(UPGRADE, None), files.pop(WHY, None)
+        found = comparisons.comparison(_only(files, COMPARISON), base, head, trusted, now)
+        return (
+            found,
+            None if about is None else comparisons.upgrade(about, found),
+            None if code is None else comparisons.explanation(code, found, trusted, now),
+        )
     except Exception as error:  # whatever it is
         raise ArtifactError(_refusal(error, "proposed").reason) from error
 
@@ -201,11 +217,11 @@ def _refusal(error: Exception, artifact: str) -> Refusal:
     return Refusal(artifact=artifact, reason=reason)
 
 
-def _only(found: tuple[ArtifactFile, ...], name: str) -> bytes:
-    if [file.path for file in found] != [name]:
-        listed = ", ".join(shown(file.path) for file in found[:3]) or "nothing"
+def _only(found: Mapping[str, bytes], name: str) -> bytes:
+    if list(found) != [name]:
+        listed = ", ".join(map(shown, list(found)[:3])) or "nothing"
         raise ArtifactError(f"expected {name} and nothing else, found {listed}")
-    return found[0].data
+    return found[name]
 
 
 def _require_new(found: list[Run], before: list[Run]) -> None:

@@ -134,6 +134,25 @@ def attribution(path: Path, comparison: Comparison) -> Attribution:
     return found
 
 
+def explanation(
+    data: bytes, comparison: Comparison, trusted: Checkout, now: datetime
+) -> Attribution:
+    """Read and check which code a comparison's change of instructions is in.
+
+    Which functions it names nobody can check from here.
+
+    Raises:
+        ArtifactError: It is none, or one of something else.
+    """
+    found = _decoded(Attribution, data)
+    require("comparison of an attribution", comparison.id, found.comparison)
+    require("version", trusted.servebench, found.servebench)
+    require_time("time of an attribution", found.when.astimezone(UTC).isoformat(), None, now)
+    if found.case not in {one.case.id for one in comparison.cases}:
+        raise ArtifactError(f"the case {shown(found.case)}, which was not compared")
+    return found
+
+
 def _shown(kind: type[_Model], path: Path) -> _Model:
     if not path.exists():
         raise RecordError(f"{path.name}: expected {kind.what}, and none has arrived")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from servebench.automation.incoming import comparisons, facts, folder
+from servebench.automation.incoming.facts import Checkout
 from servebench.automation.incoming.folder import Limits
 from servebench.automation.runner.room import OtherUser, Room, RunnerConfig
 from servebench.core.errors import ArtifactError, UsageError
@@ -31,6 +32,7 @@ from servebench.record.comparison import Comparison
 
 VERB: Final = (sys.executable, "-I", "-c", "from servebench.cli import main; main()")
 RESULT: Final = "out/comparison.json"
+EXPLAINED: Final = "out/attribution.json"
 HANDED: Final = ("--plan", "--from")
 """Options of verbs that name a file to read."""
 
@@ -49,15 +51,22 @@ _PATIENCE_S: Final = 0.5
 
 
 def compare(
-    root: Path, base: str, head: str, options: Sequence[str], place: RunnerConfig
-) -> tuple[Comparison, bytes]:
+    root: Path,
+    base: str,
+    head: str,
+    options: Sequence[str],
+    place: RunnerConfig,
+    *,
+    explain: bool = False,
+) -> tuple[Comparison, bytes, bytes | None]:
     """Compare two commits of a checkout in the machine's room; raises SetupError or ArtifactError.
 
     Returns:
-        The checked comparison, and its bytes.
+        The checked comparison, its bytes, and those of what was found out of its code.
     """
     with _furnished(root, place) as (room, env):
         words = ["compare", base, head, "--output", str(room.folder / RESULT), *options]
+        words += ["--why", str(room.folder / EXPLAINED)] if explain else []
         code = _heard(room, [*VERB, *words], env)
         room.user.end_all()  # nobody is left who could change it while it is read
         try:
@@ -66,10 +75,20 @@ def compare(
             raise ArtifactError(
                 f"servebench compare ended with exit code {code}: {error}"
             ) from error
-        found = comparisons.comparison(
-            data, base, head, facts.of_checkout(root), datetime.now(UTC), machine.fingerprint().id
-        )
-        return found, data
+        trusted, now = facts.of_checkout(root), datetime.now(UTC)
+        here = machine.fingerprint().id
+        found = comparisons.comparison(data, base, head, trusted, now, here)
+        return found, data, _explained(room, found, trusted, now) if explain else None
+
+
+def _explained(room: Room, found: Comparison, trusted: Checkout, now: datetime) -> bytes | None:
+    """What came out beside a comparison; the comparison stands without it, too."""
+    try:
+        data = room.collect(EXPLAINED, Limits().file_bytes)
+        comparisons.explanation(data, found, trusted, now)
+    except ArtifactError:
+        return None
+    return data
 
 
 def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:

@@ -3,16 +3,18 @@
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from packaging.utils import canonicalize_name
 
 from servebench import __version__
 from servebench.compare import affected, instruments
+from servebench.compare.attribution import live as live_
 from servebench.compare.attribution import naming, ranking
 from servebench.compare.attribution.naming import Name, Naming
 from servebench.compare.attribution.ranking import Fact, Seen
@@ -22,14 +24,20 @@ from servebench.host.progress import Narrator
 from servebench.measure.duet import SideCase
 from servebench.measure.instructions import dumps, entries, profiling
 from servebench.measure.instructions.profiling import Profile
-from servebench.record.attribution import Attribution, Totals
+from servebench.record.attribution import Attribution, Sampled, Totals
 from servebench.record.change import StackState
+from servebench.record.comparison import Instructions
 
-RUNS: Final = 3
+RUNS: Final = 5
 """Profiles of each side, each with a path of another length: memory lies elsewhere."""
 
-THRESHOLD: Final = 0.005
-"""Share of the total from which on a function is named; equal sides differed by 0.1 %."""
+THRESHOLD: Final = 0.003
+"""Share of the total from which on a function is named.
+
+Functions of equal sides differed by up to 0.27 %, and not in the same direction in all runs.
+"""
+
+Live = Literal["no", "unmoved", "yes"]
 
 COUNTS_SECONDS: Final = 180.0
 """For the plain counts of both sides."""
@@ -49,10 +57,13 @@ def attribute(
     *,
     runs: int = RUNS,
     job: str | None = None,
+    live: Live = "no",
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
 
     `job` is a unit of work in the case's environment that is looked at instead of a request.
+    `live` says whether loaded servers are sampled, too, four minutes more: "unmoved", where time is
+    known to have moved, does that if instructions did not.
 
     Raises:
         CountError: They cannot be counted, or not by function.
@@ -70,8 +81,14 @@ def attribute(
         profiles = [turn.result() for turn in turns]
         facts = [look.result() for look in looks]
     middle = [profiling.median(profiles[place::2]) for place in (0, 1)]
-    seen = [_seen(*one) for one in zip(sides, middle, facts, strict=True)]
-    ranked = ranking.rank(seen[0], seen[1], THRESHOLD)
+    named = [_naming(*one) for one in zip(sides, middle, strict=True)]
+    names = [_seen(*one) for one in zip(named, facts, strict=True)]
+    seen = [name(one) for name, one in zip(names, middle, strict=True)]
+    pairs = [
+        (names[0](one), names[1](other))
+        for one, other in zip(profiles[::2], profiles[1::2], strict=True)
+    ]
+    ranked = ranking.rank(seen[0], seen[1], THRESHOLD, pairs)
     case, rigs = head.case, (base.rig, head.rig)
     stacks = [{side.case.stack: side.rig.stacks[side.case.stack]} for side in sides]
     found = [rig.interpreters[side.case.python] for rig, side in zip(rigs, sides, strict=True)]
@@ -99,8 +116,29 @@ def attribute(
         rows=ranked.rows,
         own=ranked.own,
         tree=ranked.tree,
+        sampled=_sampled(sides, (named[0], named[1]), plain, "no" if job else live, narrator),
         notes=(*([f"Not of a request, but of the job {job}."] if job else []), CANNOT_SEE),
     )
+
+
+def _sampled(
+    sides: tuple[SideCase, SideCase],
+    named: tuple[Callable[[dumps.Code], Name], Callable[[dumps.Code], Name]],
+    plain: Instructions,
+    wanted: Live,
+    narrator: Narrator | None,
+) -> Sampled | None:
+    moved = abs(plain.head / plain.base - 1) > plain.spread
+    if wanted == "no" or (wanted == "unmoved" and moved):
+        return None
+    try:
+        return live_.sampled(sides, named, sides[1].rig.logs / "sampled", narrator)
+    except CountError as problem:
+        if wanted == "yes":
+            raise
+        if narrator:
+            narrator.say(f"loaded servers were not sampled: {problem}")
+        return None
 
 
 def _profile(side: SideCase, job: str | None, run: int) -> Profile:
@@ -120,31 +158,32 @@ def _facts(side: SideCase, job: str | None) -> Mapping[entries.Place, entries.Ob
     return {} if isinstance(found, str) else found
 
 
-def _seen(
-    side: SideCase, profile: Profile, facts: Mapping[entries.Place, entries.Observed]
-) -> Seen:
+def _naming(side: SideCase, profile: Profile) -> Callable[[dumps.Code], Name]:
+    """Name the code of a side's profiles, all of which lie in the same folders."""
     own = side.rig.folder(side.case).resolve()
     driver = (paths.OWN / "benchmarks", Path(instruments.__file__).resolve().parents[1])
     distributions = naming.owners(profile.packages)
-    named = Naming(
+    return cache(Naming(
         profile.packages, profile.standard, own, driver,
         {file: canonicalize_name(name) for file, name in distributions.items()},
-    )  # fmt: skip
-    known: dict[dumps.Code, Name] = {}
+    ).of)  # fmt: skip
 
-    def name(code: dumps.Code) -> Name:
-        if code not in known:
-            known[code] = named.of(code)
-        return known[code]
 
+def _seen(
+    name: Callable[[dumps.Code], Name], facts: Mapping[entries.Place, entries.Observed]
+) -> Callable[[Profile], Seen]:
+    """What a side's profiles say, with its facts."""
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
     for (qualified, file, line), one in facts.items():
         fact = Fact(line, one.entries, one.bytecodes, one.code)
         places[name(dumps.Code(qualified, file))].append(fact)
-    return Seen(
-        {tuple(map(name, chain)): own for chain, own in profile.chains.items()},
-        {one: _sum(found) for one, found in places.items()},
-    )
+    known_facts = {one: _sum(found) for one, found in places.items()}
+
+    def seen(profile: Profile) -> Seen:
+        chains = profile.chains.items()
+        return Seen({tuple(map(name, chain)): own for chain, own in chains}, known_facts)
+
+    return seen
 
 
 def _sum(facts: list[Fact]) -> Fact:

@@ -57,11 +57,21 @@ class Ranked:
     tree: Node
 
 
-def rank(base: Seen, head: Seen, threshold: float) -> Ranked:
-    """Lay both sides over each other; rows are of what moved by a share of the total at least."""
+def rank(
+    base: Seen, head: Seen, threshold: float, runs: Iterable[tuple[Seen, Seen]] = ()
+) -> Ranked:
+    """Lay both sides over each other.
+
+    Rows are of what moved by a share of the total at least, and in the same direction in all runs:
+    what depends on where memory lies moves in some of them only.
+    """
     base = renamed(base, head)
     both = align(grow(base.paths), grow(head.paths))
     totals = both.base.total, both.head.total
+    sums: Mapping[Name, _Sum] = _sums(both)
+    for one, other in runs:
+        moved = _sums(align(grow(renamed(one, other).paths), grow(other.paths)))
+        sums = {name: sum_ for name, sum_ in sums.items() if sum_.moved * moved[name].moved > 0}
 
     def function(name: Name) -> Function:
         fact = head.facts.get(name) or base.facts.get(name)
@@ -70,7 +80,7 @@ def rank(base: Seen, head: Seen, threshold: float) -> Ranked:
 
     return Ranked(
         *totals,
-        tuple(_rows(both, base, head, threshold, function)),
+        tuple(_rows(sums, base, head, totals, threshold, function)),
         tuple(_own(base.paths, head.paths)),
         _node(ROOT, both, PRUNED * max(totals), function),
     )
@@ -114,26 +124,33 @@ class _Sum:
     head: Counter[str] = field(default_factory=Counter)
     callers: Counter[Name] = field(default_factory=Counter)
 
+    @property
+    def moved(self) -> float:
+        return self.head.total() - self.base.total()
+
     def add(self, base: Mapping[str, float], head: Mapping[str, float], caller: Name) -> None:
         self.base.update(base)
         self.head.update(head)
         self.callers[caller] += abs(sum(head.values()) - sum(base.values()))  # type: ignore[assignment]
 
 
-def _rows(
-    both: Both, base: Seen, head: Seen, threshold: float, function: Callable[[Name], Function]
-) -> Iterator[Row]:
+def _sums(both: Both) -> defaultdict[Name, _Sum]:
     sums: defaultdict[Name, _Sum] = defaultdict(_Sum)
     _blame(ROOT, both, ROOT, sums)
-    totals = both.base.total, both.head.total
+    return sums
+
+
+def _rows(
+    sums: Mapping[Name, _Sum],
+    base: Seen,
+    head: Seen,
+    totals: tuple[float, float],
+    threshold: float,
+    function: Callable[[Name], Function],
+) -> Iterator[Row]:
     names = base.names, head.names
-
-    def size(item: tuple[Name, _Sum]) -> float:
-        return item[1].head.total() - item[1].base.total()
-
-    for name, one in sorted(sums.items(), key=lambda item: -abs(size(item))):
-        moved = size((name, one))
-        if abs(moved) < threshold * totals[0] or totals[0] == totals[1]:
+    for name, one in sorted(sums.items(), key=lambda item: -abs(item[1].moved)):
+        if abs(one.moved) < threshold * totals[0] or totals[0] == totals[1]:
             continue
         facts = base.facts.get(name), head.facts.get(name)
         caller = one.callers.most_common(1)[0][0]
@@ -144,7 +161,7 @@ def _rows(
             state="came" if name not in names[0] and name != ROOT else state,
             base=one.base.total(),
             head=one.head.total(),
-            share=moved / (totals[1] - totals[0]),
+            share=one.moved / (totals[1] - totals[0]),
             entries=_pair(facts, lambda fact: fact.entries),
             bytecodes=_pair(facts, lambda fact: fact.bytecodes),
             native=tuple(_native(one)),

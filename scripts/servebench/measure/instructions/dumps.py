@@ -15,7 +15,9 @@ from servebench.core.errors import CountError
 TRAMPOLINE: Final = "trampoline"
 """Stands for the symbols of the stubs: no work of the program's own."""
 
-_STUB: Final = "py::"
+STUB: Final = "py::"
+"""What the names of stubs begin with, before a function's qualified name and its file."""
+
 _EVALUATOR: Final = "py_trampoline_evaluator"
 _COST: Final = frozenset("0123456789+-*")
 _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
@@ -46,8 +48,8 @@ def stubs(text: str) -> dict[int, Code]:
     found = {}
     for line in text.splitlines():
         address, _, name = line.split(" ", 2)
-        if name.startswith(_STUB):
-            qualified, _, file = name.removeprefix(_STUB).partition(":")
+        if name.startswith(STUB):
+            qualified, _, file = name.removeprefix(STUB).partition(":")
             found[int(address, 16)] = Code(qualified, file)
     return found
 

@@ -9,7 +9,7 @@ from functools import partial
 from servebench.record.attribution import Attribution, Function, Row
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
-from servebench.report.attribution import AttributionText, named, told
+from servebench.report.attribution import SAMPLES, AttributionText, named, told
 from servebench.report.change import told as change_told
 from servebench.site import releases
 from servebench.site.charts.data import Caption
@@ -43,6 +43,7 @@ def pages(site: Site) -> Iterator[PageFile]:
             record=record,
             change=change_told(change) if change else None,
             source=partial(source, site, record),
+            titles=SAMPLES,
             chart=markup(flame(_CAPTION, record, partial(_anchor, named(record)))),
         )
 
