@@ -24,10 +24,11 @@ PAYLOAD = """
         def length(self):
             return len("ab")
 
-    def seldom():
-        pass
+        @staticmethod
+        def also():
+            pass
 
-    def also():
+    def seldom():
         pass
 
     def work():
@@ -37,7 +38,7 @@ PAYLOAD = """
         sorted([2, 1], key=lambda number: number)
         if next(NUMBERS) % 4 == 0:
             seldom()
-        also()
+        Thing.also()
 
     def prepare(target):
         if target == "threads":
@@ -67,14 +68,14 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
     named = {place[0]: one for place, one in functions.items()}
     assert {name: one.entries for name, one in named.items()} == {
         "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.25,
-        "also": 1,
+        "Thing.also": 1,
     }  # fmt: skip
     length = named["Thing.length"]
     assert (length.bytecodes, length.calls) == (4, {"len": 1})
-    assert named["seldom"].code == named["also"].code != length.code
+    assert named["seldom"].code == named["Thing.also"].code != length.code
     assert named["work"].calls == {"Thing": 1, "sorted": 1, "next": 1}
     lines = {name: line for name, _, line in functions}
-    assert (lines["numbers"], lines["seldom"]) == (7, 15)
+    assert (lines["numbers"], lines["seldom"]) == (7, 19)
 
 
 def test_a_program_that_cannot_start_is_told_with_its_words(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from types import (
 from typing import Any, Final
 
 _NAME: Final = "servebench"
+_OF_PLACES: Final = 0x10 | 0x8000000
+"""Flags that say where a function is written: in another one, or in a class."""
+
 _NAMED: Final = (
     BuiltinFunctionType, ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType,
     WrapperDescriptorType, type,
@@ -77,7 +80,8 @@ def observe(call: Callable[[], object], times: int) -> list[list[Any]]:
 
 def _digest(code: CodeType) -> str:
     constants = [_digest(one) if isinstance(one, CodeType) else one for one in code.co_consts]
-    body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags, constants
+    flags = code.co_flags & ~_OF_PLACES
+    body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, flags, constants
     return hashlib.sha256(repr(body).encode()).hexdigest()[:16]
 
 
