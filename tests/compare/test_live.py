@@ -62,7 +62,7 @@ def test_differences_stand_with_an_interval_that_holds_for_all_functions() -> No
 
 @pytest.mark.real
 def test_a_loaded_server_is_sampled_and_leaves_nothing(tmp_path: Path) -> None:
-    """Its handler is among the functions, and all places together have the server's CPU time."""
+    """FastAPI's functions have a good share of the time: they are entered in each request."""
     if lacking := sampling.missing():
         pytest.skip(lacking)
     short = shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128"), duration=1.0)
@@ -75,6 +75,6 @@ def test_a_loaded_server_is_sampled_and_leaves_nothing(tmp_path: Path) -> None:
         if "cannot sample here" in str(error):
             pytest.skip(str(error))
         raise
-    assert "greet" in {place.name for place in found}
-    assert all(seconds > 0 for seconds in found.values())
+    routing = sum(s for place, s in found.items() if place.file.endswith("fastapi/routing.py"))
+    assert 0.02 < routing / sum(found.values()) < 0.8  # 14 % where this was written
     assert set(Path("/tmp").glob("jit*")) <= left
