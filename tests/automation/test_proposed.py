@@ -331,6 +331,43 @@ def test_the_second_workflow_says_it_for_the_run_that_has_measured(asked: Step) 
     assert asked.ours() == [body]
 
 
+def notes(asked: Step) -> list[tuple[str, int]]:
+    """Which application, and which run said it: of each comment of ours."""
+    found = map(comments.read_note, asked.ours())
+    return [(note.name, note.run) for note in found if note is not None]
+
+
+def test_each_of_several_applications_has_a_comment_of_its_own(asked: Step, tmp_path: Path) -> None:
+    """In the job and in the second workflow alike; what is none of ours hinders no other."""
+    told = keep(tmp_path / "told", compared())
+    asked.set(GITHUB_RUN_ID="3")
+    for name in ("", "shop", "billing", "shop"):
+        assert asked("ci", "report", "--from", told, "--name", name).code == 0
+    assert [name for name, _ in notes(asked)] == ["", "shop", "billing"]
+    assert "### servebench: shop\n" in asked.ours()[1]
+    assert "###" not in asked.ours()[0].partition("\n\n")[0]
+
+    asked.set_event(ENDED)
+    asked.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
+    for name, what in (
+        ("-billing", packed(compared())), ("-logs", b"no archive"), ("-none", packed()),
+        ("mark", packed(compared())),
+    ):  # fmt: skip
+        asked.github.leave(5, f"{proposed.ARTIFACT}{name}", what)
+    done = asked("ci", "report")
+    assert done.code == 4
+    assert "artifact 'servebench-logs': expected a zip archive" in done.err
+    assert "artifact 'servebench-none': " in done.err
+    assert "mark" not in done.err
+    assert notes(asked) == [("", 3), ("shop", 3), ("billing", 5)]
+    for number in range(9):
+        asked.github.leave(5, f"{proposed.ARTIFACT}-{number}", packed(compared()))
+    assert "expected at most 10 comparisons" in asked("ci", "report").err
+    assert len(asked.ours()) == 3
+    refused = asked("ci", "sides", "--name", "../shop")
+    assert (refused.code, "expected letters, digits" in refused.err) == (2, True)
+
+
 def test_a_token_that_may_not_comment_leaves_it_to_the_second_workflow(
     asked: Step, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -30,7 +31,7 @@ from servebench.automation.upgrades import Upgrade
 from servebench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
 from servebench.cli.options import budget_option, commit
 from servebench.compare.builder import MOVED
-from servebench.core.errors import ArtifactError, ServiceError, UsageError
+from servebench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
 from servebench.declare import settings
 from servebench.host import cache, git, paths
 from servebench.host.console import Console, errors
@@ -40,7 +41,11 @@ from servebench.record.comparison import Comparison
 from servebench.report.comparison import UNDECIDED
 
 ARTIFACT: Final = "servebench"
-"""Under which a job of `action.yml` uploads what it has found."""
+"""Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_NAMES: Final = 10
+"""Applications of one run: who uploads artifacts in its name could have as many comments."""
 
 TOLD: Final = "told"
 """The folder of what is uploaded."""
@@ -61,10 +66,14 @@ BaseOption = Annotated[
     str,
     Option("--base", help="Branch or commit that the head has left; default: as the event says."),
 ]
+NameOption = Annotated[
+    str, Option("--name", help="Of several applications of a repository, the one it is about.")
+]
 
 
 def sides_command(
     base: BaseOption = "",
+    name: NameOption = "",
     lock: Annotated[
         str,
         Option("--lock", help="The one file whose change makes an upgrade; default: usual names."),
@@ -78,14 +87,15 @@ def sides_command(
 
     A pull request's head is compared with the commit where it left its base, a push with what was
     there before it, anything else with where it left the default branch. Tells also whether nothing
-    but locks differs, and under which name set-up can be cached. Run it in a folder of the
-    checkout; needs GITHUB_TOKEN with contents: read.
+    but locks differs, under which name set-up can be cached, and under which the result is
+    uploaded. Run it in a folder of the checkout; needs GITHUB_TOKEN with contents: read.
     """
     root = Path.cwd()
+    artifact = _artifact(name)
     with connected(patience) as (context, repository):
         sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
         found = proposal.of_event(context.event_name, context.event(), sha, repository, base)
-    values = {"base": found.base or "", "head": found.head}
+    values = {"base": found.base or "", "head": found.head, "artifact": artifact}
     if found.base is None:
         actions.summary(_NOTHING)
     else:
@@ -93,11 +103,11 @@ def sides_command(
         # Without a lock of its own in view, a file that is named is below this folder.
         place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
         upgrade = upgrades.is_upgrade(root, found.base, found.head, place)
-        restore, key = _keys(root, found.base, found.head)
+        restore, whole = _keys(root, found.base, found.head)
         values |= {"upgrade": "true" if upgrade else "", "cache": _cached()}
-        values |= {"key": key, "restore-key": restore}
-    for name, value in values.items():
-        Console().say(f"{name}: {value.replace(chr(10), ', ') or 'none'}")
+        values |= {"key": whole, "restore-key": restore}
+    for key, value in values.items():
+        Console().say(f"{key}: {value.replace(chr(10), ', ') or 'none'}")
     if github_output:
         actions.outputs(values)
 
@@ -238,19 +248,23 @@ def report_command(
     ] = None,
     base: BaseOption = "",
     words: Annotated[str, Option("--words", help="Address of the glossary.")] = "",
+    name: NameOption = "",
     author: Author = actions.BOT,
     patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
     """Comment on a pull request, in place of what was said before, with what was found.
 
+    An application with a name has a comment of its own.
+
     In the job that has compared (--from), if its token may: not on a fork's pull request. Or in a
-    workflow that runs when that one has ended (`on: workflow_run`): then the artifact is fetched,
+    workflow that runs when that one has ended (`on: workflow_run`): then the artifacts are fetched,
     and the pull requests are those that GitHub knows of the measured commit. Either way it is
     foreign data, and shown only if it is the comparison of that commit with where it left its base.
 
     Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
     code 0: said, or nothing to say; 4: it cannot be shown, or GitHub could not be asked or told.
     """
+    _artifact(name)
     link = words if _WORDS.fullmatch(words) and "//" not in words.partition("://")[2] else ""
     with connected(patience) as (context, repository):
         event = context.event()
@@ -258,13 +272,21 @@ def report_command(
             run = proposal.measured_by(event)
             ended = replace(context, run_id=run.id, attempt=run.run_attempt)
             with tempfile.TemporaryDirectory(prefix="servebench-report-") as place:
-                fetched, refused = folder.fetch(repository, run.id, ARTIFACT, Path(place))
-                if refused:
-                    raise ArtifactError(refused[0].reason)
-                asked = proposal.of_run(run, repository, base) if fetched else ()
-                told = Path(place) / ARTIFACT
-                for one in asked:
-                    _publish(ended, repository, one, told, link, author)
+                fetched, refused = folder.fetch(repository, run.id, f"{ARTIFACT}*", Path(place))
+                ours = {one: about for one in fetched if (about := _named(one)) is not None}
+                if len(ours) > _NAMES:
+                    raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
+                asked = proposal.of_run(run, repository, base) if ours else ()
+                problems = [f"artifact {one.artifact}: {one.reason}" for one in refused]
+                for one, (artifact, which) in product(asked, sorted(ours.items())):
+                    try:
+                        _publish(
+                            ended, repository, one, Path(place) / artifact, link, author, which
+                        )
+                    except (ArtifactError, RecordError) as error:
+                        problems.append(f"artifact '{artifact}': {error}")
+            if problems:
+                raise ArtifactError("; ".join(problems))
             if not asked:
                 Console().say("nothing to say: no open pull request, or no comparison of it")
             return
@@ -276,7 +298,7 @@ def report_command(
             Console().say("nothing to say: there is no comparison")
             return
         try:
-            _publish(context, repository, found, source, link, author)
+            _publish(context, repository, found, source, link, author, name)
         except ServiceError as error:
             if error.status != _NOT_ALLOWED:
                 raise
@@ -284,8 +306,29 @@ def report_command(
             errors().say(f"not said here: the token may not comment ({error})")
 
 
+def _artifact(name: str) -> str:
+    """Under which an application's comparison is uploaded; raises UsageError."""
+    if name and not _NAME.fullmatch(name):
+        raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
+    return f"{ARTIFACT}-{name}" if name else ARTIFACT
+
+
+def _named(artifact: str) -> str | None:
+    """The application that an artifact is about; None: it is none of ours."""
+    name = artifact.removeprefix(f"{ARTIFACT}-")
+    if artifact == ARTIFACT:
+        return ""
+    return name if name != artifact and _NAME.fullmatch(name) else None
+
+
 def _publish(
-    context: Context, repository: Repository, asked: Proposal, told: Path, link: str, author: str
+    context: Context,
+    repository: Repository,
+    asked: Proposal,
+    told: Path,
+    link: str,
+    author: str,
+    name: str,
 ) -> None:
     """Check and say it; raises ArtifactError, RecordError or ServiceError."""
     if asked.pull is None or asked.base is None:
@@ -297,7 +340,8 @@ def _publish(
         Console().say("superseded: the head has moved, and its own run will say more")
         return
     lead = partial(preface.preface, upgrade=about, explained=why)
-    said = comments.final(found, asked.head, context.run_url, link, lead)
-    note = comments.Note(asked.head, context.run_id, context.attempt, "final")
+    title = f"### servebench: {name}\n\n" if name else ""
+    said = title + comments.final(found, asked.head, context.run_url, link, lead)
+    note = comments.Note(asked.head, context.run_id, context.attempt, "final", name=name)
     done = comments.publish(repository, asked.pull, note, said, author)
     Console().say(f"{done.outcome} {done.url}".rstrip())

@@ -288,7 +288,7 @@ def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
 def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ...]:
     """Commands for a terminal, each with what it does."""
     whole = rebuilt(comparison)
-    if whole is None:
+    if whole is None or not (comparison.planned or comparison.micro):
         return ()
     again = [("all of it", whole)]
     if found.worse and found.worse[0].metric and " --select " not in f" {whole} ":

@@ -1,6 +1,7 @@
 """The comment on a pull request, and its commit's status: what they say, and how they are kept.
 
-There is one comment, ours, always about the newest request. It is found again by its hidden first
+There is one comment, ours, always about the newest request; where a repository has several
+applications, one of each that has a name. It is found again by its hidden first
 line *and* by its author, since anybody can write the line. Runs of a repository are numbered in the
 order in which they start: what an overtaken one still has to say is dropped.
 """
@@ -63,11 +64,14 @@ class Note:
     attempt: StrictInt  # of that run, from 1
     stage: Stage
     outdated: bool = False  # whether the head has moved since
+    name: str = ""  # which of several applications of the repository it is about
 
     def body(self, said: str) -> str:
         """A comment that says so in its hidden first line."""
-        line = text.marker(KIND, {**asdict(self), "outdated": int(self.outdated)})
-        return text.bounded(f"{line}\n{said.rstrip()}")
+        values = {**asdict(self), "outdated": int(self.outdated)}
+        if not self.name:
+            del values["name"]
+        return text.bounded(f"{text.marker(KIND, values)}\n{said.rstrip()}")
 
 
 _NOTE: Final = TypeAdapter(Note)
@@ -96,7 +100,7 @@ def publish(
     repository: Repository, pull: int, note: Note, said: str, author: str
 ) -> CommentOutcome:
     """Write the comment, in place of what it said before; raises ServiceError."""
-    mine = _only(repository, pull, KIND, author)
+    mine = _only(repository, pull, KIND, author, note.name)
     before = read_note(mine.body) if mine is not None else None
     if mine is not None and before is not None:
         if (before.run, before.attempt) > (note.run, note.attempt):
@@ -110,13 +114,13 @@ def publish(
         note, said = replace(note, outdated=True), outdated(note.head, now) + said
     body = note.body(said)
     try:
-        found = _put(repository, pull, mine, KIND, body, author)
+        found = _put(repository, pull, mine, KIND, body, author, note.name)
     except ServiceError as error:
         brief = text.bounded(body, _BRIEF)
         if error.status != _INVALID or brief == body:
             raise
         # GitHub does not take the text. The news is at its top, and must not be lost with the rest.
-        found = _put(repository, pull, mine, KIND, brief, author)
+        found = _put(repository, pull, mine, KIND, brief, author, note.name)
     return replace(found, note=note)
 
 
@@ -145,23 +149,33 @@ def answer(repository: Repository, pull: int, said: str | None, author: str) -> 
 
 
 def _put(
-    repository: Repository, pull: int, mine: Comment | None, kind: str, body: str, author: str
+    repository: Repository,
+    pull: int,
+    mine: Comment | None,
+    kind: str,
+    body: str,
+    author: str,
+    name: str = "",
 ) -> CommentOutcome:
     if mine is None:
         made = repository.add_comment(pull, body)
-        _only(repository, pull, kind, author)  # the first answer may have been lost
+        _only(repository, pull, kind, author, name)  # the first answer may have been lost
         return CommentOutcome("created", made.html_url)
     if mine.body == body:
         return CommentOutcome("unchanged", mine.html_url)
     return CommentOutcome("updated", repository.edit_comment(mine.id, body).html_url)
 
 
-def _only(repository: Repository, pull: int, kind: str, author: str) -> Comment | None:
-    """Our comment of a kind; should there be several, the oldest stays and the others go."""
+def _only(
+    repository: Repository, pull: int, kind: str, author: str, name: str = ""
+) -> Comment | None:
+    """Our comment of a kind and name; should there be several, the oldest stays, the others go."""
     ours = [
         one
         for one in repository.comments(pull)
-        if one.is_by(author) and text.marker_values(kind, one.body) is not None
+        if one.is_by(author)
+        and (values := text.marker_values(kind, one.body)) is not None
+        and values.get("name", "") == name
     ]
     for double in ours[1:]:
         repository.delete_comment(double.id)
