@@ -77,10 +77,14 @@ def test_every_declared_chart_is_drawn_from_the_reference_runs(
 
 
 def test_charts_have_the_intervals_that_runs_have(site: Site) -> None:
-    found = experiment.sources(site, "asgi-wsgi")
-    assert [(one.run.profile, one.run.launches) for one in found] == [
-        ("published", 1), ("nightly", 3),
+    found = list(experiment.sources(site, "asgi-wsgi"))
+    assert [(one.label, one.run.launches) for one in found] == [
+        ("published profile", 1), ("nightly profile", 3),
+        ("published profile on epyc-2c-102dbd", 3),
     ]  # fmt: skip
+    *found, elsewhere = found
+    # Of another machine only what the first has not measured, in a picture of its own.
+    assert {case.id.split("/")[1] for case in elsewhere.cases} == {"asgi-cpu", "wsgi-cpu"}
     by_profile = {one.run.profile: {case.id: case for case in one.cases} for one in found}
     chart = charts_of(site, "asgi-wsgi")[0]
     assert chart.about.caption.endswith(

@@ -89,20 +89,32 @@ def questions(site: Site) -> Iterator[ExperimentQuestion]:
         yield ExperimentQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
 
 
-def speakers(site: Site) -> tuple[RunSummary, ...]:
-    """The newest runs of the machine that was measured last, in the order in which they speak."""
-    newest_run = max(site.newest.values(), key=lambda one: one.run.started, default=None)
-    if newest_run is None:
-        return ()
-    machine = newest_run.run.machine.id
-    found = (site.newest.get((machine, profile)) for profile in ORDER)
-    return tuple(summary for summary in found if summary is not None)
+def speakers(site: Site, experiment: str) -> tuple[RunSummary, ...]:
+    """The newest runs that measured an experiment, in the order in which they speak.
+
+    The machine that has measured most of its cases comes first, and of equal ones that with the
+    newest run: a few cases tried elsewhere do not take a whole page's figures away.
+    """
+    of: dict[str, list[RunSummary]] = {}
+    for profile in ORDER:
+        for (machine, name), summary in site.newest.items():
+            if name == profile and _measured(_cases(summary, experiment)):
+                of.setdefault(machine, []).append(summary)
+    ranked = sorted(
+        of.values(),
+        key=lambda runs: (
+            len({case.id for run in runs for case in _cases(run, experiment)}),
+            max(run.run.started for run in runs),
+        ),
+        reverse=True,
+    )
+    return tuple(run for runs in ranked for run in runs)
 
 
 def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
     """The experiment's sentences; none without a run of it, or where none is declared."""
     published = site.published.get(experiment)
-    having = [one for one in speakers(site) if _measured(_cases(one, experiment))]
+    having = speakers(site, experiment)
     if published is None or not having:
         return
     for template in published.answers:
@@ -237,24 +249,47 @@ class RunSource:
     section: Section
     facts: tuple[tuple[str, str], ...]
 
+    elsewhere: bool = False  # measured by another machine than most of the page was
+
     @property
     def run(self) -> Run:
         return self.summary.run
 
     @property
     def label(self) -> str:
-        return f"{self.run.profile} profile"
+        machine = f" on {self.run.machine.id}" if self.elsewhere else ""
+        return f"{self.run.profile} profile{machine}"
+
+    @property
+    def anchor(self) -> str:
+        """What the ids of its own charts begin with."""
+        machine = f"{self.run.machine.id}-" if self.elsewhere else ""
+        return f"{self.run.profile}-{machine}"
 
 
 def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
-    """The runs that measured an experiment, in the order in which they speak."""
+    """The runs that measured an experiment, in the order in which they speak.
+
+    Of other machines than the first there is only what that has not measured: their figures do not
+    belong into one picture.
+    """
     published, about = site.published.get(experiment), site.about.get(experiment)
-    found = tuple(
-        RunSource(one, cases, make_section(one, experiment, cases, published, about), facts(one))
-        for one in speakers(site)
-        if _measured(cases := _cases(one, experiment))
-    )
-    return tuple(source for source in found if source.run.profile in _STANDARD) or found
+    runs = speakers(site, experiment)
+    runs = tuple(one for one in runs if one.run.profile in _STANDARD) or runs
+    found: list[RunSource] = []
+    known: dict[str, str] = {}  # case → the machine that speaks for it
+    for one in runs:
+        machine = one.run.machine.id
+        elsewhere = machine != runs[0].run.machine.id
+        cases = tuple(
+            case for case in _cases(one, experiment) if known.get(case.id, machine) == machine
+        )
+        if not _measured(cases):
+            continue
+        known |= dict.fromkeys((case.id for case in cases if case.status == "measured"), machine)
+        section = make_section(one, experiment, cases, published, about)
+        found.append(RunSource(one, cases, section, facts(one), elsewhere))
+    return tuple(found)
 
 
 def charts(
@@ -276,7 +311,7 @@ def charts(
             address=lambda case: root + addresses.case(case),
             source=f"From the {source.label}, "
             f"{words.many(source.run.launches, 'launch', 'launches')} per case.",
-            anchor=f"{source.run.profile}-",
+            anchor=source.anchor,
         )
         for source in found
     ]
