@@ -2,15 +2,18 @@
 
 `instructions.py` starts it under Valgrind, in the environment of the stack, as
 `python -P -m benchmarks._counted`. Its targets are `request/<endpoint>`, by the names of
-`handlers`, `pydantic/<what>/<size>/<source>`, the jobs of `pydantic_models`, and `served/<path>`,
-a request to the application that servers would be told to serve.
+`handlers`, `pydantic/<what>/<size>/<source>`, the jobs of `pydantic_models`, and `served/<name>`,
+requests to the application that servers would be told to serve.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 
     from servebench.measure.instructions.phases import Unit
 
-STATUS = "SERVEBENCH_STATUS"  # of a right answer of what is served
+# A JSON file that says what is asked of an application that is served: the fields of an `Ask`, and
+# the status of a right answer.
+REQUEST = "SERVEBENCH_REQUEST"
 
 # What applications need and import, some of it with their first request. The applications come
 # later, in a process of their own for each target.
@@ -26,6 +31,7 @@ _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydant
 
 # How often in a phase: so often that a count has six digits.
 _VALIDATIONS = {"1": 200, "20": 20}
+_REQUESTS = 30
 
 
 def preload() -> None:
@@ -50,10 +56,10 @@ def prepare(target: str) -> Unit:
 
         return Unit(_requests.open_request(rest))
     if kind == "served":
-        return Unit(_served(f"/{rest}"))
+        return _served(Unit)
     if kind != "pydantic":
         raise ValueError(
-            f"expected request/<endpoint>, served/<path> or pydantic/<job>, found {target}"
+            f"expected request/<endpoint>, served/<name> or pydantic/<job>, found {target}"
         )
     from . import pydantic_models  # noqa: PLC0415 - imports the application
 
@@ -63,18 +69,30 @@ def prepare(target: str) -> Unit:
     return Unit(jobs[what](int(size), source), n=n, warmup=n)
 
 
-def _served(path: str) -> Callable[[], object]:
-    """Import the application that the environment names, in its folder, and ask it once."""
-    import servebench_entry as entry  # noqa: PLC0415 - on the search path of what is served
-
+def _served(unit: type[Unit]) -> Unit:
+    """Import the application that the environment names, in its folder, and ask for each path."""
     from . import _drivers, _project, _requests  # noqa: PLC0415 - imported by preload
 
+    asked = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
+    status, body = asked.pop("status"), asked.pop("body").encode()
+    ask = _drivers.Ask(**asked, body=body)
     os.chdir(_project.checkout())
-    app = entry.load(os.environ[entry.APP], factory=bool(os.environ[entry.FACTORY]))
-    drive = _drivers.asgi if os.environ[entry.INTERFACE] == "asgi" else _drivers.wsgi
-    request: Callable[[], tuple[int, list[Any], bytes]] = drive(app, path)
-    _requests.check_answer(path, {"status": int(os.environ[STATUS])}, *request())
-    return request
+    # Threads of the application take turns where one waits, and nowhere else: else the clock would
+    # say how often they do.
+    sys.setswitchinterval(60)
+    import servebench_entry as entry  # noqa: PLC0415 - it imports the application
+
+    app = entry.application
+    request: Callable[[], tuple[int, list[Any], bytes]]
+    if os.environ[entry.INTERFACE] == "asgi":
+        request = _drivers.asgi(app, ask, lifespan=True)
+    else:
+        request = _drivers.wsgi(app, ask)
+    paths = (ask.path, *ask.paths)
+    for path in paths:
+        _requests.check_answer(f"{ask.method} {path}", {"status": status}, *request())
+    rounds = -(-_REQUESTS // len(paths))  # whole ones: each path is as often in every phase
+    return unit(request, n=rounds * len(paths), warmup=rounds * len(paths), threads=True)
 
 
 if __name__ == "__main__":

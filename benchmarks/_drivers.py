@@ -1,19 +1,22 @@
 """One request to an application, without a socket: the least that ASGI and WSGI ask of a server.
 
-Standard library only. `asgi(app, path)` and `wsgi(app, path)` give a callable that sends one GET
-and returns (status, headers, body). Both check what an application may and may not do, for a driver
-that swallowed a broken answer would make the broken application the faster one.
+Standard library only. `asgi(app, Ask(path))` and `wsgi(app, Ask(path))` give a callable that sends
+one request and returns (status, headers, body). Both check what an application may and may not do,
+for a driver that swallowed a broken answer would make the broken application the faster one.
 
-Sources: ASGI 3.0, HTTP message format 2.5; PEP 3333.
+Sources: ASGI 3.0, HTTP message format 2.5, lifespan protocol 2.0; PEP 3333.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
+import itertools
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -33,36 +36,66 @@ class ProtocolError(RuntimeError):
     """An application has broken the rules of its interface, or gave half an answer."""
 
 
-def asgi(app: AsgiApp, path: str) -> AsgiDriver:
-    """Drive an ASGI application, without lifespan events; `path` has the query, percent-encoded."""
-    return AsgiDriver(app, path)
+@dataclass(frozen=True)
+class Ask:
+    """What is asked for.
+
+    Attributes:
+        path: With its query, percent-encoded.
+        paths: Further ones: requests take them in turn.
+        headers: By their names, beside host and accept or in place of them.
+    """
+
+    path: str
+    paths: tuple[str, ...] = ()
+    method: str = "GET"
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def all_headers(self) -> dict[str, str]:
+        """Everything that is sent, by names in small letters."""
+        length = {"content-length": str(len(self.body))} if self.body else {}
+        own = {name.lower(): value for name, value in self.headers.items()}
+        return {"host": _HOST, "accept": "*/*", **length, **own}
+
+
+def asgi(app: AsgiApp, ask: Ask, *, lifespan: bool = False) -> AsgiDriver:
+    """Drive an ASGI application, with its lifespan or without.
+
+    ProtocolError: it says that it cannot start.
+    """
+    return AsgiDriver(app, ask, lifespan=lifespan)
 
 
 class AsgiDriver:
-    """Send the same GET again and again, on an event loop of its own.
+    """Send the same request again and again, on an event loop of its own.
 
     As in a server, the loop and the task that serves outlive the request: frameworks keep threads
     for `def` handlers as long as that task lives, and would start one per request otherwise.
     Between two requests the loop stands still.
     """
 
-    def __init__(self, app: AsgiApp, path: str) -> None:
-        raw, _, query = path.partition("?")
-        self._app = app
-        self._scope: dict[str, Any] = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.5"},
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": unquote(raw),
-            "raw_path": raw.encode("ascii"),
-            "query_string": query.encode("ascii"),
-            "root_path": "",
-            "client": (_HOST, _CLIENT_PORT),
-            "server": (_HOST, _PORT),
-        }
+    def __init__(self, app: AsgiApp, ask: Ask, *, lifespan: bool) -> None:
+        self._app, self._body = app, ask.body
+        self._headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in ask.all_headers().items()
+        ]
+        self._state: dict[str, Any] = {}
         self._loop = asyncio.new_event_loop()
+        self._living: asyncio.Task[None] | None = None
+        if lifespan:
+            started: asyncio.Future[None] = self._loop.create_future()
+            self._living = self._loop.create_task(self._live(started))
+            try:
+                self._loop.run_until_complete(started)
+            except ProtocolError:
+                self._living.cancel()
+                self._loop.run_until_complete(asyncio.wait([self._living]))
+                self._loop.close()
+                raise
+        scopes = [_scope(ask.method, path) for path in (ask.path, *ask.paths)]
+        self._scopes = itertools.cycle(scopes)
         self._next: asyncio.Future[_Exchange] = self._loop.create_future()
         self._server = self._loop.create_task(self._serve())
         self._loop.call_soon(self._loop.stop)
@@ -76,7 +109,7 @@ class AsgiDriver:
 
         Raises ProtocolError if the application has broken ASGI, or whatever it let escape.
         """
-        exchange = _Exchange()
+        exchange = _Exchange(self._body)
         self._next.set_result(exchange)
         self._loop.run_forever()
         return exchange.answer()
@@ -85,8 +118,10 @@ class AsgiDriver:
         """End the serving task, and with it the threads of the application, and the loop."""
         if self._loop.is_closed():
             return
-        self._server.cancel()
-        self._loop.run_until_complete(asyncio.wait([self._server]))
+        tasks = [task for task in (self._server, self._living) if task is not None]
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.wait(tasks))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
@@ -95,21 +130,63 @@ class AsgiDriver:
         while True:
             exchange = await self._next
             self._next = self._loop.create_future()
-            scope = {**self._scope, "headers": [(b"host", _HOST.encode()), (b"accept", b"*/*")]}
+            scope = {**next(self._scopes), "headers": [*self._headers]}
+            if self._living is not None:
+                scope["state"] = self._state.copy()
             try:
                 await self._app(scope, exchange.receive, exchange.send)
             except (Exception, asyncio.CancelledError) as error:  # handed on to the caller
                 exchange.failure = error
             self._loop.stop()
 
+    async def _live(self, started: asyncio.Future[None]) -> None:
+        """Tell the application that its server starts; what knows no lifespan may fail at it."""
+        events: Iterator[Message] = iter([{"type": "lifespan.startup"}])
+
+        async def receive() -> Message:
+            for event in events:
+                return event
+            return await self._loop.create_future()  # no end is told: the process ends
+
+        async def send(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed":
+                said = message.get("message", "")
+                started.set_exception(ProtocolError(f"the application does not start: {said}"))
+            elif not started.done():
+                started.set_result(None)
+
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
+        with contextlib.suppress(Exception):  # servers take that for "knows no lifespan", too
+            await self._app({**scope, "state": self._state}, receive, send)
+        if not started.done():
+            started.set_result(None)
+
+
+def _scope(method: str, path: str) -> dict[str, Any]:
+    raw, _, query = path.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.5"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(raw),
+        "raw_path": raw.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "client": (_HOST, _CLIENT_PORT),
+        "server": (_HOST, _PORT),
+    }
+
 
 class _Exchange:
     """One request and what is answered to it."""
 
-    __slots__ = ("_asked", "_body", "_complete", "_gone", "_headers", "_status", "failure")
+    __slots__ = ("_asked", "_body", "_complete", "_gone", "_headers", "_sent", "_status", "failure")
 
-    def __init__(self) -> None:
+    def __init__(self, sent: bytes) -> None:
         self.failure: BaseException | None = None
+        self._sent = sent
         self._status: int | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._body = b""
@@ -121,7 +198,7 @@ class _Exchange:
         """Give the whole request at once; after the answer, tell that the client is gone."""
         if not self._asked:
             self._asked = True
-            return {"type": "http.request", "body": b"", "more_body": False}
+            return {"type": "http.request", "body": self._sent, "more_body": False}
         if not self._complete:
             # The client waits for its answer.
             self._gone = self._gone or asyncio.Event()
@@ -154,35 +231,17 @@ class _Exchange:
         return self._status, self._headers, self._body
 
 
-def wsgi(app: WsgiApp, path: str) -> Callable[[], WsgiAnswer]:
-    """Drive a WSGI application; `path` has the query, percent-encoded.
+def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
+    """Drive a WSGI application.
 
-    The callable sends one GET and returns status, headers and body. It raises ProtocolError where
-    the application has broken WSGI, and whatever the application lets escape.
+    The callable sends one request and returns status, headers and body. It raises ProtocolError
+    where the application has broken WSGI, and whatever the application lets escape.
     """
-    raw, _, query = path.partition("?")
-    fixed = {
-        "REQUEST_METHOD": "GET",
-        "SCRIPT_NAME": "",
-        # WSGI text is bytes in disguise: each character is one byte.
-        "PATH_INFO": unquote_to_bytes(raw).decode("latin-1"),
-        "QUERY_STRING": query,
-        "SERVER_NAME": _HOST,
-        "SERVER_PORT": str(_PORT),
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "REMOTE_ADDR": _HOST,
-        "HTTP_HOST": _HOST,
-        "HTTP_ACCEPT": "*/*",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.multithread": False,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-    }
+    environs = itertools.cycle([_environ(ask, path) for path in (ask.path, *ask.paths)])
 
     def request() -> WsgiAnswer:
         reply = _Reply()
-        environ = {**fixed, "wsgi.input": io.BytesIO(), "wsgi.errors": sys.stderr}
+        environ = {**next(environs), "wsgi.input": io.BytesIO(ask.body), "wsgi.errors": sys.stderr}
         chunks = app(environ, reply.start)
         try:
             for chunk in chunks:
@@ -193,6 +252,31 @@ def wsgi(app: WsgiApp, path: str) -> Callable[[], WsgiAnswer]:
         return reply.answer()
 
     return request
+
+
+def _environ(ask: Ask, path: str) -> dict[str, Any]:
+    raw, _, query = path.partition("?")
+    headers = {name.upper().replace("-", "_"): text for name, text in ask.all_headers().items()}
+    named = {name: headers.pop(name) for name in ("CONTENT_TYPE", "CONTENT_LENGTH")
+             if name in headers}  # fmt: skip
+    return {
+        "REQUEST_METHOD": ask.method,
+        "SCRIPT_NAME": "",
+        # WSGI text is bytes in disguise: each character is one byte.
+        "PATH_INFO": unquote_to_bytes(raw).decode("latin-1"),
+        "QUERY_STRING": query,
+        "SERVER_NAME": _HOST,
+        "SERVER_PORT": str(_PORT),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": _HOST,
+        **named,
+        **{f"HTTP_{name}": text for name, text in headers.items()},
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.multithread": False,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
 
 
 class _Reply:

@@ -60,16 +60,16 @@ def open_request(name: str) -> Request:
     ValueError if the answer is not the declared one.
     """
     if name == "driver/asgi":
-        return _drivers.asgi(_empty_asgi, "/")
+        return _drivers.asgi(_empty_asgi, _drivers.Ask("/"))
     if name == "driver/wsgi":
-        return _drivers.wsgi(_empty_wsgi, "/")
+        return _drivers.wsgi(_empty_wsgi, _drivers.Ask("/"))
     endpoint = _endpoints.declared(_project.checkout())[name]
     if not endpoint.plain:
         raise ValueError(missing(name))
     app = _project.load_app(endpoint.experiment, endpoint.app, endpoint.env)
     os.environ.update(endpoint.env)
     drive = _drivers.asgi if endpoint.interface == "asgi" else _drivers.wsgi
-    request: Request = drive(app, endpoint.path)
+    request: Request = drive(app, _drivers.Ask(endpoint.path))
     check_answer(name, endpoint.expect, *request())
     return request
 

@@ -67,10 +67,10 @@ def _works(kind: str, threads: int) -> list[Callable[[], None]]:
         return [functools.partial(_documents, document) for document in documents]
     if kind == "fastapi":
         app = load_app("asgi-wsgi", "asgi_app:app")
-        drivers = [_drivers.asgi(app, "/json") for _ in range(threads)]
+        drivers = [_drivers.asgi(app, _drivers.Ask("/json")) for _ in range(threads)]
     else:
         app = load_app("asgi-wsgi", "wsgi_app:app")
-        drivers = [_drivers.wsgi(app, "/json") for _ in range(threads)]
+        drivers = [_drivers.wsgi(app, _drivers.Ask("/json")) for _ in range(threads)]
     return [functools.partial(_requests, drive) for drive in drivers]
 
 

@@ -182,7 +182,7 @@ def prepare(target):
     app = globals()[interface]()
     if wrapped:
         app = servebench_entry.in_front_of(app, interface)
-    request = getattr(_drivers, interface)(app, "/json")
+    request = getattr(_drivers, interface)(app, _drivers.Ask("/json"))
     assert request()[0] == 200
     return Unit(request)
 

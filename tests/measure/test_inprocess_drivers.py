@@ -29,16 +29,21 @@ def body(content: bytes = b"", more: bool = False) -> Message:
 
 
 @pytest.fixture
-def asgi() -> Iterator[Callable[..., Any]]:
-    made = []
+def made() -> Iterator[Callable[..., Any]]:
+    drives = []
 
-    def make(app: Any, path: str = "/") -> Any:
-        made.append(drivers.asgi(app, path))
-        return made[-1]
+    def make(app: Any, ask: Any, **lives: bool) -> Any:
+        drives.append(drivers.asgi(app, ask, **lives))
+        return drives[-1]
 
     yield make
-    for driver in made:
+    for driver in drives:
         driver.close()
+
+
+@pytest.fixture
+def asgi(made: Any) -> Callable[..., Any]:
+    return lambda app, path="/": made(app, drivers.Ask(path))
 
 
 def sending(*messages: Message) -> Any:
@@ -173,7 +178,7 @@ import sys, threading
 sys.path[:0] = sys.argv[1:]
 from benchmarks import _drivers, _project
 before = threading.active_count()
-drive = _drivers.asgi(_project.load_app("gil-endpoints", "endpoints:app"), "/")
+drive = _drivers.asgi(_project.load_app("gil-endpoints", "endpoints:app"), _drivers.Ask("/"))
 answers = [drive() for _ in range(5)]
 assert {status for status, _, _ in answers} == {200}, answers
 print(threading.active_count() - before)
@@ -204,6 +209,90 @@ class Closing:
         self.closed += 1
 
 
+ORDER = drivers.Ask(
+    "/orders?gift=1", ("/orders",), "POST", {"Authorization": "Bearer 1", "content-type": "a/b"},
+    b"7 of it",
+)  # fmt: skip
+
+
+def test_an_asgi_application_gets_method_headers_and_body_and_paths_in_turn(made: Any) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        asked = await receive()
+        seen.append((scope["method"], scope["query_string"], asked, dict(scope["headers"])))
+        await send(start())
+        await send(body())
+
+    driver = made(app, ORDER)
+    for _ in range(3):
+        driver()
+    request = {"type": "http.request", "body": b"7 of it", "more_body": False}
+    headers = {
+        b"host": b"127.0.0.1", b"accept": b"*/*", b"content-length": b"7",
+        b"authorization": b"Bearer 1", b"content-type": b"a/b",
+    }  # fmt: skip
+    queries = [b"gift=1", b"", b"gift=1"]
+    assert seen == [("POST", query, request, headers) for query in queries]
+
+
+def test_an_asgi_application_lives_before_it_is_asked(made: Any) -> None:
+    """Each request has a copy of its state, and nobody tells it that it ends."""
+    events: list[Any] = []
+
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            events.append((await receive())["type"])
+            scope["state"]["pool"] = "open"
+            await send({"type": "lifespan.startup.complete"})
+            events.append((await receive())["type"])
+        events.append(dict(scope["state"]))
+        scope["state"]["pool"] = "taken"
+        await send(start())
+        await send(body())
+
+    driver = made(app, drivers.Ask("/"), lifespan=True)
+    driver()
+    driver()
+    assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
+
+
+def test_an_application_may_know_no_lifespan_and_may_refuse_to_start(made: Any) -> None:
+    async def refusing(_scope: Message, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no data base"})
+
+    async def plain(scope: Message, _receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await send(start(204))
+        await send(body())
+
+    with pytest.raises(drivers.ProtocolError, match="does not start: no data base"):
+        drivers.asgi(refusing, drivers.Ask("/"), lifespan=True)
+    assert made(plain, drivers.Ask("/"), lifespan=True)()[0] == 204
+
+
+def test_a_wsgi_application_gets_method_headers_and_body_and_paths_in_turn() -> None:
+    seen: list[Any] = []
+
+    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
+        names = (
+            "REQUEST_METHOD", "QUERY_STRING", "HTTP_AUTHORIZATION", "CONTENT_TYPE",
+            "CONTENT_LENGTH",
+        )  # fmt: skip
+        assert "HTTP_CONTENT_TYPE" not in environ
+        sent = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        seen.append((*(environ[name] for name in names), sent))
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"right"]
+
+    request = drivers.wsgi(validator(app), ORDER)
+    for _ in range(3):
+        request()
+    rest = ("Bearer 1", "a/b", "7", b"7 of it")
+    assert seen == [("POST", query, *rest) for query in ("gift=1", "", "gift=1")]
+
+
 def test_the_wsgi_driver_keeps_to_pep_3333() -> None:
     """The standard library's validator finds nothing wrong with environ, calls and closing."""
 
@@ -214,7 +303,7 @@ def test_the_wsgi_driver_keeps_to_pep_3333() -> None:
         start_response("201 Created", [("Content-Type", "text/plain")])
         return [b"one ", b"two"]
 
-    request = drivers.wsgi(validator(app), "/caf%C3%A9?offset=0")
+    request = drivers.wsgi(validator(app), drivers.Ask("/caf%C3%A9?offset=0"))
     expected = (201, [("Content-Type", "text/plain")], b"one two")
     assert request() == request() == expected
 
@@ -230,9 +319,9 @@ def test_a_wsgi_body_is_always_closed() -> None:
         start_response("200 OK", [])
         return whole if environ["PATH_INFO"] == "/whole" else broken
 
-    assert drivers.wsgi(app, "/whole")()[2] == b"whole"
+    assert drivers.wsgi(app, drivers.Ask("/whole"))()[2] == b"whole"
     with pytest.raises(ZeroDivisionError):
-        drivers.wsgi(app, "/broken")()
+        drivers.wsgi(app, drivers.Ask("/broken"))()
     assert (whole.closed, broken.closed) == (1, 1)
 
 
@@ -252,8 +341,8 @@ def test_wsgi_may_start_late_write_and_start_again_with_an_error() -> None:
             start_response("500 Oops", [], sys.exc_info())
         return [b"sorry"]
 
-    assert drivers.wsgi(late, "/")() == (200, [], b"written yielded")
-    assert drivers.wsgi(twice, "/")() == (500, [], b"sorry")
+    assert drivers.wsgi(late, drivers.Ask("/"))() == (200, [], b"written yielded")
+    assert drivers.wsgi(twice, drivers.Ask("/"))() == (500, [], b"sorry")
 
 
 def test_a_broken_wsgi_answer_is_an_error() -> None:
@@ -278,6 +367,6 @@ def test_a_broken_wsgi_answer_is_an_error() -> None:
 
     for app in (never, early, again):
         with pytest.raises(drivers.ProtocolError, match="start_response"):
-            drivers.wsgi(app, "/")()
+            drivers.wsgi(app, drivers.Ask("/"))()
     with pytest.raises(ZeroDivisionError):
-        drivers.wsgi(too_late, "/")()
+        drivers.wsgi(too_late, drivers.Ask("/"))()

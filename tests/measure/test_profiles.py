@@ -1,5 +1,6 @@
 """Dumps with all callers apart: a small one by hand, and a real program whose work is known."""
 
+import json
 import os
 from pathlib import Path
 
@@ -138,10 +139,12 @@ def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) 
         "PYTHONPATH": os.pathsep.join(map(str, (paths.OWN, testbed.ENTRY, tmp_path))),
         "SERVEBENCH_CHECKOUT": str(tmp_path), "SERVEBENCH_STACK": "project",
         "SERVEBENCH_APP": "shop:make", "SERVEBENCH_FACTORY": "1", "SERVEBENCH_INTERFACE": "wsgi",
-        "SERVEBENCH_STATUS": "203",
+        "SERVEBENCH_REQUEST": str(tmp_path / "request.json"),
     }  # fmt: skip
+    asked = {"path": "/items/7", "paths": [], "method": "GET", "headers": {}, "body": ""}
+    (tmp_path / "request.json").write_text(json.dumps({**asked, "status": 203}))
     python = interpreters.locate("3.14").executable
-    found = entries.count(python, ["-P", "-m", "benchmarks._counted"], ["served/items/7"], env=env)
-    functions = found["served/items/7"]
+    found = entries.count(python, ["-P", "-m", "benchmarks._counted"], ["served/items"], env=env)
+    functions = found["served/items"]
     assert not isinstance(functions, str), functions
     assert functions["read", str(tmp_path / "shop.py"), 10].entries == 1

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from bench import eventually, failures, failures_of
-from servebench.core.errors import UsageError
+from servebench.compare import counted
+from servebench.core.errors import CountError, UsageError
 from servebench.core.flags import FlagName
 from servebench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from servebench.host import proc
 from servebench.measure import duet, launch
 from servebench.measure.duet import SideCase
+from servebench.measure.instructions import entries
 from servebench.measure.room import Room
 from servebench.measure.runner import LaunchOutcome
 from servebench.measure.testbed import Rig, equip, fill
@@ -115,6 +117,36 @@ def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_pat
     assert "-m POST -H 'authorization: Bearer '\"$TOKEN\" -d '{\"item\": 7}'" in commands.load
     told = [case.model_dump_json(), str(outcome), str(commands)]
     assert not any(SECRET in text for text in told)
+
+
+@pytest.mark.real
+def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
+    case: Case, rig: Rig, tmp_path: Path
+) -> None:
+    side = SideCase(case, rig)
+    for _ in range(2):
+        with counted.program(side) as one:
+            found = entries.count(one.python, one.payload, [counted.unit(side)], env=one.env)
+        functions = found["served/post-orders"]
+        assert not isinstance(functions, str), functions
+        place = "create.<locals>.app", str(one.folder / "src" / "shop" / "main.py"), 9
+        assert functions[place].entries == 1
+        assert not one.folder.exists()
+    assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
+    left = proc.stat(int((tmp_path / "noted").read_text()))
+    assert left is None or not left.alive
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
+
+
+@pytest.mark.real
+def test_what_is_done_before_fails_without_a_server_as_well(case: Case, rig: Rig) -> None:
+    failing = case.model_copy(update={"before": ("echo $TOKEN; exit 3",)})
+    with (
+        pytest.raises(CountError, match=r"setup_failed.*exit code 3; it said: \{TOKEN\}") as found,
+        counted.program(SideCase(failing, rig)),
+    ):
+        pass
+    assert SECRET not in str(found.value)
 
 
 @pytest.mark.real

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from servebench.cli.compare import sides_of
 from servebench.cli.options import JsonOption, ResultsOption, SelectOption, repository
-from servebench.cli.target_options import Options, PythonOption, ready, told, with_target
+from servebench.cli.target_options import Options, PythonOption, told, with_target
 from servebench.compare import inprocess, pairs, revisions
 from servebench.compare import sides as sides_
 from servebench.compare.attribution.attribute import Live, attribute
@@ -84,9 +84,9 @@ def why_command(
         target = None
         if record is None and comparison is None:
             target = told(root, options, [python] if python else [])
-            ready(target, narrator)
-        logs = paths.state_dir() / "logs"
-        scope = Scope("quick", tuple(select or ()), logs, narrator, copies, target)
+        logs, globs = paths.state_dir() / "logs", tuple(select or ())
+        loaded = live or record is not None or comparison is not None
+        scope = Scope("quick", globs, logs, narrator, copies, target, loaded)
         job = None if record is None or select else inprocess.job(record.series.case)
         if record is not None:
             sides = explaining.sides_of(root, record, scope)

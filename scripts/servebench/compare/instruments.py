@@ -12,28 +12,23 @@ the order ABBA, which cancels a steady drift of the machine. The verdict is the 
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import statistics
-import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
-from servebench.compare import rotation
-from servebench.core.errors import CountError
+from servebench.compare import counted, rotation
 from servebench.core.metrics import BRIEF, METRICS
 from servebench.core.model import Case, Status
 from servebench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
-from servebench.host import paths, progress
+from servebench.host import progress
 from servebench.host.progress import duration
 from servebench.measure import duet, launch
 from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.measure.instructions import counting
 from servebench.measure.runner import LaunchOutcome
 from servebench.plan.duration import expected
 from servebench.record.comparison import Duet, Instructions, SideName
@@ -116,98 +111,11 @@ class Real:
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
-        return instructions(pairs, limit)
+        return counted.instructions(pairs, limit)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"
         return lambda side: self._folder / f"{stem}-{side}.log"
-
-
-def instructions(
-    pairs: Sequence[tuple[SideCase, SideCase]],
-    limit: float,
-    *,
-    switched: bool = False,
-    job: str | None = None,
-) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time within `limit` s; the counter is this checkout's.
-
-    `job` is a unit of work in the cases' environments instead of a request.
-    """
-    sides = zip(*pairs, strict=True)
-    ends = time.monotonic() + limit
-    try:
-        with ExitStack() as stack:
-            under_way = [stack.enter_context(_counting(side, switched, job)) for side in sides]
-            base, head = (collect(ends - time.monotonic()) for collect in under_way)
-    except CountError as error:
-        return (str(error),) * len(pairs)
-    return tuple(
-        _together(base[job or unit(below)], head[job or unit(above)]) for below, above in pairs
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What makes requests inside the process: see `counting.count` for its parts."""
-
-    python: Path
-    payload: Sequence[str]
-    env: Mapping[str, str]
-
-
-def program(side: SideCase) -> Program:
-    """The program that makes requests to a side's applications without a server."""
-    case, rig = side.case, side.rig
-    env = {
-        **case.env,
-        "PYTHONPATH": str(paths.OWN),
-        "SERVEBENCH_CHECKOUT": str(rig.apps.parent),
-        "SERVEBENCH_STACK": case.stack,
-    }
-    if rig.target:
-        served = rig.environment(case)
-        search = os.pathsep.join((env["PYTHONPATH"], served["PYTHONPATH"]))
-        status = str(case.endpoint.expect.status)
-        env = {**served, **env, "PYTHONPATH": search, "SERVEBENCH_STATUS": status}
-    payload = ["-P", "-m", "benchmarks._counted"]
-    return Program(rig.pythons[case.stack, case.python], payload, env)
-
-
-def _counting(
-    side: Sequence[SideCase], switched: bool, job: str | None
-) -> AbstractContextManager[counting.Collect]:
-    """Begin to count one request to each case's endpoint, in process and without a server."""
-    one, targets = program(side[0]), list(dict.fromkeys(job or unit(each) for each in side))
-    return counting.started(one.python, one.payload, targets, env=one.env, switched=switched)
-
-
-def unit(side: SideCase) -> str:
-    """The unit of work that is one request to the case's endpoint.
-
-    CountError: it is more than a GET of one path.
-    """
-    case, asked = side.case, side.case.endpoint
-    if not side.rig.target:
-        return f"request/{case.experiment}/{asked.name}"
-    if asked.method != "GET" or asked.paths or asked.headers or asked.body or case.before:
-        raise CountError(
-            f"{case.id}: expected a GET of one path, without headers of its own and commands "
-            "before it, which is all that can be asked for without a server"
-        )
-    return f"served/{asked.path.removeprefix('/')}"
-
-
-def _together(
-    base: counting.InstructionCount | counting.Uncounted,
-    head: counting.InstructionCount | counting.Uncounted,
-) -> Instructions | str:
-    if isinstance(base, counting.Uncounted):
-        return base.reason
-    if isinstance(head, counting.Uncounted):
-        return head.reason
-    spread = max(base.spread, head.spread)
-    return Instructions(base=base.per_unit, head=head.per_unit, spread=spread)
 
 
 def recorded(

@@ -66,7 +66,10 @@ class Sides:
 class Scope:
     """Which cases are to be compared (`select`: globs, none: all), and how they are prepared.
 
-    `copies` (`revisions.copies`) are to outlive the sides. `told` is a target, if it is one.
+    Attributes:
+        copies: `revisions.copies`, to outlive the sides.
+        told: A target, if it is one.
+        loaded: Servers will be loaded, for which a load generator is needed.
     """
 
     profile: Profile
@@ -75,6 +78,7 @@ class Scope:
     narrator: Narrator
     copies: Path
     told: Told | None = None
+    loaded: bool = True
 
     @property
     def private(self) -> Mapping[str, str]:
@@ -361,7 +365,8 @@ def _selected(
 
 def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope) -> Side:
     names = sorted({case.python for case in needed})
-    oha.ensure(settings.load(), scope.narrator)
+    if scope.loaded:
+        oha.ensure(settings.load(), scope.narrator)
     try:
         found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     except SetupError:  # they are not there yet
@@ -373,7 +378,7 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: S
         stacks.make_environment(locked[stack], found[python], scope.narrator)
     rig = equip(
         needed, scope.logs, apps=part.root / "apps", locked=locked, found=found,
-        private=scope.private, imports=targets.imports(part.root),
+        private=scope.private, imports=targets.imports(part.root), loaded=scope.loaded,
     )  # fmt: skip
     made = {
         "stacks": tuple(stack.record() for stack in locked.values()),

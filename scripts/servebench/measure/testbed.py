@@ -245,10 +245,12 @@ def equip(
     found: Mapping[str, Interpreter],
     private: Mapping[str, str] | None = None,
     imports: tuple[str, ...] = (),
+    loaded: bool = True,
 ) -> Rig:
     """Put together what the cases need, with `private` variables and `imports` as a `Rig` has them.
 
-    A private variable that is not given is taken from our environment.
+    A private variable that is not given is taken from our environment. What is not to be `loaded`
+    needs no load generator.
 
     Raises:
         SetupError: An environment or tool is missing.
@@ -268,7 +270,7 @@ def equip(
     logs.mkdir(parents=True, exist_ok=True)
     return Rig(
         apps=apps,
-        oha=tools.oha(),
+        oha=tools.oha() if loaded else Path("oha"),
         machine=machine.fingerprint(),
         pythons={
             (stack, python): stacks.executable(locked[stack], found[python])

@@ -1,10 +1,12 @@
 """Counts both sides of a case, plainly and function by function, and says where they differ."""
 
 import hashlib
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Final, Literal
 from packaging.utils import canonicalize_name
 
 from servebench import __version__
-from servebench.compare import affected, instruments
+from servebench.compare import affected, counted
 from servebench.compare.attribution import live as live_
 from servebench.compare.attribution import naming, ranking
 from servebench.compare.attribution.naming import Name, Naming
@@ -43,7 +45,7 @@ COUNTS_SECONDS: Final = 180.0
 """For the plain counts of both sides."""
 
 CANNOT_SEE: Final = (
-    "It counts instructions of one request at a time in one thread, without a server: it sees no "
+    "It counts instructions of one request at a time, without a server: it sees no "
     "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
     "Granian's own threads."
 )
@@ -69,7 +71,7 @@ def attribute(
         CountError: They cannot be counted, or not by function.
     """
     started, when = time.monotonic(), datetime.now(UTC)
-    (plain,) = instruments.instructions([(base, head)], COUNTS_SECONDS, switched=True, job=job)
+    (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS, switched=True, job=job)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:
@@ -142,26 +144,43 @@ def _sampled(
 
 
 def _profile(side: SideCase, job: str | None, run: int) -> Profile:
-    one = instruments.program(side)
-    target = job or instruments.unit(side)
-    # No multiple of what memory is aligned to.
-    return profiling.profile(one.python, one.payload, target, env=one.env, padding=23 * run)
+    with counted.program(side) as one:
+        # No multiple of what memory is aligned to.
+        found = profiling.profile(
+            one.python, one.payload, job or counted.unit(side), env=one.env, padding=23 * run
+        )
+    home = _home(side, one)
+    chains = {
+        tuple(dumps.Code(name, home(file)) for name, file in chain): own
+        for chain, own in found.chains.items()
+    }
+    return replace(found, chains=chains)
 
 
 def _facts(side: SideCase, job: str | None) -> Mapping[entries.Place, entries.Observed]:
     """What functions are entered, exactly; nothing where it cannot be told."""
-    one, target = instruments.program(side), job or instruments.unit(side)
+    target = job or counted.unit(side)
     try:
-        found = entries.count(one.python, one.payload, [target], env=one.env)[target]
+        with counted.program(side) as one:
+            found = entries.count(one.python, one.payload, [target], env=one.env)[target]
     except CountError:
         return {}
-    return {} if isinstance(found, str) else found
+    if isinstance(found, str):
+        return {}
+    home = _home(side, one)
+    return {(name, home(file), line): seen for (name, file, line), seen in found.items()}
+
+
+def _home(side: SideCase, one: counted.Program) -> Callable[[str], str]:
+    """Says where a file lies of which a program has had a copy of its own."""
+    copy, own = f"{one.folder}{os.sep}", f"{side.rig.folder(side.case).resolve()}{os.sep}"
+    return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
 
 
 def _naming(side: SideCase, profile: Profile) -> Callable[[dumps.Code], Name]:
     """Name the code of a side's profiles, all of which lie in the same folders."""
     own = side.rig.folder(side.case).resolve()
-    driver = (paths.OWN / "benchmarks", Path(instruments.__file__).resolve().parents[1])
+    driver = (paths.OWN / "benchmarks", Path(counted.__file__).resolve().parents[1])
     distributions = naming.owners(profile.packages)
     return cache(Naming(
         profile.packages, profile.standard, own, driver,

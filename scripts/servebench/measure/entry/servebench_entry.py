@@ -181,5 +181,5 @@ def _named() -> Any:
 if __name__ == "__main__":
     sys.stdout.write(f"\n{interface_of(_named())}\n")
 elif APP in os.environ:
-    _application = _named()
-    app = in_front_of(_application, os.environ.get(INTERFACE) or interface_of(_application))
+    application = _named()
+    app = in_front_of(application, os.environ.get(INTERFACE) or interface_of(application))

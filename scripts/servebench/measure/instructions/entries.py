@@ -19,9 +19,6 @@ from servebench.core.errors import CountError
 from servebench.host import scratch
 from servebench.measure.instructions import counting, valgrind
 
-UNITS: Final = 20
-"""Units of work that are observed. What happens in every tenth one only is a tenth of an entry."""
-
 TIMEOUT_S: Final = 120.0  # 3 s measured, most of them for imports
 
 _PREFIX: Final = "servebench-entries"
@@ -60,7 +57,7 @@ def count(
     scratch.sweep(_PREFIX, base)
     folder = scratch.make(_PREFIX, base)
     try:
-        plan = {"targets": list(targets), "reports": ".", "observe": UNITS}
+        plan = {"targets": list(targets), "reports": ".", "observe": True}
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         # Tables of objects are in the order of their addresses.
         fixed = ["setarch", "-R"] if shutil.which("setarch") else []

@@ -35,12 +35,15 @@ _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 class Unit:
     """A piece of work to count: n times in a single phase, 2·n times in a double one.
 
-    `warmup` calls before specialise bytecode and fill caches.
+    Attributes:
+        warmup: So many calls before specialise bytecode and fill caches.
+        threads: It may have threads, for which nobody can say beforehand how well counts repeat.
     """
 
     call: Callable[[], object]
     n: int = 30
     warmup: int = 20
+    threads: bool = False
 
 
 class UnfitError(Exception):
@@ -52,8 +55,8 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
     The plan is a JSON file named by `$SERVEBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file for each target with its process and n, or with a reason why not.
-    A plan with `observe` has that many units observed instead (`monitoring`), without Valgrind.
-    One with `profile` has each function told apart.
+    A plan with `observe` has n units observed instead (`monitoring`), without Valgrind. One with
+    `profile` has each function told apart.
     `preload` imports what several targets need, `prepare` makes the unit of a target in its own
     process; what it raises is the reason why there is no figure for it.
     """
@@ -100,7 +103,7 @@ def _work(
     try:
         unit = prepare(target)
         if "observe" in plan:
-            found = _observed(unit, plan["observe"])
+            found = _observed(unit)
         elif "profile" in plan:
             found = _profiled(unit)
         else:
@@ -120,13 +123,13 @@ def _work(
         os._exit(code)
 
 
-def _observed(unit: Unit, times: int) -> dict[str, Any]:
+def _observed(unit: Unit) -> dict[str, Any]:
     if sys.version_info < (3, 12):
         raise UnfitError("entries are counted from CPython 3.12 on")
     from servebench.measure.instructions import monitoring  # noqa: PLC0415 - nothing for Valgrind
 
     _warm(unit, _repeat)
-    return {"n": times, "functions": monitoring.observe(unit.call, times)}
+    return {"n": unit.n, "functions": monitoring.observe(unit.call, unit.n)}
 
 
 def _profiled(unit: Unit) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> N
     A collection in a double phase and none in a single one would be counted as work of the unit.
     """
     phase(unit.call, unit.warmup)
-    if threading.active_count() > 1:
+    if threading.active_count() > 1 and not unit.threads:
         raise UnfitError("it starts threads, and how these wait for each other is never the same")
     gc.collect()
     gc.freeze()
