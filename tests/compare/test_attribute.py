@@ -14,6 +14,7 @@ from servebench.measure.duet import SideCase
 from servebench.measure.instructions import counting
 from servebench.measure.testbed import equip
 from servebench.record.attribution import APPLICATION
+from servebench.report import attribution
 from servebench.toolchain import interpreters, stacks
 
 SHOP = """\
@@ -60,7 +61,7 @@ def case() -> Case:
             headers={"authorization": "{TOKEN}"}, body='{"item": 7}',
             expect=Expectation(status=201), floor=0,
         ),
-        python="3.14", stack="gil-in-process", server="uvicorn", loop="asyncio", workers=1,
+        python="3.14", stack="project", server="uvicorn", loop="asyncio", workers=1,
         load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10),
         cores="split", env={"ITEMS": "{tmp}/items"}, env_names=("TOKEN",),
         before=("echo one two three > $ITEMS",),
@@ -73,7 +74,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src" / "shop.py").write_text(SHOP + code)
     found = equip(
         [case], root.parent / "logs", apps=root / "apps", imports=("src",),
-        locked={case.stack: stacks.read(case.stack)}, private={"TOKEN": "s3cret-of-ours"},
+        locked={case.stack: stacks.read("gil-in-process")}, private={"TOKEN": "s3cret-of-ours"},
         found={case.python: interpreters.locate(case.python)}, loaded=False,
     )  # fmt: skip
     return SideCase(case, found)
@@ -98,5 +99,7 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     moved = found.totals.head - found.totals.base
     assert 400 * 5 < moved < 400 * 200
     assert 0.9 < first.share < 1.1
+    assert found.asked == "POST /orders"
+    assert attribution.told(found).headline.startswith("POST /orders executes ")
     assert "s3cret-of-ours" not in found.model_dump_json()
     assert not list((tmp_path / "logs").iterdir())

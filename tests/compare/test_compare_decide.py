@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from comparing import CPU, NOISY, WRONG, busy, duet, duets, paced
+from comparing import CPU, GROWING, NOISY, WRONG, busy, duet, duets, paced
 from servebench.compare.decide import SequentialTest, State, judge
 from servebench.compare.durations import seconds_to_decide
 from servebench.compare.samples import CaseDuets, judged
@@ -240,15 +240,46 @@ def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure()
 
 def test_disturbed_duets_decide_nothing() -> None:
     """Half as many again as the last look takes are tried, and then the case is given up."""
-    test = sampled(*(duet(CASE, {CPU: 2.0}, head_flags=[NOISY]) for _ in range(89)))
+    test = sampled(*(duet(CASE, {CPU: 2.0}, head_flags=[GROWING]) for _ in range(89)))
     assert test.open() == (CASE,)
-    test.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[NOISY]))
+    test.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[GROWING]))
     assert test.open() == ()
     test.close()
     found = only(test)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.ratio, found.duets, found.excluded) == (None, 0, 90)
-    assert found.reason == "none of 90 duets was usable: host_noise"
+    assert found.reason == "none of 90 duets was usable: memory_grows"
+
+
+@pytest.mark.parametrize(
+    ("noisy", "verdict", "used"),
+    [(7, Verdict.SLOWER, 10), (6, Verdict.SLOWER, 10), (5, Verdict.INCONCLUSIVE, 5)],
+)
+def test_a_machine_that_is_noisy_most_of_the_time_is_measured_as_it_is(
+    noisy: int, verdict: Verdict, used: int
+) -> None:
+    """Duets of 4 % more that scatter by 2 %: ten tell, and five do not."""
+    logs = around(math.log(1.04), 10, 0.02)
+    flags = [[NOISY]] * noisy + [[]] * (10 - noisy)
+    found = [
+        duet(CASE, {CPU: math.exp(log)}, head_flags=flag)
+        for log, flag in zip(logs, flags, strict=True)
+    ]
+    test = sampled(*found)
+    assert only(test).verdict is Verdict.INCONCLUSIVE
+    assert test.open() == (CASE,)
+    test.close()
+    judged = only(test)
+    assert (judged.verdict, judged.duets, judged.excluded) == (verdict, used, 10 - used)
+    assert sum(one.kept for one in test.samples[CASE].all) == used - (10 - noisy)
+
+
+def test_noise_keeps_no_duet_that_has_other_faults() -> None:
+    both = duet(CASE, head_flags=[NOISY, GROWING])
+    test = sampled(*[both] * 3, *[duet(CASE, base_flags=[NOISY])] * 4)
+    test.close()
+    (found,) = test.samples.values()
+    assert (len(found.usable), found.excluded) == (4, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The self-test counts what was said, leaves nothing out, and holds other ways against it."""
 
 import json
+import re
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -366,6 +367,20 @@ def test_the_count_that_is_told_is_that_of_the_files(reference_results: Path) ->
         assert told in " ".join((PROJECT / name).read_text("utf-8").split()), name
     named = selftest_attributions.sentences(attribution_trial.load(reference_results))
     assert named in " ".join((PROJECT / "docs" / "method.md").read_text("utf-8").split())
+
+
+def test_the_readme_has_the_figures_of_the_committed_page(reference_results: Path) -> None:
+    page = (reference_results / "SELFTEST.md").read_text("utf-8")
+    ways = {}
+    for name in ("servebench", "one launch each, 5 %", "asv continuous, factor 1.1"):
+        (row,) = re.findall(rf"^\| {name} \| ((?:[^|]+ \| ){{4}}[^|]+) \|$", page, re.MULTILINE)
+        false, _, _, misses, _ = row.split(" | ")
+        missed, tries = map(int, misses.split(" of "))
+        ways[name] = false, f"{tries - missed} of {tries}"
+    told = (PROJECT / "README.md").read_text("utf-8")
+    for place, what in enumerate(("false verdicts", "slower by 1 % of its CPU: found")):
+        cells = " | ".join(way[place] for way in ways.values())
+        assert f"{what} | {cells} |" in told
 
 
 def test_the_committed_page_is_what_the_committed_trials_say(reference_results: Path) -> None:

@@ -290,3 +290,10 @@ def test_duets_that_were_not_used_are_counted() -> None:
     facts = dict(lines(make_view(made(one("x/a/py3.14", noisy, memory))), "facts"))
     assert facts["duets"] == "8 usable, 33 not: disturbed or failed"
     assert "duets" not in dict(lines(make_view(made(one("x/a/py3.14", SAME))), "facts"))
+
+
+def test_duets_that_were_used_in_spite_of_noise_are_counted() -> None:
+    both = tuple(duet("x/a/py3.14").model_copy(update={"kept": n < 2}) for n in range(3))
+    facts = dict(lines(make_view(made(one("x/a/py3.14", SAME, duets=both))), "facts"))
+    told = "in 2 of the duets used: it was there most of the time"
+    assert facts["noise of the machine"] == told

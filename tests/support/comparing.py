@@ -91,6 +91,7 @@ BASE: Final = {
     "efficiency": 0.9,
 }
 NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
+GROWING: Final = Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request")
 WRONG: Final = Flag(name=FlagName.WRONG_BODY, detail="expected hi, found ho")
 
 

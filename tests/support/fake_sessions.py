@@ -83,7 +83,7 @@ class FakeInstruments:
         after["throughput"] /= ratio
         flags: tuple[Flag, ...] = ()
         if len(self.played) <= self.disturbed:
-            flags = (Flag(name=FlagName.HOST_NOISE, detail="somebody"),)
+            flags = (Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request"),)
         return DuetOutcome(
             {"base": flags, "head": flags},
             {"base": before, "head": after},

@@ -196,6 +196,7 @@ class Head:
 
 def _points(case: str, samples: Samples[Any], lost: list[Missing]) -> list[AnchoredPoint]:
     """The points of what was sampled; why there are none is added to what is `lost`."""
+    samples.settle()
     reason = samples.void() or ("" if len(samples.usable) > 1 else _few(samples))
     if reason:
         lost.append(Missing(case=case, reason=reason))

@@ -82,6 +82,8 @@ class SequentialTest(Generic[K]):
         """End the test; what was still open gets its last look with what it has."""
         if not self._closed:
             self._final = frozenset(self.open())
+            for samples in [self.samples[key] for key in self.samples if self._undecided(key)]:
+                samples.settle()
             self._closed = True
             self._ps.clear()
 
@@ -189,6 +191,10 @@ class SequentialTest(Generic[K]):
         most = math.ceil(last * self.method.patience)
         if samples.void() or len(samples.usable) >= last or len(samples.all) >= most:
             return False
+        return self._undecided(key)
+
+    def _undecided(self, key: K) -> bool:
+        samples = self.samples[key]
         deciding = (metric for metric in samples.leading if metric not in samples.lost)
         return any(self.state(key, metric) is State.OPEN for metric in deciding)
 

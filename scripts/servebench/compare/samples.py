@@ -14,7 +14,7 @@ from servebench.compare import statistics
 from servebench.compare.inprocess import THRESHOLD, TOLERANCE
 from servebench.compare.statistics import Logs
 from servebench.core import metrics
-from servebench.core.flags import DISTURBING, FlagName
+from servebench.core.flags import FlagName
 from servebench.core.metrics import METRICS, Metric, Situation
 from servebench.core.model import Case, LoadModel
 from servebench.record.comparison import Duet, SideName
@@ -98,6 +98,9 @@ class Samples(ABC, Generic[_Sample]):
         self.all.append(sample)
         if sample.usable:
             self.usable.append(sample)
+
+    def settle(self) -> None:
+        """Say which samples are usable, now that there will be no other."""
 
     @property
     def excluded(self) -> int:
@@ -184,6 +187,20 @@ class CaseDuets(Samples[Duet]):
             raise ValueError(f"expected a duet of {self.case.id}, found one of {sample.case}")
         super().add(sample)
 
+    def settle(self) -> None:
+        """Use duets that the host alone has disturbed, where these are most of them.
+
+        Such noise is no exception, but how the machine is. Both sides had it, it says nothing about
+        the ratio, and ratios of such duets scatter no wider than others of the same comparison.
+        """
+        noisy = [one.disturbed == {FlagName.HOST_NOISE} for one in self.all]
+        if 2 * sum(noisy) > len(noisy):
+            self.all = [
+                one.model_copy(update={"kept": True}) if kept else one
+                for one, kept in zip(self.all, noisy, strict=True)
+            ]
+            self.usable = [one for one in self.all if one.usable]
+
     @property
     def computed(self) -> tuple[str, ...]:
         """Leading metrics that move with the instructions."""
@@ -212,9 +229,7 @@ class CaseDuets(Samples[Duet]):
         return next((f"{f.name}: {f.detail}" for f in flags if f.severity == "fail"), None)
 
     def disturbances(self) -> str:
-        flags = (flag for duet in self.all for flag in (*duet.flags_base, *duet.flags_head))
-        excluding = {str(f.name) for f in flags if f.name in DISTURBING or f.severity == "fail"}
-        return ", ".join(sorted(excluding))
+        return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
 
 
 class ProcessPairs(Samples[ProcessPair]):

@@ -155,6 +155,9 @@ class Attribution(Artefact):
     when: AwareDatetime
     servebench: str = Field(description="Version.")
     case: str
+    asked: str | None = Field(
+        default=None, description="The request, of an application of somebody's own: GET /items/7."
+    )
     python: str = Field(description="Version and build, as 3.14.7t.")
     base: StackState
     head: StackState

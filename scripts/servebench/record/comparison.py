@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from servebench.core.flags import DISTURBING, Flag
+from servebench.core.flags import DISTURBING, Flag, FlagName
 from servebench.core.metrics import METRICS
 from servebench.core.model import (
     Artefact,
@@ -78,6 +78,10 @@ class Duet(Frozen):
     )
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
+    kept: bool = Field(
+        default=False,
+        description="Used although the host took core time, as it did in most duets of the case.",
+    )
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
 
@@ -93,9 +97,14 @@ class Duet(Frozen):
     @property
     def usable(self) -> bool:
         """Whether decisions may use it: both sides valid, and nothing else was measured too."""
-        flags = (*self.flags_base, *self.flags_head)
-        disturbed = any(flag.name in DISTURBING or flag.severity == "fail" for flag in flags)
+        disturbed = self.disturbed - {FlagName.HOST_NOISE} if self.kept else self.disturbed
         return not disturbed and bool(self.base) and bool(self.head)
+
+    @property
+    def disturbed(self) -> frozenset[FlagName]:
+        """What speaks against using it, by flags of either side."""
+        flags = (*self.flags_base, *self.flags_head)
+        return frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
 
     @model_validator(mode="after")
     def _a_failure_is_never_a_ratio(self) -> Self:

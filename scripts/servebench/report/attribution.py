@@ -206,7 +206,7 @@ def _size(row: Row) -> float:
 
 
 def _headline(record: Attribution) -> str:
-    totals, what = record.totals, names.name(record.case).what
+    totals, what = record.totals, record.asked or names.name(record.case).what
     if not moved(record):
         scatter = formats.size(totals.spread)
         return f"{what}: instructions per request did not move (counts repeat within {scatter})."

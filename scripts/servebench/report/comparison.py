@@ -187,6 +187,8 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     if unused := sum(one.excluded for one in told):
         used = sum(one.duets for one in told)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
+    if kept := sum(duet.kept for case in comparison.cases for duet in case.duets):
+        yield "noise of the machine", f"in {kept} of the duets used: it was there most of the time"
     if comparison.noise is not None:
         label = formats.title(rows.CPU)
         scatter = f"{label} of base against itself scatters by {formats.size(comparison.noise)}"

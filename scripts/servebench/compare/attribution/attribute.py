@@ -21,6 +21,7 @@ from servebench.compare.attribution import naming, ranking
 from servebench.compare.attribution.naming import Name, Naming
 from servebench.compare.attribution.ranking import Fact, Seen
 from servebench.core.errors import CountError
+from servebench.declare import names
 from servebench.host import paths
 from servebench.host.progress import Narrator
 from servebench.measure.duet import SideCase
@@ -84,10 +85,10 @@ def attribute(
         facts = [look.result() for look in looks]
     middle = [profiling.median(profiles[place::2]) for place in (0, 1)]
     named = [_naming(*one) for one in zip(sides, middle, strict=True)]
-    names = [_seen(*one) for one in zip(named, facts, strict=True)]
-    seen = [name(one) for name, one in zip(names, middle, strict=True)]
+    seeing = [_seen(*one) for one in zip(named, facts, strict=True)]
+    seen = [see(one) for see, one in zip(seeing, middle, strict=True)]
     pairs = [
-        (names[0](one), names[1](other))
+        (seeing[0](one), seeing[1](other))
         for one, other in zip(profiles[::2], profiles[1::2], strict=True)
     ]
     ranked = ranking.rank(seen[0], seen[1], THRESHOLD, pairs)
@@ -100,6 +101,7 @@ def attribute(
         when=when,
         servebench=__version__,
         case=case.id,
+        asked=names.of(case).what if head.rig.target else None,
         python=" → ".join(
             dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in found)
         ),
