@@ -48,6 +48,7 @@ from servebench.detect.conclude import (
     closed,
     conclude,
     follows,
+    grown,
     judgement_on,
 )
 from servebench.detect.confirm import confirm
@@ -322,6 +323,45 @@ def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
     assert len(closed((slower, other), {comparison.id: comparison})) == 1
     already = slower.model_copy(update={"status": "closed", "note": "By hand."})
     assert closed((already, undone), {}) == ()
+    # What a search for the cause had to say stays.
+    (found,) = closed((slower.model_copy(update={"note": "It was none."}), undone), {})
+    assert found.note == f"It was none. Undone by the change {undone.id}."
+
+
+def test_what_steps_later_between_the_same_stacks_is_named_and_not_claimed(
+    compared: Compared,
+) -> None:
+    """Once; and not what was played and did not move."""
+    candidate = candidate_of(("x/a", 1.05))
+    comparison = compared("a", "still", a=0.05)
+    record = conclude(candidate, comparison)
+    assert isinstance(record, ChangeRecord)
+    again = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/later", 1.05))
+    assert again.id == record.id
+    evidence = {comparison.id: comparison}
+    (found,) = grown((record,), (again,), evidence)
+    assert [one.case for one in found.unplayed] == ["x/later"]
+    assert found == record.model_copy(update={"unplayed": found.unplayed})
+    assert grown((found,), (again,), evidence) == ()
+    assert grown((record,), (again,), {}) == ()
+    assert grown((record.model_copy(update={"id": "other"}),), (again,), evidence) == ()
+
+
+def test_what_another_machine_confirmed_says_so(compared: Compared) -> None:
+    """The size is that machine's."""
+    comparison = compared("a", a=0.05)
+
+    def on(name: str) -> ChangeRecord | Dismissal:
+        machine = comparison.machine.model_copy(update={"id": name})
+        played = comparison.model_copy(update={"machine": machine})
+        return conclude(candidate_of(("x/a", 1.05)), played)
+
+    here, there = on(MACHINE), on("beta-4c-000002")
+    assert isinstance(here, ChangeRecord)
+    assert isinstance(there, ChangeRecord)
+    assert (here.confirmed_on, there.confirmed_on) == (None, "beta-4c-000002")
+    assert there.series == here.series
+    assert there.method.endswith("on another machine, beta-4c-000002.")
 
 
 def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path: Path) -> None:
@@ -458,10 +498,11 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert f"waits for its machine {made_up.MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
     assert command("detect", "--from", file).code == 2
+    assert command("detect", "--elsewhere").code == 2
     done = command("bisect")
     assert (done.code, "no change on this machine" in done.out) == (0, True)
     done = command("bisect", "change-20-a")
-    assert (done.code, f"was seen on {MACHINE}" in done.err) == (2, True)
+    assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
     assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
     for wrong, sentence in (
         (("x", "--lock", "a", "b"), "--lock and names were given: choose one"),

@@ -139,6 +139,43 @@ def test_releases_of_every_point_are_told_apart_where_steps_are_high(
     )
 
 
+def test_what_others_show_alone_joins_no_two_releases() -> None:
+    """A series that steps somewhere in two releases is told with the stronger, not of both."""
+    versions = ["1"] * 10 + ["2"] * 3 + ["3"] * 9
+    figures = {
+        "x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4),
+        "x/b": ratios((13, 1.0), (9, 1.1), scatter=1e-4),
+        "x/c": ratios((10, 1.0), (12, 1.08), scatter=1e-4),
+    }
+    figures["x/c"][10:13] = [math.nan] * 3
+    found = detect([table(figures, versions, errors=0.004)]).candidates
+    assert [([step.series.case for step in one.steps], one.before_run) for one in found] == [
+        (["x/b", "x/c"], run_of(12)),
+        (["x/a"], run_of(9)),
+    ]
+
+
+def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() -> None:
+    """The runs have other names by then, and the order of these tells nothing."""
+    versions = ["1"] * 10 + ["2"] * 12
+    made = table({"x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4)}, versions, errors=0.004)
+    nights = [
+        replace(night, as_of=f"2026-01-{place + 1:02d}", run=f"20260{9 - place // 4}-{place}")
+        for place, night in enumerate(made.nights)
+    ]
+    made = replace(made, nights=tuple(nights))
+    (one,) = detect([made]).candidates
+    assert (one.base.as_of, one.head.as_of) == ("2026-01-10", "2026-01-11")
+    record = recorded("open", 1.05, 10)
+    for dates, known in ((("2026-01-08", "2026-01-15"), 1), (("2026-01-11", "2026-01-20"), 0)):
+        base, head = (
+            state.model_copy(update={"as_of": date})
+            for state, date in zip((record.base, record.head), dates, strict=True)
+        )
+        judged = record.model_copy(update={"id": "earlier", "base": base, "head": head})
+        assert detect([made], (judged,)).known == known
+
+
 def test_counts_step_at_their_first_point_and_may_be_of_any_size_above_the_floor() -> None:
     """0.5 % more instructions, whose rounds differ by as much every time; CPU needs more points."""
     made = [table({"x/a": ratios((20, 1.0), (1, 1.005), scatter=1e-6)}, BUMPED[:21], errors=0.004,

@@ -89,7 +89,7 @@ def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) ->
     assert ("metric=throughput", "throughput") in rows
     assert "closed loop, 128 connections" in page
     assert "servebench backfill --from 2026-11-15 --to 2026-11-15 --select" in page
-    without_anchor = real["b/asgi-wsgi/asgi-io/py3.14/w1/c128/"]
+    without_anchor = real["b/asgi-wsgi/wsgi-io/py3.14/w1/t64/c128/"]
     assert "servebench run --profile nightly" in without_anchor
     assert "git switch --detach c5891dce5294" in without_anchor
 

@@ -25,8 +25,8 @@ from servebench.cli.options import (
 )
 from servebench.compare.instruments import Reporter
 from servebench.core.errors import UsageError
-from servebench.detect.candidates import detect
-from servebench.detect.conclude import closed
+from servebench.detect.candidates import detect, of_table
+from servebench.detect.conclude import closed, grown
 from servebench.detect.confirm import confirm as conclude
 from servebench.detect.duets import RealDuets, declared_benchmarks
 from servebench.detect.explaining import Counting
@@ -56,6 +56,13 @@ _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are 
 def detect_command(
     confirm: Annotated[
         bool, Option("--confirm", help="Judge this machine's candidates by duets: measures.")
+    ] = False,
+    elsewhere: Annotated[
+        bool,
+        Option(
+            "--elsewhere",
+            help="With --confirm: candidates of other machines, too. The size is then this one's.",
+        ),
     ] = False,
     from_: Annotated[
         Path | None,
@@ -88,9 +95,11 @@ def detect_command(
     runs from their last break on, and those inside the process that a comparison can play (git
     tells with which locks a commit was measured). Steps
     near a change of their stack are candidates: one per change of a stack, however many series
-    moved. Changes that were undone are closed.
+    moved. Changes that were undone are closed; to those between whose stacks other series have
+    stepped since, these are added, as not played.
 
-    With --confirm, on the machine itself, the stacks before and after are measured together. What
+    With --confirm, on the machine itself, the stacks before and after are measured together. Where
+    that machine is no more, --elsewhere judges on this one, and the change says so. What
     is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
     comparison is kept beside them. Nothing is judged twice. The functions behind what is confirmed
     are looked for at once, by counting instructions, and kept in results/attributions/<id>.json.
@@ -99,14 +108,23 @@ def detect_command(
     """
     if from_ is not None and not confirm:
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
+    if elsewhere and not confirm:
+        raise UsageError("--elsewhere: nothing is judged without --confirm")
     require_sha256(from_, from_sha256)
     results = to or paths.results_dir()
     if confirm:
         files.require_room(results)
-        _confirm(from_, results, budget_seconds(budget) or 0.0, seed, as_json=as_json)
+        _confirm(
+            from_,
+            results,
+            budget_seconds(budget) or 0.0,
+            seed,
+            elsewhere=elsewhere,
+            as_json=as_json,
+        )
         return
-    found, undone, there = _detected(paths.results_dir())
-    for record in undone:
+    found, undone, more, there = _detected(paths.results_dir())
+    for record in (*undone, *more):
         change.save(results, record)
     if output is not None:
         files.write(output, found)
@@ -119,10 +137,13 @@ def detect_command(
     if as_json:
         print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
     else:
-        _show(Console(), found, undone)
+        _show(Console(), found, undone, more)
 
 
-def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], frozenset[str]]:
+def _detected(
+    results: Path,
+) -> tuple[Candidates, tuple[ChangeRecord, ...], tuple[ChangeRecord, ...], frozenset[str]]:
+    """Candidates, records that are undone now, others that are grown, and machines at work."""
     root = paths.project_root()
     sources = reading.read(results, paths.cache_dir() / "site", root)
     tables = tables_of(sources.nights)
@@ -134,31 +155,38 @@ def _detected(results: Path) -> tuple[Candidates, tuple[ChangeRecord, ...], froz
     dismissed, unreadable = dismissals(results)
     for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors().say(f"note: {problem}")
-    undone = closed(sources.changes, evidence)
     # Without such nights no declaration is read.
     inside = declared_benchmarks(root) if any(not table.track.served for table in tables) else {}
     found = detect(tables, sources.changes, dismissed, inside)
+    every = (one for table in tables for one in of_table(table, inside)[0])
+    seen = {record.id: record for record in grown(sources.changes, every, evidence)}
+    undone = closed([seen.get(record.id, record) for record in sources.changes], evidence)
+    for record in undone:
+        seen.pop(record.id, None)
     # Ids begin with the time at which they were measured.
     latest: dict[str, str] = {}
     for table in tables:
         if table.kind != "inprocess":
             newest = max(night.run for night in table.nights)
             latest[table.machine] = max(latest.get(table.machine, ""), newest)
-    return found, undone, present(latest)
+    return found, undone, tuple(seen.values()), present(latest)
 
 
 def _confirm(
-    from_: Path | None, results: Path, seconds: float, seed: int, *, as_json: bool
+    from_: Path | None, results: Path, seconds: float, seed: int, *, elsewhere: bool, as_json: bool
 ) -> None:
-    """Judge the candidates of this machine."""
+    """Judge the candidates of this machine, or all."""
     found = (
         files.read(Candidates, from_) if from_ is not None else _detected(paths.results_dir())[0]
     )
     here = machine.fingerprint().id
-    ours = [candidate for candidate in found.candidates if candidate.machine == here]
+    ours = [one for one in found.candidates if elsewhere or one.machine == here]
     for candidate in found.candidates:
-        if candidate.machine != here:
-            errors().say(f"note: {candidate.id} waits for its machine {candidate.machine}")
+        if candidate not in ours:
+            errors().say(
+                f"note: {candidate.id} waits for its machine {candidate.machine}; where that is no "
+                "more: --elsewhere"
+            )
     clean_up(errors())
     told = Console(stderr=as_json)
     root, narrator = paths.project_root(), Narrator(told)
@@ -193,9 +221,18 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
     }
 
 
-def _show(console: Console, found: Candidates, undone: Sequence[ChangeRecord]) -> None:
+def _show(
+    console: Console,
+    found: Candidates,
+    undone: Sequence[ChangeRecord],
+    more: Sequence[ChangeRecord],
+) -> None:
     for record in undone:
         console.say(f"closed: {record.id}: {record.note}")
+    for record in more:
+        console.say(
+            f"{record.id}: {len(record.unplayed)} series stepped with it and were not played"
+        )
     for candidate in found.candidates:
         console.say(_headline(candidate))
         table = Table("case", "metric", "change", "nights")

@@ -147,10 +147,20 @@ def _same(
         return False
     runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
     order: Sequence[Any] = runs
-    if all(run in places for run in runs):
+    if isinstance(judged, ChangeRecord) and all(dates := _dates(judged, candidate)):
+        # Stacks of past dates are measured in any order, and may be measured again.
+        order = dates
+    elif all(run in places for run in runs):
         # Commits stand in the order of their dates, whenever they were measured.
         order = [places[run] for run in runs]
     return bool(order[0] < order[1] and order[2] < order[3])
+
+
+def _dates(judged: ChangeRecord, candidate: Candidate) -> tuple[str | None, ...]:
+    """The dates of their stacks, as far as they are as of one, in the order of `_same`."""
+    return (
+        judged.base.as_of, candidate.head.as_of, candidate.base.as_of, judged.head.as_of,
+    )  # fmt: skip
 
 
 def of_table(
@@ -160,7 +170,7 @@ def of_table(
     changed: dict[str, list[int]] = {}
     for bump in bumps(table):
         changed.setdefault(bump.stack, []).append(bump.night)
-    clusters: dict[str, list[_Cluster]] = {}
+    explained: dict[str, list[tuple[set[int], Step]]] = {}
     unexplained: list[Step] = []
     for found in steps(table, inside, without):
         header = table.nights[found.night]
@@ -173,21 +183,36 @@ def of_table(
             if found.before - slack < night <= found.night + slack
         }
         if near:
-            # What it may come from, joined with what it connects.
-            apart = [one for one in clusters.get(stack, ()) if not one[0] & near]
-            touching = [one for one in clusters.get(stack, ()) if one[0] & near]
-            nights = near.union(*(one[0] for one in touching))
-            moved = [found.step, *(step for one in touching for step in one[1])]
-            clusters[stack] = [*apart, (nights, moved)]
+            explained.setdefault(stack, []).append((near, found.step))
         elif all(stack in table.nights[night].stacks for night in (found.before, found.night)):
             unexplained.append(found.step)
         # Otherwise nobody knows whether it changed.
+    clusters = {stack: _clusters(found) for stack, found in explained.items()}
     candidates = tuple(
         _candidate(table, stack, *cluster)
         for stack, many in sorted(clusters.items())
         for cluster in many
     )
     return candidates, tuple(unexplained)
+
+
+def _clusters(found: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
+    """Steps by what they may come from: changes of one stack that share some are one.
+
+    But of a step that may come from any of several changes, one that others show alone is enough:
+    it joins the strongest of these, and does not make one event of them.
+    """
+    clusters: list[_Cluster] = []
+    for near, step in sorted(found, key=lambda one: (len(one[0]), -one[1].strength)):
+        within = [one for one in clusters if one[0] <= near]
+        if within:
+            max(within, key=lambda one: max(step.strength for step in one[1]))[1].append(step)
+            continue
+        touching = [one for one in clusters if one[0] & near]
+        clusters = [one for one in clusters if not one[0] & near]
+        nights = near.union(*(one[0] for one in touching))
+        clusters.append((nights, [step, *(step for one in touching for step in one[1])]))
+    return clusters
 
 
 def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) -> Candidate:

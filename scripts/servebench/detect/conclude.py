@@ -5,7 +5,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -87,7 +87,8 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
         head=candidate.head,
         packages=candidate.packages,
         culprit=culprit(candidate.packages),
-        method=_method(main, said),
+        confirmed_on=None if comparison.machine.id == candidate.machine else comparison.machine.id,
+        method=_method(main, said, comparison.machine.id),
         note="" if slower else IMPROVED,
         **said.model_dump(include={"ratio", "low", "high", "verdict"}),
         **given,
@@ -109,16 +110,17 @@ def judged_as(series: SeriesName) -> SeriesName:
     return series.model_copy(update={"metric": CPU}) if series.metric == INSTRUCTIONS else series
 
 
-def _method(main: Step, judged: Judgement) -> str:
+def _method(main: Step, judged: Judgement, machine: str) -> str:
     within = is_inprocess(main.series)
     nights, played = ("commits", "pairs of processes") if within else ("nights", "duets")
     how = f"{nights} (asv's step detection)"
     if main.within is not None:
         what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
         how = f"points{what} held against an anchor"
+    where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
         f"A step between {main.nights[0]} and {main.nights[1]} {how}, "
-        f"confirmed by {judged.duets} {played} between the two stacks on the same machine."
+        f"confirmed by {judged.duets} {played} between the two stacks on {where}."
     )
 
 
@@ -147,8 +149,33 @@ def closed(
             if _worse(record.series.metric, record.ratio * ratio) <= 0
         )
         if by := next(undone, None):
-            note = f"Undone by the change {by}."
+            note = f"{record.note} Undone by the change {by}.".lstrip()
             found.append(record.model_copy(update={"status": "closed", "note": note}))
+    return tuple(found)
+
+
+def grown(
+    records: Sequence[ChangeRecord],
+    candidates: Iterable[Candidate],
+    evidence: Mapping[str, Comparison],
+) -> tuple[ChangeRecord, ...]:
+    """Records between whose two stacks other series have stepped since, which no duet has played.
+
+    As after a backfill of more cases. They are named beside the change, and not claimed.
+    `candidates` are all that were found, those that were judged as well.
+    """
+    by_id = {record.id: record for record in records}
+    found = []
+    for candidate in candidates:
+        record = by_id.get(candidate.id)
+        comparison = evidence.get(record.evidence or "") if record else None
+        if record is None or comparison is None:
+            continue
+        stepped = (step.series for step in candidate.steps)
+        more = [one for one in stepped if not played(comparison, one)]
+        unplayed = tuple(dict.fromkeys((*record.unplayed, *more)))
+        if unplayed != record.unplayed:
+            found.append(record.model_copy(update={"unplayed": unplayed}))
     return tuple(found)
 
 

@@ -111,6 +111,11 @@ class ChangeRecord(Artefact):
         default=(), description="What a search for the cause found, each played alone."
     )
     evidence: str | None = Field(default=None, description="Id of the confirming comparison.")
+    confirmed_on: str | None = Field(
+        default=None,
+        description="The machine of its duets, and so of the ratio, where it is another one than "
+        "that of the series.",
+    )
     method: str = Field(description="How it was found and confirmed, in a sentence.")
     note: str = Field(default="", description="Why it was closed, where the release is fixed, …")
 
