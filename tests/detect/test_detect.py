@@ -315,6 +315,8 @@ def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
     assert found.note == f"Undone by the change {undone.id}."
     assert closed((slower, recorded("closed", 0.95, 30)), {}) == ()
     assert closed((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
+    abroad = undone.model_copy(update={"confirmed_on": "beta-4c-000002"})
+    assert closed((slower, abroad), {}) == ()  # of another machine's size
     assert closed((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
     # Of a series that moved with another one, the evidence tells how much.
     comparison = compared("a", "b", a=-0.10, b=-0.10)

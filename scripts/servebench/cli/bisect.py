@@ -239,17 +239,12 @@ def _changes(
         raise Exit(1)
 
 
-def _judge(record: ChangeRecord) -> str:
-    """The machine on which it has its size."""
-    return record.confirmed_on or record.series.machine
-
-
 def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[ChangeRecord]:
     by_id = {record.id: record for record in records}
     for name in names:
         if name not in by_id:
             raise UsageError(f"no change {name!r}; there are: {', '.join(by_id) or 'none'}")
-        if (whose := _judge(by_id[name])) != here:
+        if (whose := by_id[name].measured_on) != here:
             raise UsageError(
                 f"change {name} was confirmed on {whose}, and this is {here}: figures of another "
                 "machine tell nothing about it; bisect it there"
@@ -259,7 +254,7 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
     return [
         record
         for record in records
-        if _judge(record) == here
+        if record.measured_on == here
         and record.status == "open"
         # What was tried and could not be told apart says so.
         and ((record.culprit is None and not record.note) or conclude.TIME_IS_UP in record.note)

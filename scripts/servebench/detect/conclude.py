@@ -145,6 +145,7 @@ def closed(
             later.id
             for later in records
             if record.status == "open" and later.when > record.when
+            if record.measured_on == later.measured_on
             if (ratio := _ratio_of(later, record.series, evidence)) is not None
             if _worse(record.series.metric, record.ratio * ratio) <= 0
         )

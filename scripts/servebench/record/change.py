@@ -4,7 +4,7 @@ A change record says where a series moved for good, with the evidence; one file 
 
 A record is written when a change point has been confirmed, and read by the site. Its figures are
 those of the confirming comparison and do not move any more; only `status`, `culprit` and `note` may
-be filled in later. Files are `results/changes/<id>.json`.
+be filled in later, and `unplayed` may grow. Files are `results/changes/<id>.json`.
 """
 
 from pathlib import Path
@@ -118,6 +118,11 @@ class ChangeRecord(Artefact):
     )
     method: str = Field(description="How it was found and confirmed, in a sentence.")
     note: str = Field(default="", description="Why it was closed, where the release is fixed, …")
+
+    @property
+    def measured_on(self) -> str:
+        """The machine of the duets that confirmed it: its size is that machine's."""
+        return self.confirmed_on or self.series.machine
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
