@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,7 @@ from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import Imagined, Planted
 from servebench.core.errors import CountError, HistoryError, RecordError, SetupError
-from servebench.detect import bisect
+from servebench.detect import bisect, explaining
 from servebench.detect.candidates import detect, of_table
 from servebench.detect.conclude import (
     IMPROVED,
@@ -53,6 +54,8 @@ from servebench.detect.conclude import (
 )
 from servebench.detect.confirm import confirm
 from servebench.detect.steps import steps
+from servebench.host.console import errors
+from servebench.host.progress import Narrator
 from servebench.record import attribution as attributions
 from servebench.record import change as changes
 from servebench.record import files
@@ -425,6 +428,27 @@ def test_what_is_confirmed_is_attributed_and_what_moved_in_instructions_at_once(
     assert asked == ["ChangeRecord one", "ChangeRecord lost", "Candidate counted"]
     assert set(attributions.every(tmp_path)[0]) == {"one", "counted"}
     assert "note: lost: its code was not looked at: no Valgrind" in said
+
+
+def test_servers_are_sampled_only_of_what_duets_have_confirmed(
+    compared: Compared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That takes minutes, and of a candidate nobody knows yet that its time moved."""
+    asked: list[str] = []
+
+    def attribute(*_: object, live: str, **__: object) -> Attribution:
+        asked.append(live)
+        return attribution()
+
+    side = SimpleNamespace(cases=[busy("x/a")], rig=None)
+    monkeypatch.setattr(explaining, "attribute", attribute)
+    monkeypatch.setattr(explaining, "sides_of", lambda *_: SimpleNamespace(base=side, head=side))
+    candidate = candidate_of(("x/a", 1.05))
+    record = conclude(candidate, compared("a", a=0.05))
+    assert isinstance(record, ChangeRecord)
+    explain = explaining.Counting(tmp_path, Narrator(errors()))
+    assert [explain(one).change for one in (candidate, record)] == [candidate.id] * 2
+    assert asked == ["no", "unmoved"]
 
 
 def test_files_of_detection_read_back(tmp_path: Path) -> None:

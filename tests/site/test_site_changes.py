@@ -96,12 +96,19 @@ def test_the_commands_measure_both_sides_again(
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
-    changes.save(tmp_path / "results", a_record(note="fixed in 2.8.8", status="closed"))
+    elsewhere = {"note": "fixed in 2.8.8", "status": "closed", "confirmed_on": "beta-4c-000002"}
+    changes.save(tmp_path / "results", a_record(**elsewhere))
     site = site_builds.built(tmp_path)
     html = (site / "c" / "20261120-granian-0" / "index.html").read_text("utf-8")
     for told in ("+3.10 %", "+2.50…+3.70 %", "Ten duets.", "fixed in 2.8.8", "Closed."):
         assert told in html
     assert html.index(">granian<") < html.index(">anyio<")
+    # Its size is of the machine that confirmed it, which is not where it was seen.
+    seen = a_record().series.machine
+    text = re.sub(r"<[^>]+>", "", html)
+    assert "(95&nbsp;% interval +2.50…+3.70 %) on beta-4c-000002" in text
+    assert re.search(rf"Machine\s*{seen}", text)
+    assert re.search(r"of this size, on\s*beta-4c-000002", text)
     assert "<svg" in html
     assert "not on this site" in html
     raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from servebench.compare import inprocess, pairs, revisions
 from servebench.compare import sides as sides_
-from servebench.compare.attribution.attribute import attribute
+from servebench.compare.attribution.attribute import Live, attribute
 from servebench.compare.builder import MOVED
 from servebench.compare.sides import Scope, Sides
 from servebench.core.errors import CountError, HistoryError, SetupError, UsageError
@@ -48,7 +48,9 @@ class Counting:
             both = sides_of(self.root, change, Scope("quick", (), logs, self.narrator, copies))
             base, head = (SideCase(one.cases[0], one.rig) for one in (both.base, both.head))
             job = inprocess.job(_series(change).case)
-            made = attribute(base, head, self.narrator, job=job, live="unmoved")
+            # Of what no duet has confirmed nobody knows that time moved.
+            live: Live = "unmoved" if isinstance(change, ChangeRecord) else "no"
+            made = attribute(base, head, self.narrator, job=job, live=live)
         return made.model_copy(
             update={
                 "id": change.id, "change": change.id, "base": change.base, "head": change.head,
