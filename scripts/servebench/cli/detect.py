@@ -25,7 +25,7 @@ from servebench.cli.options import (
 )
 from servebench.compare.instruments import Reporter
 from servebench.core.errors import UsageError
-from servebench.detect.candidates import detect, of_table
+from servebench.detect.candidates import searched, unjudged
 from servebench.detect.conclude import closed, grown
 from servebench.detect.confirm import confirm as conclude
 from servebench.detect.duets import RealDuets, declared_benchmarks
@@ -157,9 +157,10 @@ def _detected(
         errors().say(f"note: {problem}")
     # Without such nights no declaration is read.
     inside = declared_benchmarks(root) if any(not table.track.served for table in tables) else {}
-    found = detect(tables, sources.changes, dismissed, inside)
-    every = (one for table in tables for one in of_table(table, inside)[0])
-    seen = {record.id: record for record in grown(sources.changes, every, evidence)}
+    every = searched(tables, inside)
+    found = unjudged(every, sources.changes, dismissed)
+    candidates = [one for table in every for one in table.candidates]
+    seen = {record.id: record for record in grown(sources.changes, candidates, evidence)}
     undone = closed([seen.get(record.id, record) for record in sources.changes], evidence)
     for record in undone:
         seen.pop(record.id, None)

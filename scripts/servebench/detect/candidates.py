@@ -15,6 +15,7 @@ came. Only its cases are played; series of the others are told as not played.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -40,6 +41,15 @@ _Cluster = tuple[set[int], list[Step]]
 """Changes of one stack that share steps: places of the first nights with them, and the steps."""
 
 
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A table, its candidates whether judged or not, and steps where no stack changed."""
+
+    table: Table
+    candidates: tuple[Candidate, ...]
+    unexplained: tuple[Step, ...]
+
+
 def detect(
     tables: Iterable[Table],
     records: Sequence[ChangeRecord] = (),
@@ -51,17 +61,30 @@ def detect(
     `records` and `dismissed` (by id) were judged; `inside` are benchmarks that a comparison can
     play.
     """
-    found: list[Candidate] = []
-    unexplained: list[Step] = []
-    judged = 0
+    return unjudged(searched(tables, inside), records, dismissed)
+
+
+def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Searched, ...]:
+    """Look through all tables, server runs first: what moved inside the process joins them."""
     tables = tuple(tables)
-    # Server runs first: what moved inside the process joins them.
-    for table in sorted(tables, key=lambda one: not one.track.served):
-        places = {night.run: place for place, night in enumerate(table.nights)}
-        candidates, others = of_table(table, inside, anchored_too(table, tables))
-        unexplained += others
-        for candidate in candidates:
-            known: list[ChangeRecord | Dismissal] = [*records, *(dismissed or {}).values()]
+    return tuple(
+        Searched(table, *of_table(table, inside, anchored_too(table, tables)))
+        for table in sorted(tables, key=lambda one: not one.track.served)
+    )
+
+
+def unjudged(
+    every: Sequence[Searched],
+    records: Sequence[ChangeRecord] = (),
+    dismissed: Mapping[str, Dismissal] | None = None,
+) -> Candidates:
+    """What was found and not judged yet, as in `detect`."""
+    found: list[Candidate] = []
+    judged = 0
+    known: list[ChangeRecord | Dismissal] = [*records, *(dismissed or {}).values()]
+    for one_table in every:
+        places = {night.run: place for place, night in enumerate(one_table.table.nights)}
+        for candidate in one_table.candidates:
             earlier = [
                 one for one in known if one.id == candidate.id or _same(candidate, one, places)
             ]
@@ -72,7 +95,7 @@ def detect(
                 _join(found, candidate.model_copy(update={"tries": tries}))
     return Candidates(
         candidates=tuple(_united(found)),
-        unexplained=tuple(unexplained),
+        unexplained=tuple(step for one in every for step in one.unexplained),
         known=judged,
     )
 
