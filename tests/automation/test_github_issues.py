@@ -61,7 +61,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     (issue,) = step.github.state.issues
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
-        "granian 2.8.7: FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)"
+        "granian 2.8.6 → 2.8.7: FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)"
     )  # fmt: skip
     assert [label["name"] for label in issue["labels"]] == ["servebench", "slower"]
     lines = issue["body"].splitlines()
@@ -102,7 +102,7 @@ def test_what_becomes_known_is_added(state: str, step: Step) -> None:
     (line,) = tell(step, record())
     assert line.startswith("one: updated")
     assert step.github.state.issues == [issue]
-    assert issue["title"].startswith("granian 2.8.7: FastAPI's JSON needs")
+    assert issue["title"].startswith("granian 2.8.6 → 2.8.7: FastAPI's JSON needs")
     assert issue["state"] == state
 
 

@@ -9,6 +9,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.model import Case
 from servebench.declare import names
 from servebench.declare.experiments import load_experiments
+from servebench.declare.names import CaseName
 from servebench.declare.target import STACK
 from servebench.record.change import Release, SeriesName, Share
 from servebench.report import formats
@@ -36,6 +37,27 @@ def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
     assert str(names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
         "FastAPI's list of 20 services with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
     )
+
+
+def test_a_benchmark_inside_the_process_is_called_by_what_it_does() -> None:
+    def inside(benchmark: str, stack: str = "current") -> CaseName:
+        return names.name(f"inprocess/{benchmark}/py3.14t/{stack}")
+
+    request = inside("handlers.Cpu.time_request(endpoint=asgi-wsgi/asgi-json)")
+    assert request.what == "FastAPI's JSON"
+    assert request.variant == "Python 3.14t (free-threaded), in process"
+    assert str(request) == f"{request.what} on {request.variant}"
+    by_clock = inside("handlers.Wall.time_request(endpoint=asgi-wsgi/asgi-json)")
+    assert by_clock.what == "FastAPI's JSON by the clock"
+    models = inside("pydantic_models.Validate.time_valid(size=20, source=json)", "pydantic-v2")
+    assert models.what == "Validating 20 services from JSON with Pydantic 2"
+    # Its titles are of cases, with what these wait.
+    waits = inside("handlers.Cpu.time_request(endpoint=await-patterns/async_concurrent)")
+    assert waits.what == "await-patterns/async_concurrent"
+    # A parameter that its title names is not there; a benchmark without a title.
+    once, untitled = "pydantic_models.Validate.time_valid(size=20)", "guard.Packages.track_version"
+    for name in (inside(once), inside(untitled)):
+        assert (name.known, str(name)) == (False, name.id)
 
 
 def test_what_is_not_declared_is_called_by_its_id() -> None:
@@ -111,10 +133,10 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     record = synthetic.change_record(series=series)
     text = told(record)
     assert text.sentence == "FastAPI's JSON needs 3.10 % more memory (2.50…3.70 %)"
-    assert text.releases == "granian 2.8.7"
+    assert text.releases == "granian 2.8.6 → 2.8.7"
     assert told(record.model_copy(update={"culprit": None})).releases == ""
     moved = (("a", "2", "1"), ("b", "3", None))
     releases = tuple(Release(package=n, version=v, previous=p) for n, v, p in moved)
     both = Share(ratio=1.03, low=1.02, high=1.04, duets=9, releases=releases)
     shared = record.model_copy(update={"culprit": None, "shares": (both,)})
-    assert told(shared).releases == "a 2, b 3"
+    assert told(shared).releases == "a 1 → 2, b new → 3"

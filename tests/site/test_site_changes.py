@@ -66,7 +66,8 @@ STATES = {
     side: StackState(stack="current", digest=digest, as_of=f"2026-11-{day}")
     for side, digest, day in (("base", "0", 18), ("head", "1", 19))
 }
-DAYS = "--stack-as-of 2026-11-19 --stack-as-of 2026-11-20"
+DAYS = "compare --stack-as-of 2026-11-19 --stack-as-of 2026-11-20"
+WITH = "compare --with granian==2.8.6 --select a/b"
 
 
 def of_series(case: str, metric: str) -> dict[str, Any]:
@@ -77,14 +78,17 @@ def of_series(case: str, metric: str) -> dict[str, Any]:
     ("changed", "run", "expected"),
     [
         ({"culprit": None, **STATES}, True,
-         ["--stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"]),
-        ({}, True, [f"{DAYS} --select a/b", "--with granian==2.8.6 --select a/b"]),
+         ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"]),
+        (STATES, True,
+         ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b", WITH,
+          "backfill --from 2026-11-18 --to 2026-11-19 --releases granian --select a/b"]),
+        ({}, True, [f"{DAYS} --select a/b", WITH]),
         (of_series("a'; rm x", "throughput"), True, [f"{DAYS} --select 'a'\"'\"'; rm x'"]),
         (of_series("inprocess/x", "seconds"), True, [DAYS]),
-        ({}, False, ["--with granian==2.8.6 --select a/b"]),
+        ({}, False, [WITH]),
         ({"culprit": None}, False, []),
     ],
-    ids=["recorded", "from-runs", "quoted", "in-process", "no-day", "nothing-known"],
+    ids=["recorded", "several", "from-runs", "quoted", "in-process", "no-day", "nothing-known"],
 )  # fmt: skip
 def test_the_commands_measure_both_sides_again(
     changed: dict[str, Any], run: bool, expected: list[str]
@@ -92,7 +96,7 @@ def test_the_commands_measure_both_sides_again(
     days = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
     before, after = days if run else (None, None)
     found = [command for _, command in change.commands(a_record(**changed), before, after)]
-    assert found == [f"servebench compare {line} --profile nightly" for line in expected]
+    assert found == [f"servebench {line} --profile nightly" for line in expected]
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
@@ -207,7 +211,7 @@ def test_the_feed_has_the_newest_change_first_in_words() -> None:
     ]
     assert titles == [
         "a/b needs 10.0 % less CPU per request (9.00…11.0 %) [closed]",
-        "granian 2.8.7: a/b needs 3.10 % more CPU per request (2.50…3.70 %)",
+        "granian 2.8.6 → 2.8.7: a/b needs 3.10 % more CPU per request (2.50…3.70 %)",
     ]
     assert found.findtext("a:updated", namespaces=ATOM) == "2026-11-21T00:00:00Z"
     links = [link.get("href") for link in found.findall("a:entry/a:link", ATOM)]

@@ -84,13 +84,15 @@ def test_a_measured_release_comes_before_comparisons_and_after_changes(tmp_path:
     assert said.endswith("(18.9…21.1 %), measured over 0.10.0, alone.")
     assert "./p/fastapi/0.11.0/" in front(tmp_path).links
     save(tmp_path)
-    assert told(tmp_path).startswith("granian 2.8.7")
+    assert told(tmp_path).startswith("granian 2.8.6 → 2.8.7")
 
 
 def test_an_open_change_names_release_day_size_and_state(tmp_path: Path) -> None:
     nights(tmp_path, 2)
     save(tmp_path)
-    assert told(tmp_path) == f"granian 2.8.7 (20 Nov 2026): FastAPI's JSON {SAID}, open."
+    assert (
+        told(tmp_path) == f"granian 2.8.6 → 2.8.7 (since 20 Nov 2026): FastAPI's JSON {SAID}, open."
+    )
     page = front(tmp_path)
     assert "On Granian, Python 3.14, 128 connections." in page.text
     assert "./c/20261120-granian-0/" in page.links
@@ -103,7 +105,7 @@ def test_the_worst_open_change_comes_before_newer_ones(tmp_path: Path) -> None:
     newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
     save(tmp_path, id="small", when=newer, ratio=1.01, low=1.008, high=1.012, culprit=None)
     save(tmp_path, id="over", when=newer, ratio=1.5, low=1.4, high=1.6, status="closed")
-    assert told(tmp_path).startswith("granian 2.8.7 (20 Nov 2026)")
+    assert told(tmp_path).startswith("granian 2.8.6 → 2.8.7 (since 20 Nov 2026)")
     assert "2 changes are open ; this is the worst" in front(tmp_path).text
 
 
@@ -111,7 +113,7 @@ def test_a_closed_change_is_said_to_be_closed_and_an_unknown_cause_unknown(tmp_p
     nights(tmp_path, 1)
     save(tmp_path, status="closed", culprit=None)
     assert told(tmp_path) == (
-        f"A release not known yet (20 Nov 2026): FastAPI's JSON {SAID}, closed."
+        f"A release not known yet (since 20 Nov 2026): FastAPI's JSON {SAID}, closed."
     )
     assert "No change is open." in front(tmp_path).text
 

@@ -10,53 +10,20 @@ import pytest
 import site_builds
 import sites
 import synthetic
+from servebench.detect.releases import CPU, ReleaseEffect, Result
 from servebench.record import change, comparison_store
 from servebench.record.comparison import Missing, Verdict
 from servebench.record.packages import VersionLinks
-from servebench.record.points import Points
 from servebench.series.events import Bump
-from servebench.site import releases
 from servebench.site.pages import packages as pages
 from servebench.site.pages import trends
-from servebench.site.releases import CPU, ReleaseAxis, ReleaseEffect, Result
-from site_builds import FREE, JSON, release_points
+from site_builds import JSON
 
-FIRST, SECOND, THIRD = (
-    release_points("0.9.0", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003)),
-    release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)),
-    release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02)),
-)
-
-
-def axis_of(*points: Points) -> ReleaseAxis:
-    ((found,),) = releases.axes(points).values()
-    return found
-
-
-def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
-    first, last = axis_of(base, head).releases
-    return {one.case: one for one in releases.over(first, last) if one.metric == CPU}
-
-
-def test_errors_of_two_releases_add_in_quadrature() -> None:
-    """0.003 and 0.004 make 0.005, with 18 degrees of freedom (625 / 33.7): t is 2.1009."""
-    one = effects(FIRST, THIRD)[JSON]
-    assert one.ratio == pytest.approx(1.2)
-    half = 2.1009 * 0.005
-    assert (one.low, one.high) == pytest.approx(
-        (1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5
-    )
-    assert one.verdict is Verdict.SLOWER
-    swapped = effects(
-        release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
-        release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),
-    )
-    assert swapped[JSON].ratio == pytest.approx(1 / 1.2)
-    assert swapped[JSON].verdict is Verdict.FASTER
+FIRST, SECOND, THIRD = site_builds.RELEASES
 
 
 def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others() -> None:
-    axis = axis_of(THIRD, FIRST, SECOND)
+    axis = site_builds.axis_of(THIRD, FIRST, SECOND)
     points = list(pages.over_first("../", axis, JSON, CPU))
     assert [point.y.mean for point in points] == [1.0, 1.0, pytest.approx(1.2)]
     assert points[0].y.ends is None
@@ -66,78 +33,19 @@ def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others() -> N
     )
     assert points[2].href == "../p/fastapi/0.11.0/"
     gone = SECOND.model_copy(update={"cases": SECOND.cases[1:]})
-    points = list(pages.over_first("", axis_of(FIRST, gone, THIRD), JSON, CPU))
+    points = list(pages.over_first("", site_builds.axis_of(FIRST, gone, THIRD), JSON, CPU))
     assert (points[1].y.mean, points[1].y.note) == (None, "not measured")
-
-
-def test_releases_are_in_the_order_of_versions() -> None:
-    """Not of letters, nor of when they were measured; what is no version comes first."""
-    odd = THIRD.model_copy(
-        update={"release": change.Release(package="FastAPI", version="odd", previous=None)}
-    )
-    axis = axis_of(THIRD, SECOND, odd, FIRST)
-    assert [one.version for one in axis.releases] == ["odd", "0.9.0", "0.10.0", "0.11.0"]
-    assert axis.package == "fastapi"
 
 
 def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base() -> None:
     lost = tuple(Missing(case=case.case, reason="no wheel") for case in SECOND.cases)
-    axis = axis_of(FIRST, SECOND.model_copy(update={"cases": (), "missing": lost}), THIRD)
+    axis = site_builds.axis_of(
+        FIRST, SECOND.model_copy(update={"cases": (), "missing": lost}), THIRD
+    )
     assert len(axis.releases) == 3
     assert {name: one.base.version for name, one in axis.results().items()} == {"0.11.0": "0.9.0"}
     points = list(pages.over_first("", axis, JSON, CPU))
     assert (points[1].y.mean, points[1].y.note) == (None, "no wheel")
-
-
-def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
-    """2.2 standard errors leave out no change alone (t of 20 is 2.09), and not among two."""
-    base = release_points("1", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
-    error = math.hypot(0.003, 0.003)
-    ratio = math.exp(math.log1p(0.002) + 2.2 * error)  # beyond the relevance floor of CPU
-    head = release_points("2", "1", 8, gil=(ratio, 0.003), free=(1.0, 0.003))
-    both = effects(base, head)
-    assert both[JSON].low > 1.002
-    assert both[JSON].verdict is Verdict.INCONCLUSIVE
-    alone = [one.model_copy(update={"cases": one.cases[:1]}) for one in (base, head)]
-    assert effects(*alone)[JSON].verdict is Verdict.SLOWER
-    assert (effects(*alone)[JSON].detectable or 0) < (both[JSON].detectable or 0)
-    same = effects(FIRST, SECOND)
-    assert same[JSON].verdict is Verdict.NO_CHANGE  # all of ±0.69 % is within 1 %
-    assert same[FREE].verdict is Verdict.INCONCLUSIVE
-
-
-def test_other_metrics_cost_the_main_one_nothing() -> None:
-    """CPU and throughput are corrected apart from each other, for two cases each."""
-    pair = []
-    for one in (FIRST, SECOND):
-        rates = [case.points[0].model_copy(update={"metric": "throughput"}) for case in one.cases]
-        cases = (
-            case.model_copy(update={"points": (*case.points, rate)})
-            for case, rate in zip(one.cases, rates, strict=True)
-        )
-        pair.append(one.model_copy(update={"cases": tuple(cases)}))
-    first, last = axis_of(*pair).releases
-    found = {(one.case, one.metric): one.detectable for one in releases.over(first, last)}
-    assert found[JSON, CPU] == effects(FIRST, SECOND)[JSON].detectable
-    assert found[JSON, "throughput"] == found[JSON, CPU]
-
-
-def test_counts_are_no_verdict() -> None:
-    first, last = axis_of(FIRST, THIRD).releases
-    counted = [one for one in releases.over(first, last) if one.metric == "instructions"]
-    assert [(one.verdict, one.detectable) for one in counted] == [(None, None)] * 2
-
-
-def test_a_case_measured_again_counts_as_it_was_then_and_machines_stay_apart() -> None:
-    again = release_points("0.11.0", "0.10.1", 15, gil=(1.3, 0.004), free=(9.0, 0.02))
-    again = again.model_copy(update={"cases": again.cases[:1]})
-    merged = axis_of(FIRST, THIRD, again).releases[-1]
-    ratios = [merged.points[case].points[0].ratio for case in (JSON, FREE)]
-    assert ratios == [1.3, 1.1]
-    machine = THIRD.machine.model_copy(update={"id": "other-4c"})
-    elsewhere = THIRD.model_copy(update={"machine": machine})
-    ((one, other),) = releases.axes([FIRST, elsewhere]).values()
-    assert [one.machine.id, other.machine.id] == ["other-4c", FIRST.machine.id]
 
 
 def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> ReleaseEffect:
@@ -161,7 +69,7 @@ def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> Relea
 def test_a_badge_says_no_more_than_was_seen(
     found: Sequence[tuple[float, Verdict]], text: str, tone: str
 ) -> None:
-    axis = axis_of(FIRST, THIRD)
+    axis = site_builds.axis_of(FIRST, THIRD)
     first, last = axis.releases
     result = Result(first, last, tuple(an_effect(*one) for one in found))
     assert pages.said(result) == (text, tone)
@@ -194,15 +102,17 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert listed.index("fastapi") < listed.index("Other packages") < listed.index("uvloop")
     package = text("fastapi")
     assert "What moved, over all releases" in package
-    assert "asgi-wsgi/asgi-json/w1/c128 3.14 3.14t" in package, "both interpreters, as lines"
+    endpoint = "FastAPI's JSON, Granian, 128 connections"
+    assert f"{endpoint} 3.14 3.14t" in package, "both interpreters, as lines"
     assert "0.10.0 8 Oct 2026 no change was seen in 2 cases; one of 3.9 % would" in package
     release = text("fastapi/0.11.0")
     assert "It came after 0.10.1, which was not measured" in release
     assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
-    assert "Moved asgi-wsgi/asgi-json/py3.14t/w1/c128 ▼ slower +8.91 %" in release
+    on = "FastAPI's JSON on Granian, Python"
+    assert f"Moved {on} 3.14t (free-threaded), 128 connections ▼ slower +8.91 %" in release
     still = text("fastapi/0.10.0")
     assert "No change seen; would have been seen: 1.3 % to 3.9 %" in still
-    assert "py3.14/w1/c128 = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
+    assert f"{on} 3.14, 128 connections = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
     assert "The first that was measured there" in text("fastapi/0.9.0")
     assert "the cause of the changes below" in text("granian/2.8.7")
     assert "(2.50…3.70 %) ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")

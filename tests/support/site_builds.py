@@ -14,6 +14,7 @@ import synthetic as runs
 from made_up import Imagined
 from servebench.core.flags import Flag, FlagName
 from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
+from servebench.detect.releases import ReleaseAxis, axes
 from servebench.host import paths
 from servebench.record import attribution as attributions
 from servebench.record import change, comparison_store, packages, store
@@ -209,13 +210,24 @@ def release_points(
     )  # fmt: skip
 
 
+RELEASES = (
+    release_points("0.9.0", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003)),
+    release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)),
+    release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02)),
+)
+"""Nothing moved with the second, and both interpreters with the third."""
+
+
+def axis_of(*points: Points) -> ReleaseAxis:
+    """The axis of points of one package, machine and anchor."""
+    ((found,),) = axes(points).values()
+    return found
+
+
 def released(results: Path) -> None:
-    """Three releases: nothing moved with the second, and both interpreters with the third."""
-    records.save(results, release_points("0.9.0", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003)))
-    records.save(results, release_points("0.10.0", "0.9.0", 8, gil=(1.0, 0.001), free=(1.01, 0.01)))
-    records.save(
-        results, release_points("0.11.0", "0.10.1", 15, gil=(1.2, 0.004), free=(1.1, 0.02))
-    )
+    """Three releases."""
+    for one in RELEASES:
+        records.save(results, one)
     metadata = VersionLinks(
         links={"home": "https://fastapi.example/", "source": "https://forge.example/a/fastapi"},
         tag="v",

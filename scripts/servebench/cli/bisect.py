@@ -29,15 +29,19 @@ from servebench.core.errors import HistoryError, SetupError, UsageError
 from servebench.declare.experiments import load_experiments
 from servebench.detect import conclude, explaining, searches
 from servebench.detect.mixtures import Sought
+from servebench.detect.narrowing import narrowed
+from servebench.detect.releases import axes
 from servebench.host import paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.machine import fingerprint
 from servebench.host.progress import Narrator
 from servebench.host.signals import InterruptedRun, interruptible
 from servebench.record import change, comparison_store, files
+from servebench.record import points as record_points
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.report.change import causes
+from servebench.report.change import narrowed as by_release
 
 
 @with_target
@@ -216,6 +220,8 @@ def _changes(
     else:
         clean_up(console)
         files.require_room(folder)
+    points = files.attempted(record_points.found(folder), record_points.read, [])
+    measured = axes(sorted(points, key=lambda one: one.started))
     ends = time.monotonic() + limit
     found: list[ChangeRecord] = []
     for place, record in enumerate(chosen):
@@ -228,11 +234,13 @@ def _changes(
             errors().say(f"{record.id}: not tried: {problem}")
             continue
         blamed = conclude.blamed(record, cause)
+        blamed = next(iter(narrowed([blamed], measured)), blamed)
         change.save(folder, blamed)
         found.append(blamed)
         explaining.keep(explaining.Counting(root, reporter), blamed, folder, errors().say)
         if not as_json:
-            console.say(f"{blamed.id}: {'; '.join(causes(cause))}")
+            more = (by_release(blamed.narrowed),) if blamed.narrowed else ()
+            console.say(f"{blamed.id}: {'; '.join((*causes(cause), *more))}")
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
     if len(found) < len(chosen):

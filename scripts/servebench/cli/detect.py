@@ -30,6 +30,8 @@ from servebench.detect.conclude import closed, grown
 from servebench.detect.confirm import confirm as conclude
 from servebench.detect.duets import RealDuets, declared_benchmarks
 from servebench.detect.explaining import Counting
+from servebench.detect.narrowing import narrowed
+from servebench.detect.releases import axes
 from servebench.host import machine, paths
 from servebench.host.console import Console, errors, print_json
 from servebench.host.progress import Narrator
@@ -45,6 +47,7 @@ from servebench.record.change import (
     dismissals,
 )
 from servebench.record.comparison import Comparison
+from servebench.report.change import narrowed as by_release
 from servebench.report.change import title
 from servebench.report.formats import ends, percent
 from servebench.series import reading
@@ -96,7 +99,8 @@ def detect_command(
     tells with which locks a commit was measured). Steps
     near a change of their stack are candidates: one per change of a stack, however many series
     moved. Changes that were undone are closed; to those between whose stacks other series have
-    stepped since, these are added, as not played.
+    stepped since, these are added, as not played. Where several releases lie between the versions
+    of a culprit, and `servebench backfill --releases` has measured them, the one is named.
 
     With --confirm, on the machine itself, the stacks before and after are measured together. Where
     that machine is no more, --elsewhere judges on this one, and the change says so. What
@@ -161,6 +165,8 @@ def _detected(
     found = unjudged(every, sources.changes, dismissed)
     candidates = [one for table in every for one in table.candidates]
     seen = {record.id: record for record in grown(sources.changes, candidates, evidence)}
+    known = [seen.get(record.id, record) for record in sources.changes]
+    seen |= {record.id: record for record in narrowed(known, axes(sources.points))}
     undone = closed([seen.get(record.id, record) for record in sources.changes], evidence)
     for record in undone:
         seen.pop(record.id, None)
@@ -231,9 +237,12 @@ def _show(
     for record in undone:
         console.say(f"closed: {record.id}: {record.note}")
     for record in more:
-        console.say(
-            f"{record.id}: {len(record.unplayed)} series stepped with it and were not played"
-        )
+        if record.narrowed:
+            console.say(f"{record.id}: {by_release(record.narrowed)}")
+        if record.unplayed:
+            console.say(
+                f"{record.id}: {len(record.unplayed)} series stepped with it and were not played"
+            )
     for candidate in found.candidates:
         console.say(_headline(candidate))
         table = Table("case", "metric", "change", "nights")

@@ -13,13 +13,19 @@ from servebench.core.model import Case, Endpoint, LoadModel
 from servebench.core.text import short
 from servebench.core.units import count
 from servebench.declare import settings
-from servebench.declare.experiments import load_experiments
+from servebench.declare.experiments import Experiment, load_experiments
+from servebench.declare.suites import read_suites
 from servebench.declare.target import STACK
 from servebench.host import paths
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
 _LONGEST: Final = 60  # letters of a request
 _AGAIN: Final = re.compile(r"--\d+$")  # ends the name of the second endpoint of one request
+_INSIDE: Final = re.compile(
+    r"inprocess/(?P<benchmark>[\w.]+)(?P<values>\(.*\))?/py(?P<python>[\d.]+t?)/(?P<stack>[^/]+)"
+)
+"""The id of a benchmark inside the process (see `record.asv_results.Reading`)."""
+_VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +34,10 @@ class CaseName:
 
     Attributes:
         what: What is served; of a case that is not declared, its id.
-        server: With its event loop, if that is an unusual one; empty: not declared.
+        server: With its event loop, if that is an unusual one; empty: inside the process, or not
+            declared.
         python: `Python 3.14`.
-        rest: How many workers and threads, and the load.
+        rest: How many workers and threads, and the load; or that it is in process.
     """
 
     id: str
@@ -42,12 +49,12 @@ class CaseName:
     @property
     def known(self) -> bool:
         """Whether it is more than the id."""
-        return bool(self.server)
+        return bool(self.python)
 
     @property
     def variant(self) -> str:
         """Without what is served, for where that is said once: `Granian, Python 3.14, …`."""
-        return f"{self.server}, {self.python}, {self.rest}" if self.known else self.id
+        return ", ".join(filter(None, (self.server, self.python, self.rest))) or self.id
 
     def __str__(self) -> str:
         """All of it."""
@@ -60,7 +67,7 @@ def name(case: str) -> CaseName:
         root = paths.project_root()
     except ServebenchError:
         return CaseName(case, case)
-    return _names(root).get(case) or CaseName(case, case)
+    return _names(root).get(case) or _inside(root, case) or CaseName(case, case)
 
 
 def of(case: Case) -> CaseName:
@@ -112,11 +119,7 @@ def _titles(root: Path) -> Mapping[str, str]:
 def _names(root: Path) -> Mapping[str, CaseName]:
     # Whoever needs the declarations themselves is told what is wrong with them.
     with suppress(ServebenchError):
-        stacks = settings.stack_titles(root)
-        pythons = {
-            python: f"{python} (free-threaded)" if spec.free_threaded else python
-            for python, spec in settings.load(root).interpreters.items()
-        }
+        stacks, pythons = settings.stack_titles(root), _pythons(root)
         return {
             case.id: _named(case, experiment.titles[case.id], stacks, pythons)
             for experiment in load_experiments(root)
@@ -125,6 +128,51 @@ def _names(root: Path) -> Mapping[str, CaseName]:
             if experiment.titles.get(case.id)
         }
     return {}
+
+
+def _pythons(root: Path) -> Mapping[str, str]:
+    return {
+        python: f"{python} (free-threaded)" if spec.free_threaded else python
+        for python, spec in settings.load(root).interpreters.items()
+    }
+
+
+@cache
+def _inside(root: Path, case: str) -> CaseName | None:
+    """The name of a benchmark inside the process; None: its suite declares no title for it."""
+    found = _INSIDE.fullmatch(case)
+    if found is None:
+        return None
+    with suppress(ServebenchError, KeyError):  # of parameters that the benchmark had once
+        title, words = _benchmarks(root)[found["benchmark"]]
+        values = _VALUES.findall(found["values"] or "")
+        shown = {key: words.get(value, value) for key, value in values}
+        stack = settings.stack_titles(root).get(found["stack"])
+        what = title.format(**shown) + (f" with {stack}" if stack else "")
+        python = _pythons(root)[found["python"]]
+        return CaseName(case, what, python=f"Python {python}", rest="in process")
+    return None
+
+
+@cache
+def _benchmarks(root: Path) -> Mapping[str, tuple[str, Mapping[str, str]]]:
+    """Of each benchmark with a title what that is, and what it says for values of parameters."""
+    served = _endpoints(load_experiments(root))
+    return {
+        benchmark: (title, {**suite.words, **served})
+        for suite in read_suites(root)
+        for benchmark, title in suite.titles.items()
+    }
+
+
+def _endpoints(experiments: Iterable[Experiment]) -> Mapping[str, str]:
+    """The titles of endpoints, as the suites name these: `asgi-wsgi/asgi-json`."""
+    return {
+        f"{experiment.name}/{name}": endpoint.title
+        for experiment in experiments
+        for name, endpoint in experiment.declared.endpoints.items()
+        if endpoint.title and "{" not in endpoint.title  # that is filled in case by case
+    }
 
 
 def _named(

@@ -153,6 +153,13 @@ class SuiteDeclaration(Frozen):
     published: tuple[PublishedTimes, ...] = ()
     shapes: tuple[SuiteShape, ...] = ()
     answer: SuiteAnswer | None = None
+    titles: dict[str, str] = Field(
+        default_factory=dict,
+        description="Benchmark → what people call it, with {parameters}; an endpoint's is its own.",
+    )
+    words: dict[str, str] = Field(
+        default_factory=dict, description="Value of a parameter → what a title says for it."
+    )
 
     @model_validator(mode="after")
     def _known_tables(self) -> Self:

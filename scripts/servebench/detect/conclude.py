@@ -280,7 +280,8 @@ def blamed(record: ChangeRecord, cause: Cause) -> ChangeRecord:
         said = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
         note = " ".join(filter(None, (note, said)))
     found = cause.shares[0].releases[0] if cause.shares else None
-    return record.model_copy(update={"culprit": found, "shares": cause.shares, "note": note})
+    told = {"culprit": found, "shares": cause.shares, "narrowed": None, "note": note}
+    return record.model_copy(update=told)
 
 
 def cause(outcome: Outcome, packages: Sequence[PackageChange]) -> Cause:

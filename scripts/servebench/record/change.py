@@ -3,8 +3,9 @@
 A change record says where a series moved for good, with the evidence; one file per change.
 
 A record is written when a change point has been confirmed, and read by the site. Its figures are
-those of the confirming comparison and do not move any more; only `status`, `culprit` and `note` may
-be filled in later, and `unplayed` may grow. Files are `results/changes/<id>.json`.
+those of the confirming comparison and do not move any more; only `status`, `culprit`, `shares`,
+`narrowed` and `note` may be filled in later, and `unplayed` may grow. Files are
+`results/changes/<id>.json`.
 """
 
 from pathlib import Path
@@ -61,6 +62,22 @@ class Share(Effect):
     releases: tuple[Release, ...] = Field(min_length=1)
 
 
+class ReleaseStep(Effect):
+    """What one release does over the one before it that was measured: `previous`."""
+
+    release: Release
+
+
+class Narrowed(Frozen):
+    """Which of the releases between the versions of the largest share did something.
+
+    Each was held against an anchor with all else the same.
+    """
+
+    series: SeriesName = Field(description="On which machine, and what was looked at.")
+    steps: tuple[ReleaseStep, ...] = Field(min_length=1, description="The largest first.")
+
+
 class Cause(Frozen):
     """What a search for the cause of a change found; `reason`: why suspects are left."""
 
@@ -110,6 +127,11 @@ class ChangeRecord(Artefact):
     shares: tuple[Share, ...] = Field(
         default=(), description="What a search for the cause found, each played alone."
     )
+    narrowed: Narrowed | None = Field(
+        default=None,
+        description="Where several releases lie between the versions of the largest share: those "
+        "that did it.",
+    )
     evidence: str | None = Field(default=None, description="Id of the confirming comparison.")
     confirmed_on: str | None = Field(
         default=None,
@@ -123,6 +145,14 @@ class ChangeRecord(Artefact):
     def measured_on(self) -> str:
         """The machine of the duets that confirmed it: its size is that machine's."""
         return self.confirmed_on or self.series.machine
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that it is put down to, as closely as is known, the largest share first."""
+        shares = self.shares[1:] if self.narrowed else self.shares
+        steps = [step.release for step in self.narrowed.steps] if self.narrowed else []
+        found = [*steps, *(release for share in shares for release in share.releases)]
+        return tuple(dict.fromkeys(found)) or ((self.culprit,) if self.culprit else ())
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:

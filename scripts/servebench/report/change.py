@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from servebench.core.metrics import METRICS
 from servebench.declare import names
 from servebench.declare.names import CaseName
-from servebench.record.change import Cause, ChangeRecord, Effect, Release, Share
+from servebench.record.change import Cause, ChangeRecord, Effect, Narrowed, Release, Share
 from servebench.record.points import INSTRUCTIONS
 from servebench.report import formats
 
@@ -32,23 +32,23 @@ class ChangeText:
 
     @property
     def releases(self) -> str:
-        """The releases that did it: `fastapi 0.163.2`; empty while nobody knows."""
-        culprit = self.record.culprit
-        found = [release for share in self.record.shares for release in share.releases]
-        found = found or ([culprit] if culprit else [])
-        return ", ".join(f"{one.package} {one.version}" for one in found)
+        """The releases that did it: `fastapi 0.163.1 → 0.163.2`; empty while nobody knows."""
+        return ", ".join(map(_release, self.record.releases))
 
 
 def told(record: ChangeRecord) -> ChangeText:
     """Put a change into words."""
-    metric, culprit = record.series.metric, record.culprit
-    word, cause = formats.worded(metric, record.verdict), ""
-    if len(record.shares) == 1:
-        cause = released(record.shares[0])
-    elif record.shares:
-        cause = ", ".join(f"{released(one)}: {formats.percent(one.ratio)}" for one in record.shares)
-    elif culprit is not None:
-        cause = _release(culprit)
+    metric, word = record.series.metric, formats.worded(record.series.metric, record.verdict)
+    steps = record.narrowed.steps if record.narrowed else ()
+    shares = record.shares[1:] if steps else record.shares
+    parts: list[tuple[str, Effect]] = [(_release(one.release), one) for one in steps]
+    parts += [(released(one), one) for one in shares]
+    if len(parts) > 1:
+        cause = ", ".join(f"{said}: {formats.percent(one.ratio)}" for said, one in parts)
+    elif parts:
+        cause = parts[0][0]
+    else:
+        cause = _release(record.culprit) if record.culprit else ""
     change, interval = formats.percent(record.ratio), formats.ends(record.low, record.high)
     name = names.name(record.series.case)
     sentence = f"{name.what} {formats.moved(metric, record.ratio, record.low, record.high)}"
@@ -90,6 +90,15 @@ def alone(share: Share) -> str:
     return f"{released(share)}: {_effect(share)} alone"
 
 
+def narrowed(found: Narrowed) -> str:
+    """What releases did that were held against an anchor one by one."""
+    steps = "; ".join(
+        f"{_release(one.release)} {formats.percent(one.ratio)} ({formats.ends(one.low, one.high)})"
+        for one in found.steps
+    )
+    return f"release by release, {title(found.series.metric)} on {found.series.machine}: {steps}"
+
+
 def _effect(effect: Effect) -> str:
     within = formats.ends(effect.low, effect.high)
     return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
@@ -111,10 +120,14 @@ def commands(
     found = []
     if days[0] and days[1] and days[0] != days[1]:
         dates = [word for day in days for word in ("--stack-as-of", day or "")]
-        found.append(("The stacks of both days, alive together", [*dates, *options]))
+        found.append(("The stacks of both days, alive together", ["compare", *dates, *options]))
     if record.culprit is not None and record.culprit.previous:
         other = f"{record.culprit.package}=={record.culprit.previous}"
-        found.append(("The locks against the release before", ["--with", other, *options]))
-    return tuple(
-        (label, shlex.join(["servebench", "compare", *options])) for label, options in found
-    )
+        words = ["compare", "--with", other, *options]
+        found.append(("The locks against the release before", words))
+    # Only of such a stack it is known which releases were out.
+    if record.releases and not record.narrowed and record.base.as_of and record.head.as_of:
+        span = ["--from", record.base.as_of, "--to", record.head.as_of]
+        words = ["backfill", *span, "--releases", record.releases[0].package, *options]
+        found.append(("Each of the releases that may lie between", words))
+    return tuple((label, shlex.join(["servebench", *words])) for label, words in found)

@@ -17,7 +17,7 @@ from servebench.record.change import ChangeRecord
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import formats as verdicts
 from servebench.report.attribution import FIRST
-from servebench.report.change import ChangeText, alone, commands, told
+from servebench.report.change import ChangeText, alone, commands, narrowed, told
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
@@ -139,7 +139,10 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
         commands=commands(record, before, after),
-        shares=tuple(map(alone, record.shares)),
+        shares=(
+            *map(alone, record.shares),
+            *([narrowed(record.narrowed)] if record.narrowed else ()),
+        ),
         why=why.of_change(site, record),
         most_rows=FIRST,
     )

@@ -21,7 +21,7 @@ from servebench.site.pages import addresses
 from servebench.site.pages.case import endpoint
 from servebench.site.pages.changes import listed
 from servebench.site.pages.site import Site
-from servebench.site.releases import ReleasedPackage
+from servebench.site.released import ReleasedPackage
 
 SHOWN: Final = {"server_cpu_per_request": "CPU/request", "pss_steady": "memory"}
 """The metrics of the table, with their headings."""
@@ -195,7 +195,7 @@ def matrix(table: Table | None) -> Matrix | None:
     """
     if table is None:
         return None
-    found = [one for case in table.nights[-1].cases if (one := names.name(case)).known]
+    found = [one for case in table.nights[-1].cases if (one := names.name(case)).server]
     pythons = tuple(sorted({one.python for one in found}))
     rows: dict[tuple[str, str], tuple[CaseName, dict[str, MatrixCell]]] = {}
     for one in found:

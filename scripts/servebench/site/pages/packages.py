@@ -8,6 +8,17 @@ from markupsafe import Markup
 
 from servebench.core import units
 from servebench.core.metrics import METRICS
+from servebench.declare import names
+from servebench.detect import releases
+from servebench.detect.releases import (
+    CPU,
+    INSTRUCTIONS,
+    MAIN,
+    Measured,
+    ReleaseAxis,
+    ReleaseEffect,
+    Result,
+)
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.record.points import CasePoints
 from servebench.report import change as change_text
@@ -16,7 +27,6 @@ from servebench.report.attribution import FIRST
 from servebench.report.change import ChangeText
 from servebench.report.formats import ends, percent
 from servebench.series.events import differences
-from servebench.site import releases
 from servebench.site.charts import forest, lines
 from servebench.site.charts.badge import badge
 from servebench.site.charts.data import Caption, Quantity, Value
@@ -26,16 +36,7 @@ from servebench.site.pages import addresses, why, words
 from servebench.site.pages.changes import blame, may_be
 from servebench.site.pages.page import PageFile, markup, render
 from servebench.site.pages.site import Site, grouped
-from servebench.site.releases import (
-    CPU,
-    INSTRUCTIONS,
-    MAIN,
-    Measured,
-    ReleaseAxis,
-    ReleasedPackage,
-    ReleaseEffect,
-    Result,
-)
+from servebench.site.released import ReleasedPackage
 
 MOST_NAMED: Final = 3
 """Cases that a badge names to those who ask."""
@@ -128,7 +129,7 @@ def _changes(
     found = []
     for record in package.changes:
         if version and (package.name, version) not in {
-            (one.package, one.version) for one in releases.blamed(record)
+            (one.package, one.version) for one in record.releases
         }:
             continue
         moves = [one for one in record.packages if one.package == package.name]
@@ -153,8 +154,8 @@ def _overview(
         name: many for name, many in sorted(endpoints.items()) if moved & {one.case for one in many}
     }
     charts = [
-        _multiple(root, Caption(f"endpoint-{number}-{place}", name), axis, many)
-        for place, (name, many) in enumerate(shown.items())
+        _multiple(root, Caption(f"endpoint-{number}-{place}", called(many[0])), axis, many)
+        for place, many in enumerate(shown.values())
     ]
     drawn = {one.case for many in shown.values() for one in many}
     still = [one for one in total.main if one.case not in drawn]
@@ -167,6 +168,13 @@ def _overview(
 def endpoint(case: str, python: str) -> str:
     """What a case is called without its interpreter: `asgi-wsgi/json/w1/c128`."""
     return "/".join(part for part in case.split("/") if part != f"py{python}")
+
+
+def called(one: CasePoints) -> str:
+    """The same for people, where it has a name: `FastAPI's JSON, Granian, 128 connections`."""
+    name = names.name(one.case)
+    parts = (name.what, name.server, name.rest)
+    return ", ".join(filter(None, parts)) if name.known else endpoint(one.case, one.python)
 
 
 def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]) -> Markup:
@@ -228,7 +236,8 @@ def _span(sizes: Sequence[float]) -> str:
 def _dot(site: Site, root: str, one: ReleaseEffect) -> Dot:
     verdict = one.verdict or Verdict.INCONCLUSIVE
     metric = one.metric if one.metric in METRICS else ""
-    label = one.case if one.metric in MAIN else f"{one.case} · {formats.title(one.metric)}"
+    name = str(names.name(one.case))
+    label = name if one.metric in MAIN else f"{formats.title(one.metric)}: {name}"
     value = Value(one.ratio, one.low, one.high, note=f"could see {formats.size(one.detectable)}")
     dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
     href = root + addresses.case(one.case) if one.case in site.planned else ""
@@ -249,7 +258,7 @@ def _release(
                 sections.append((axis, release, result, charts))
     drawn = next(filter(None, (picture(axis, one) for axis, _, one, _ in sections if one)), "")
     known = [one.base.version if one else release.previous for _, release, one, _ in sections]
-    causes = (one for record in package.changes for one in releases.blamed(record))
+    causes = (one for record in package.changes for one in record.releases)
     known += [one.previous for one in causes if (one.package, one.version) == (name, version)]
     yield render(
         site,
@@ -326,5 +335,7 @@ def picture(axis: ReleaseAxis, result: Result) -> str:
     name = f"{axis.package} {result.head.version}"
     moved = [one for one in result.moved if one.metric == CPU][:MOST_NAMED]
     told = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
-    named = (f"{one.case} {percent(one.ratio)} ({ends(one.low, one.high)})" for one in moved)
+    named = (
+        f"{names.name(one.case)} {percent(one.ratio)} ({ends(one.low, one.high)})" for one in moved
+    )
     return badge(name, text, tone, ": ".join(filter(None, (told, "; ".join(named)))))

@@ -23,10 +23,10 @@ from servebench.series.events import Events
 from servebench.series.reading import Sources
 from servebench.series.summary import RunSummary, summarise
 from servebench.series.table import Table
-from servebench.site import releases
+from servebench.site import released
 from servebench.site.data import Written
 from servebench.site.data_files import GUARD, SeriesFile
-from servebench.site.releases import ReleasedPackage
+from servebench.site.released import ReleasedPackage
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -178,7 +178,7 @@ def gather(
         manifest=written.manifest,
         downloads=downloads,
         planned=frozenset(filter(has_page, chain.from_iterable(planned))),
-        packages=releases.packages(
+        packages=released.packages(
             sources.points,
             sorted((night.header for night in ordered), key=lambda header: header.time),
             _newest_first(sources.changes),

@@ -11,6 +11,7 @@ import numpy as np
 
 from servebench.core.metrics import HEADLINES, METRICS
 from servebench.record.change import ChangeRecord
+from servebench.report.change import told
 from servebench.series import table as history
 from servebench.series.columns import TRACKS
 from servebench.series.events import Bump, Events
@@ -235,6 +236,5 @@ def value(night: Point, *, with_ends: bool) -> Value:
 
 
 def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
-    cause = f"{record.culprit.package} {record.culprit.version}" if record.culprit else ""
     ratio = Value(record.ratio, record.low, record.high)
-    return TrendEvent(record.when, cause, record.verdict, ratio, href)
+    return TrendEvent(record.when, told(record).cause, record.verdict, ratio, href)

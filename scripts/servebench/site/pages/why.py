@@ -11,7 +11,6 @@ from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
 from servebench.report.attribution import SAMPLES, AttributionText, named, told
 from servebench.report.change import told as change_told
-from servebench.site import releases
 from servebench.site.charts.data import Caption
 from servebench.site.charts.flame import flame
 from servebench.site.pages import addresses
@@ -77,7 +76,7 @@ def of_release(site: Site, package: str, version: str) -> list[AttributionText]:
     blamed = {
         record.id
         for record in site.changes
-        if (package, version) in {(one.package, one.version) for one in releases.blamed(record)}
+        if (package, version) in {(one.package, one.version) for one in record.releases}
     }
     return _told(
         one

@@ -7,9 +7,8 @@ nothing else in common, so their errors add in quadrature: that of a release ove
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Final
@@ -22,17 +21,17 @@ from servebench.compare.samples import CallTime
 from servebench.compare.statistics import CONFIDENCE_RATE, Method, Sample
 from servebench.core.metrics import METRICS, Metric
 from servebench.core.model import Machine
-from servebench.record.change import ChangeRecord, Release
-from servebench.record.comparison import Comparison, Verdict
-from servebench.record.packages import PackageRecord, VersionLinks
+from servebench.record.comparison import Verdict
 from servebench.record.points import AnchoredPoint, CasePoints, Points
-from servebench.series.columns import RunHeader
 
 CPU: Final = "server_cpu_per_request"
 MAIN: Final = (CPU, "seconds")
 """What a release is summed up by: CPU per request; inside the process, the time of a call."""
 INSTRUCTIONS: Final = "instructions"
 """Counted, and a hint: never a verdict."""
+
+Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
+"""A case, and a point of it of one release and of another."""
 
 _METHOD: Final = Method()
 _NORMAL: Final = 1.96  # standard errors of a 95 % interval, where nobody knows over how many
@@ -138,102 +137,14 @@ class Result:
 
     @property
     def moved(self) -> tuple[ReleaseEffect, ...]:
-        """Where it did something to what it is summed up by, the most first."""
+        """Where it did something to what it is summed up by: servers first, the most first."""
         found = (one for one in self.main if one.moved)
-        return tuple(sorted(found, key=lambda one: one.size, reverse=True))
+        return tuple(sorted(found, key=lambda one: (one.metric != CPU, -one.size)))
 
     @property
     def detectable(self) -> float | None:
         """The smallest change that would have been seen wherever it had been; None: nowhere."""
         return max((one.detectable or 0.0 for one in self.main), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedPackage:
-    """What is known of a package under test.
-
-    Attributes:
-        name: As locks have it.
-        locked: Stack → version, in the newest lock that was measured.
-        changes: Whose locks differ in it, or that it is named as the cause of; newest first.
-        comparisons: Stored ones whose sides differ in it, newest first.
-        versions: Those with pages of their own: measured, or the cause of a change; the oldest
-            first.
-        about: Links of its versions, where its metadata were read.
-    """
-
-    name: str
-    axes: tuple[ReleaseAxis, ...] = ()
-    locked: Mapping[str, str] = field(default_factory=dict)
-    changes: tuple[ChangeRecord, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
-    versions: tuple[str, ...] = ()
-    about: PackageRecord | None = None
-
-    def links(self, version: str = "") -> VersionLinks:
-        """Where a version leads, or the newest one that is known; and how tags are named."""
-        known = self.about.versions if self.about else {}
-        if not known:
-            return VersionLinks()
-        newest = sorted(known, key=order)
-        found = known.get(version) or known[newest[-1]]
-        tags = (known[one].tag for one in newest[::-1] if known[one].tag is not None)
-        tag = found.tag if found.tag is not None else next(tags, None)
-        return found.model_copy(update={"tag": tag})
-
-
-def blamed(record: ChangeRecord) -> tuple[Release, ...]:
-    """The releases that a change is put down to."""
-    shared = (release for share in record.shares for release in share.releases)
-    culprit = (record.culprit,) if record.culprit else ()
-    return tuple(dict.fromkeys((*shared, *culprit)))
-
-
-def packages(
-    points: Sequence[Points],
-    headers: Iterable[RunHeader],
-    changes: Iterable[ChangeRecord],
-    comparisons: Iterable[Comparison],
-    about: Iterable[PackageRecord],
-) -> dict[str, ReleasedPackage]:
-    """All packages that locks have had, or that were measured or named, by name.
-
-    `headers` with the oldest first, changes and comparisons with the newest.
-    """
-    measured = axes(points)
-    named: dict[str, list[ChangeRecord]] = defaultdict(list)
-    compared: dict[str, list[Comparison]] = defaultdict(list)
-    versions: dict[str, set[str]] = defaultdict(set)
-    stacks: dict[str, Mapping[str, str]] = {}
-    names: set[str] = set(measured)
-    for header in headers:
-        stacks |= header.packages
-        for lock in header.packages.values():
-            names |= lock.keys()
-    for record in changes:
-        causes = blamed(record)
-        for name in {*(one.package for one in record.packages), *(one.package for one in causes)}:
-            named[name].append(record)
-        for one in causes:
-            versions[one.package].add(one.version)
-    for comparison in comparisons:
-        for name in {one.package for one in comparison.packages}:
-            compared[name].append(comparison)
-    for name, many in measured.items():
-        versions[name] |= {one.version for axis in many for one in axis.releases}
-    known = {one.id: one for one in about}
-    return {
-        name: ReleasedPackage(
-            name,
-            measured.get(name, ()),
-            {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-            tuple(named.get(name, ())),
-            tuple(compared.get(name, ())),
-            tuple(sorted(versions.get(name, ()), key=order)),
-            known.get(name),
-        )
-        for name in sorted({*names, *named, *compared, *versions})
-    }
 
 
 def order(version: str) -> tuple[bool, Version, str]:
@@ -293,18 +204,21 @@ def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
         for after in case.points
         if (before := base.point(name, after.metric)) is not None
     ]
-    found: list[ReleaseEffect] = []
-    for family in (True, False):
-        judged = [
-            pair for pair in pairs if (pair[2].metric in MAIN) is family and _judged(*pair[1:])
-        ]
-        ps = [
-            statistics.moved_p(_sample(before, after), _scale(after.metric).floor)
-            for _, before, after in judged
-        ]
-        called = statistics.adjusted(ps, [1.0] * len(ps))
-        found += [_verdict(*pair, p, len(ps)) for pair, p in zip(judged, called, strict=True)]
-    return (*found, *(_counted(*pair) for pair in pairs if not _judged(*pair[1:])))
+    scattered = [pair for pair in pairs if scatters(*pair[1:])]
+    main = [pair for pair in scattered if pair[2].metric in MAIN]
+    others = [pair for pair in scattered if pair[2].metric not in MAIN]
+    counted = (_counted(*pair) for pair in pairs if not scatters(*pair[1:]))
+    return (*judged(main), *judged(others), *counted)
+
+
+def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
+    """What is said of the figures of one family, whose points all have a scatter."""
+    ps = [
+        statistics.moved_p(_sample(before, after), _scale(after.metric).floor)
+        for _, before, after in pairs
+    ]
+    called = statistics.adjusted(ps, [1.0] * len(ps))
+    return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, called, strict=True)]
 
 
 def ratio(base: AnchoredPoint, head: AnchoredPoint) -> tuple[float, float, float]:
@@ -337,9 +251,9 @@ def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> R
     return ReleaseEffect(case.case, case.python, after.metric, mean, low, high)
 
 
-def _judged(before: AnchoredPoint, after: AnchoredPoint) -> bool:
-    """A count has no scatter that could be judged."""
-    return min(before.duets, after.duets) > 1 and after.metric != INSTRUCTIONS
+def scatters(*points: AnchoredPoint) -> bool:
+    """Whether all have a scatter by which they can be judged: a count has none."""
+    return all(one.duets > 1 and one.metric != INSTRUCTIONS for one in points)
 
 
 def _scale(metric: str) -> Metric | CallTime:
