@@ -332,7 +332,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     assert "A step between 8 and 6 commits" in record.method
     assert " pairs of processes between the two stacks" in record.method
     for named in (issues.change_title(record), title(record)):
-        assert f"fastapi 2.0: {CASE} takes " in named
+        assert f"fastapi 1.0 → 2.0: {CASE} takes " in named
 
     change.save(paths.results_dir(), record)
     site = site_builds.gathered(checkout)
