@@ -7,7 +7,8 @@ import pytest
 import synthetic
 from servebench.detect import releases
 from servebench.detect.narrowing import narrowed
-from servebench.detect.releases import CPU, ReleaseEffect
+from servebench.detect.releases import ReleaseEffect
+from servebench.detect.steps import CPU
 from servebench.record.change import ChangeRecord, Effect, Release, SeriesName, Share
 from servebench.record.comparison import Verdict
 from servebench.record.points import Points

@@ -10,7 +10,8 @@ import pytest
 import site_builds
 import sites
 import synthetic
-from servebench.detect.releases import CPU, ReleaseEffect, Result
+from servebench.detect.releases import ReleaseEffect, Result
+from servebench.detect.steps import CPU
 from servebench.record import change, comparison_store
 from servebench.record.comparison import Missing, Verdict
 from servebench.record.packages import VersionLinks

@@ -40,8 +40,7 @@ from servebench.record import change, comparison_store, files
 from servebench.record import points as record_points
 from servebench.record.change import ChangeRecord
 from servebench.record.comparison import Comparison
-from servebench.report.change import causes
-from servebench.report.change import narrowed as by_release
+from servebench.report.change import by_release, causes
 
 
 @with_target
@@ -220,8 +219,8 @@ def _changes(
     else:
         clean_up(console)
         files.require_room(folder)
-    points = files.attempted(record_points.found(folder), record_points.read, [])
-    measured = axes(sorted(points, key=lambda one: one.started))
+        points = files.attempted(record_points.found(folder), record_points.read, [])
+        measured = axes(sorted(points, key=lambda one: (one.started, one.id)))
     ends = time.monotonic() + limit
     found: list[ChangeRecord] = []
     for place, record in enumerate(chosen):

@@ -47,8 +47,7 @@ from servebench.record.change import (
     dismissals,
 )
 from servebench.record.comparison import Comparison
-from servebench.report.change import narrowed as by_release
-from servebench.report.change import title
+from servebench.report.change import by_release, title
 from servebench.report.formats import ends, percent
 from servebench.series import reading
 from servebench.series.table import tables as tables_of
@@ -164,10 +163,14 @@ def _detected(
     every = searched(tables, inside)
     found = unjudged(every, sources.changes, dismissed)
     candidates = [one for table in every for one in table.candidates]
-    seen = {record.id: record for record in grown(sources.changes, candidates, evidence)}
-    known = [seen.get(record.id, record) for record in sources.changes]
-    seen |= {record.id: record for record in narrowed(known, axes(sources.points))}
-    undone = closed([seen.get(record.id, record) for record in sources.changes], evidence)
+    seen: dict[str, ChangeRecord] = {}
+
+    def known() -> list[ChangeRecord]:
+        return [seen.get(record.id, record) for record in sources.changes]
+
+    seen |= {record.id: record for record in grown(known(), candidates, evidence)}
+    seen |= {record.id: record for record in narrowed(known(), axes(sources.points))}
+    undone = closed(known(), evidence)
     for record in undone:
         seen.pop(record.id, None)
     # Ids begin with the time at which they were measured.

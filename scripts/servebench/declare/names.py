@@ -110,7 +110,7 @@ def experiment(folder: str) -> str:
 @cache
 def _titles(root: Path) -> Mapping[str, str]:
     with suppress(ServebenchError):
-        found = load_experiments(root)
+        found = _experiments(root)
         return {one.name: one.declared.title for one in found if one.declared.title}
     return {}
 
@@ -119,10 +119,10 @@ def _titles(root: Path) -> Mapping[str, str]:
 def _names(root: Path) -> Mapping[str, CaseName]:
     # Whoever needs the declarations themselves is told what is wrong with them.
     with suppress(ServebenchError):
-        stacks, pythons = settings.stack_titles(root), _pythons(root)
+        stacks, pythons = _stacks(root), _pythons(root)
         return {
             case.id: _named(case, experiment.titles[case.id], stacks, pythons)
-            for experiment in load_experiments(root)
+            for experiment in _experiments(root)
             for cases in experiment.cases.values()
             for case in cases
             if experiment.titles.get(case.id)
@@ -130,6 +130,17 @@ def _names(root: Path) -> Mapping[str, CaseName]:
     return {}
 
 
+@cache
+def _experiments(root: Path) -> tuple[Experiment, ...]:
+    return load_experiments(root)
+
+
+@cache
+def _stacks(root: Path) -> Mapping[str, str]:
+    return settings.stack_titles(root)
+
+
+@cache
 def _pythons(root: Path) -> Mapping[str, str]:
     return {
         python: f"{python} (free-threaded)" if spec.free_threaded else python
@@ -147,7 +158,7 @@ def _inside(root: Path, case: str) -> CaseName | None:
         title, words = _benchmarks(root)[found["benchmark"]]
         values = _VALUES.findall(found["values"] or "")
         shown = {key: words.get(value, value) for key, value in values}
-        stack = settings.stack_titles(root).get(found["stack"])
+        stack = _stacks(root).get(found["stack"])
         what = title.format(**shown) + (f" with {stack}" if stack else "")
         python = _pythons(root)[found["python"]]
         return CaseName(case, what, python=f"Python {python}", rest="in process")
@@ -157,7 +168,7 @@ def _inside(root: Path, case: str) -> CaseName | None:
 @cache
 def _benchmarks(root: Path) -> Mapping[str, tuple[str, Mapping[str, str]]]:
     """Of each benchmark with a title what that is, and what it says for values of parameters."""
-    served = _endpoints(load_experiments(root))
+    served = _endpoints(_experiments(root))
     return {
         benchmark: (title, {**suite.words, **served})
         for suite in read_suites(root)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from servebench.detect import conclude, releases
 from servebench.detect.releases import Measured, ReleaseAxis, ReleaseEffect, order
-from servebench.record.change import ChangeRecord, Narrowed, Release, ReleaseStep, SeriesName
+from servebench.record.change import ChangeRecord, Narrowed, Release, SeriesName, Share
 from servebench.record.points import AnchoredPoint
 
 Axes = Mapping[str, Sequence[ReleaseAxis]]
@@ -21,7 +21,7 @@ def narrowed(records: Iterable[ChangeRecord], axes: Axes) -> tuple[ChangeRecord,
     """Records whose release is known more closely than when they were made: their new states."""
     found = ((record, _of(record, axes)) for record in records)
     return tuple(
-        record.model_copy(update={"narrowed": one, "culprit": one.steps[0].release})
+        record.model_copy(update={"narrowed": one, "culprit": one.steps[0].releases[0]})
         for record, one in found
         if one is not None and one != record.narrowed
     )
@@ -72,8 +72,10 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
 
     (whole,) = judged([known[0], known[-1]])
     steps = [
-        ReleaseStep(
-            release=Release(package=span.package, version=head.version, previous=base.version),
+        Share(
+            releases=(
+                Release(package=span.package, version=head.version, previous=base.version),
+            ),
             duets=point.duets, ratio=one.ratio, low=one.low, high=one.high,
         )
         for ((base, _), (head, point)), one in zip(pairwise(known), judged(known), strict=True)

@@ -21,15 +21,12 @@ from servebench.compare.samples import CallTime
 from servebench.compare.statistics import CONFIDENCE_RATE, Method, Sample
 from servebench.core.metrics import METRICS, Metric
 from servebench.core.model import Machine
+from servebench.detect.steps import CPU
 from servebench.record.comparison import Verdict
-from servebench.record.points import AnchoredPoint, CasePoints, Points
+from servebench.record.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Points
 
-CPU: Final = "server_cpu_per_request"
 MAIN: Final = (CPU, "seconds")
 """What a release is summed up by: CPU per request; inside the process, the time of a call."""
-INSTRUCTIONS: Final = "instructions"
-"""Counted, and a hint: never a verdict."""
-
 Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
 """A case, and a point of it of one release and of another."""
 

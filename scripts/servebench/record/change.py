@@ -62,12 +62,6 @@ class Share(Effect):
     releases: tuple[Release, ...] = Field(min_length=1)
 
 
-class ReleaseStep(Effect):
-    """What one release does over the one before it that was measured: `previous`."""
-
-    release: Release
-
-
 class Narrowed(Frozen):
     """Which of the releases between the versions of the largest share did something.
 
@@ -75,7 +69,11 @@ class Narrowed(Frozen):
     """
 
     series: SeriesName = Field(description="On which machine, and what was looked at.")
-    steps: tuple[ReleaseStep, ...] = Field(min_length=1, description="The largest first.")
+    steps: tuple[Share, ...] = Field(
+        min_length=1,
+        description="Each of one release over the one before it that was measured; what went as "
+        "the whole comes first, the largest first.",
+    )
 
 
 class Cause(Frozen):
@@ -147,12 +145,19 @@ class ChangeRecord(Artefact):
         return self.confirmed_on or self.series.machine
 
     @property
+    def parts(self) -> tuple[Share, ...]:
+        """What releases did, as closely as is known: in place of the largest share its steps."""
+        return (*self.narrowed.steps, *self.shares[1:]) if self.narrowed else self.shares
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that it is put down to, as closely as is known, the largest share first."""
-        shares = self.shares[1:] if self.narrowed else self.shares
-        steps = [step.release for step in self.narrowed.steps] if self.narrowed else []
-        found = [*steps, *(release for share in shares for release in share.releases)]
+        found = (release for part in self.parts for release in part.releases)
         return tuple(dict.fromkeys(found)) or ((self.culprit,) if self.culprit else ())
+
+    def blames(self, package: str, version: str) -> bool:
+        """Whether it is put down to a release."""
+        return any((one.package, one.version) == (package, version) for one in self.releases)
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:

@@ -39,16 +39,13 @@ class ChangeText:
 def told(record: ChangeRecord) -> ChangeText:
     """Put a change into words."""
     metric, word = record.series.metric, formats.worded(record.series.metric, record.verdict)
-    steps = record.narrowed.steps if record.narrowed else ()
-    shares = record.shares[1:] if steps else record.shares
-    parts: list[tuple[str, Effect]] = [(_release(one.release), one) for one in steps]
-    parts += [(released(one), one) for one in shares]
-    if len(parts) > 1:
-        cause = ", ".join(f"{said}: {formats.percent(one.ratio)}" for said, one in parts)
+    parts, cause = record.parts, ""
+    if len(parts) == 1:
+        cause = released(parts[0])
     elif parts:
-        cause = parts[0][0]
-    else:
-        cause = _release(record.culprit) if record.culprit else ""
+        cause = ", ".join(f"{released(one)}: {formats.percent(one.ratio)}" for one in parts)
+    elif record.culprit is not None:
+        cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.low, record.high)
     name = names.name(record.series.case)
     sentence = f"{name.what} {formats.moved(metric, record.ratio, record.low, record.high)}"
@@ -90,10 +87,10 @@ def alone(share: Share) -> str:
     return f"{released(share)}: {_effect(share)} alone"
 
 
-def narrowed(found: Narrowed) -> str:
+def by_release(found: Narrowed) -> str:
     """What releases did that were held against an anchor one by one."""
     steps = "; ".join(
-        f"{_release(one.release)} {formats.percent(one.ratio)} ({formats.ends(one.low, one.high)})"
+        f"{released(one)} {formats.percent(one.ratio)} ({formats.ends(one.low, one.high)})"
         for one in found.steps
     )
     return f"release by release, {title(found.series.metric)} on {found.series.machine}: {steps}"

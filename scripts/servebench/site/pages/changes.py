@@ -17,7 +17,7 @@ from servebench.record.change import ChangeRecord
 from servebench.record.comparison import PackageChange, Verdict
 from servebench.report import formats as verdicts
 from servebench.report.attribution import FIRST
-from servebench.report.change import ChangeText, alone, commands, narrowed, told
+from servebench.report.change import ChangeText, alone, by_release, commands, told
 from servebench.site.charts import forest, trend
 from servebench.site.charts.data import Caption, Value
 from servebench.site.charts.forest import CHANGE, DotGroup, Forest
@@ -141,7 +141,7 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         commands=commands(record, before, after),
         shares=(
             *map(alone, record.shares),
-            *([narrowed(record.narrowed)] if record.narrowed else ()),
+            *([by_release(record.narrowed)] if record.narrowed else ()),
         ),
         why=why.of_change(site, record),
         most_rows=FIRST,

@@ -10,17 +10,10 @@ from servebench.core import units
 from servebench.core.metrics import METRICS
 from servebench.declare import names
 from servebench.detect import releases
-from servebench.detect.releases import (
-    CPU,
-    INSTRUCTIONS,
-    MAIN,
-    Measured,
-    ReleaseAxis,
-    ReleaseEffect,
-    Result,
-)
+from servebench.detect.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
+from servebench.detect.steps import CPU
 from servebench.record.comparison import PackageChange, Verdict
-from servebench.record.points import CasePoints
+from servebench.record.points import INSTRUCTIONS, CasePoints
 from servebench.report import change as change_text
 from servebench.report import formats
 from servebench.report.attribution import FIRST
@@ -128,9 +121,7 @@ def _changes(
     """Changes that may be the package's, how it moved there, and whether it was found to be it."""
     found = []
     for record in package.changes:
-        if version and (package.name, version) not in {
-            (one.package, one.version) for one in record.releases
-        }:
+        if version and not record.blames(package.name, version):
             continue
         moves = [one for one in record.packages if one.package == package.name]
         if may_be(record, package.name):
@@ -179,7 +170,7 @@ def called(one: CasePoints) -> str:
 
 def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]) -> Markup:
     """One endpoint over all releases, a line for each interpreter, over the first release."""
-    names = [one.version for one in axis.releases]
+    versions = [one.version for one in axis.releases]
     served = any(point.metric == CPU for case in cases for point in case.points)
     metric, what = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
     series = (
@@ -189,7 +180,7 @@ def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[Case
         lines.lines(
             Lines(
                 about,
-                Quantity("release", lambda place: names[round(place)]),
+                Quantity("release", lambda place: versions[round(place)]),
                 Quantity(f"{what}, times the first release's", units.plain, "lower"),
                 tuple(sorted(series, key=lambda one: one.name)),
                 ratios=True,

@@ -73,11 +73,7 @@ def of_comparison(site: Site, comparison: Comparison) -> list[AttributionText]:
 
 def of_release(site: Site, package: str, version: str) -> list[AttributionText]:
     """Attributions of changes that a release is blamed for, or of nothing but this release."""
-    blamed = {
-        record.id
-        for record in site.changes
-        if (package, version) in {(one.package, one.version) for one in record.releases}
-    }
+    blamed = {record.id for record in site.changes if record.blames(package, version)}
     return _told(
         one
         for one in site.attributions.values()
