@@ -93,7 +93,7 @@ def by_release(found: Narrowed) -> str:
         f"{released(one)} {formats.percent(one.ratio)} ({formats.ends(one.low, one.high)})"
         for one in found.steps
     )
-    return f"release by release, {title(found.series.metric)} on {found.series.machine}: {steps}"
+    return f"Release by release, {title(found.series.metric)} on {found.series.machine}: {steps}"
 
 
 def _effect(effect: Effect) -> str:

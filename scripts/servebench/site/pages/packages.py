@@ -228,7 +228,8 @@ def _dot(site: Site, root: str, one: ReleaseEffect) -> Dot:
     verdict = one.verdict or Verdict.INCONCLUSIVE
     metric = one.metric if one.metric in METRICS else ""
     name = str(names.name(one.case))
-    label = name if one.metric in MAIN else f"{formats.title(one.metric)}: {name}"
+    # Where there is no room a chart leaves out the beginning: what tells rows apart is at the end.
+    label = name if one.metric in MAIN else f"{name} · {formats.title(one.metric)}"
     value = Value(one.ratio, one.low, one.high, note=f"could see {formats.size(one.detectable)}")
     dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
     href = root + addresses.case(one.case) if one.case in site.planned else ""
