@@ -2,7 +2,7 @@
 
 import math
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import rich.console
+from packaging.version import Version
 
+from bench import invoke
 from comparing import NOISY, WRONG, busy
 from fake_sessions import FakeProcesses, side, target
 from repos import commit, git, make_tiny, write
@@ -44,11 +46,15 @@ LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
 
 @dataclass
 class Given:
-    """Instruments whose duets have given log ratios, by case and number, whatever the order."""
+    """Instruments whose duets have given log ratios, by case and number, whatever the order.
+
+    `more`: What is added with a version of alpha.
+    """
 
     logs: Sequence[float] = LOGS
     flags: dict[int, Flag] = field(default_factory=dict)  # of head, by number of the case's duet
     stop: int | None = None
+    more: Mapping[str, float] = field(default_factory=dict)
     played: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
@@ -65,7 +71,8 @@ class Given:
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.severity == "fail" for flag in flags)
-            grown = math.exp(self.logs[number % len(self.logs)])
+            alpha = head.rig.stacks["one"].packages["alpha"] if self.more else ""
+            grown = math.exp(self.logs[number % len(self.logs)] + self.more.get(alpha, 0.0))
             metrics: Any = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
             none: Any = {"base": {}, "head": {}}
             outcomes.append(
@@ -180,20 +187,25 @@ def test_dates_and_releases() -> None:
     with pytest.raises(UsageError, match="earlier date first"):
         backfill.dates(last, first, "month")
     asked = []
-    # None until 10 February, then 1.0; 1.1 of 1 March was taken back on the 3rd; 2.0 on 7 April.
-    known = {date(2026, 2, 10): "1.0", date(2026, 3, 1): "1.1", date(2026, 3, 3): "1.0",
-             date(2026, 4, 7): "2.0"}  # fmt: skip
+    # 1.1 was taken back two days later; two came out on 7 April, and a fix of 1.0 after them.
+    known = {"1.0": (2, 10), "1.1": (3, 1), "1.9": (4, 7), "2.0": (4, 7), "1.0.1": (4, 9)}
 
-    def newest(day: date) -> str | None:
-        asked.append(day)
-        return next((known[one] for one in sorted(known, reverse=True) if one <= day), None)
+    def newest(day: date, below: str | None) -> str | None:
+        asked.append((day, below))
+        there = [one for one, out in known.items() if date(2026, *out) <= day]
+        if day >= date(2026, 3, 3) and "1.1" in there:
+            there.remove("1.1")
+        allowed = (one for one in there if below is None or Version(one) < Version(below))
+        return max(allowed, key=Version, default=None)
 
     found = backfill.releases("gamma", first, last, newest)
     assert [(one.label, str(one.when)) for one in found] == [
-        ("gamma 1.0", "2026-02-10"), ("gamma 2.0", "2026-04-07"),
+        ("gamma 1.0", "2026-02-10"), ("gamma 1.9", "2026-04-07"), ("gamma 2.0", "2026-04-07"),
     ]  # fmt: skip
-    assert found[1].release == Release(package="gamma", version="2.0", previous="1.0")
-    assert len(asked) == len(set(asked)) < 25  # of 90 days
+    assert [one.release.previous for one in found if one.release] == [None, "1.0", "1.9"]
+    assert len(asked) == len(set(asked)) < 30  # of 90 days
+    begun = backfill.releases("gamma", date(2026, 4, 7), last, newest)
+    assert [one.label for one in begun] == ["gamma 2.0"], "the newest of that day, and none before"
 
 
 @pytest.fixture
@@ -243,8 +255,10 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
         early = Wanted(date(2025, 12, 1))
         later = Wanted(date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0"))
         made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, *wanted, early)}
-        assert backfill.newest_of("alpha", QUIETLY)(date(2026, 2, 12)) == "2.0"
-        assert backfill.newest_of("alpha", QUIETLY)(date(2025, 2, 12)) is None
+        newest = backfill.newest_of("alpha", QUIETLY)
+        assert newest(date(2026, 2, 12), None) == "2.0"
+        assert newest(date(2026, 2, 12), "2.0") == "1.0"
+        assert newest(date(2025, 2, 12), None) is None
         (single,) = backfilled(anchored, anchor, tmp_path, later)
         again = backfilled(anchored, anchor, tmp_path, *wanted, early)
     versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
@@ -266,8 +280,36 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     assert kept == set()
 
 
-def _released(index: Index) -> None:
-    for month in (1, 2, 3):
+def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measured(
+    anchored: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 1.0 to 5.0 the fourth takes half as much again: the ends, the third, and that one."""
+    instruments = Given(more={"4.0": 0.4, "5.0": 0.4})
+    monkeypatch.setattr(backfill, "Real", lambda _: instruments)
+    words = ["backfill", "--from", "2026-01-20", "--to", "2026-05-20", "--releases", "alpha"]
+    words += ["--narrow", "--profile", "quick", "--most", "4", "--results", str(tmp_path / "out")]
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        _released(index, 5)
+        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        write(anchored, "apps/stacks/one.txt", text)
+        git(anchored, "init", "--quiet", "--initial-branch=main")
+        commit(anchored, "Everything")
+        declare(anchored)
+        done = invoke(capsys, monkeypatch, words)
+    assert done.code == 0, done.err
+    assert "5 stacks: alpha 1.0, alpha 2.0, alpha 3.0, alpha 4.0, alpha 5.0" in done.out
+    assert "4 of 5 stacks measured now" in done.out
+    made = [record.read(path) for path in record.found(tmp_path / "out")]
+    assert {one.release.version for one in made if one.release} == {"1.0", "3.0", "4.0", "5.0"}
+    without = [word for word in words if word not in {"--releases", "alpha"}]
+    assert "--narrow: expected --releases" in invoke(capsys, monkeypatch, without).err
+
+
+def _released(index: Index, months: int = 3) -> None:
+    for month in range(1, months + 1):
         index.add("alpha", f"{month}.0", f"2026-0{month}-10")
 
 

@@ -6,13 +6,13 @@ import pytest
 
 import synthetic
 from servebench.detect import releases
-from servebench.detect.narrowing import narrowed
+from servebench.detect.narrowing import narrowed, unmeasured
 from servebench.detect.releases import ReleaseEffect
 from servebench.detect.steps import CPU
 from servebench.record.change import ChangeRecord, Effect, Release, SeriesName, Share
 from servebench.record.comparison import Verdict
 from servebench.record.points import Points
-from servebench.report.change import told
+from servebench.report.change import by_release, told
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES
@@ -124,8 +124,41 @@ def test_of_several_releases_the_one_that_did_it_is_named() -> None:
     (step,) = found.narrowed.steps
     assert step.ratio == pytest.approx(1.2)
     assert found.releases == (found.culprit,)
+    assert not found.narrowed.complete
     assert (told(found).releases, told(found).cause) == ("fastapi 0.10.0 → 0.11.0",) * 2
     assert closer(*RELEASES, record=found) is None, "known already"
+
+
+def test_between_two_that_are_no_neighbours_the_search_goes_on() -> None:
+    """0.10.1 came out before 0.11.0 and was not measured: either may have done it."""
+    found = closer(*RELEASES)
+    assert found is not None
+    assert found.narrowed is not None
+    assert by_release(found.narrowed).endswith("; others between these were not measured")
+    between = release_points("0.10.1", "0.10.0", 14, gil=(1.0, 0.003), free=(1.0, 0.02))
+    known = closer(FIRST, SECOND, between, THIRD, record=found)
+    assert known is not None
+    assert known.narrowed is not None
+    assert (told(known).cause, known.narrowed.complete) == ("fastapi 0.10.1 → 0.11.0", True)
+    assert by_release(known.narrowed).endswith("%)")
+
+
+def test_the_way_to_a_release_goes_by_the_middle() -> None:
+    """Of twelve versions the eighth did it: the ends, then the seventh, the tenth, and so on."""
+    versions = tuple(f"1.{minor}" for minor in range(12))
+    assert unmeasured(versions, None) == ("1.0", "1.11")
+    measured: list[Points] = []
+    ways = []
+    while asked := unmeasured(versions, axis_of(*measured) if measured else None):
+        ways.append(asked)
+        for version in asked:
+            level = 1.2 if versions.index(version) >= 8 else 1.0
+            measured.append(release_points(version, None, 1, gil=(level, 0.003), free=(1.0, 0.003)))
+    assert ways == [("1.0", "1.11"), ("1.6",), ("1.9",), ("1.8",), ("1.7",)]
+    lost = measured[2].model_copy(update={"cases": ()})  # 1.6 could not be installed
+    assert unmeasured(versions, axis_of(*measured[:2], lost)) == ("1.5",)
+    still = release_points("1.11", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
+    assert unmeasured(versions, axis_of(measured[0], still)) == ()
 
 
 def test_releases_that_did_part_of_it_are_named_with_their_parts_that_of_the_whole_first() -> None:

@@ -1,9 +1,12 @@
 """`servebench backfill`: stacks of other times, measured today."""
 
 import os
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
+from packaging.utils import canonicalize_name
 from typer import Exit, Option
 
 from servebench.cli.options import (
@@ -22,11 +25,15 @@ from servebench.compare.anchored import Precision
 from servebench.compare.backfill import BackfillTask, Wanted
 from servebench.compare.instruments import Reporter
 from servebench.compare.sides import Scope
+from servebench.core.errors import UsageError
 from servebench.declare import anchor as declared
+from servebench.detect.narrowing import unmeasured
+from servebench.detect.releases import axes
 from servebench.host import command, paths
 from servebench.host.console import Console
 from servebench.host.signals import InterruptedRun, interruptible
 from servebench.record import files
+from servebench.record.points import Points
 from servebench.report.points import sentences
 
 TODAY: Final = "today"
@@ -49,6 +56,14 @@ def backfill_command(
             "anchor's stack with that one in it.",
         ),
     ] = None,
+    narrow: Annotated[
+        bool,
+        Option(
+            "--narrow",
+            help="Of the releases only the first, the last, and the middle between two of which "
+            "one did something over the other, until that is one release: some ten of a hundred.",
+        ),
+    ] = False,
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
     se: Annotated[
@@ -75,6 +90,8 @@ def backfill_command(
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """
+    if narrow and releases is None:
+        raise UsageError("--narrow: expected --releases with it")
     root, folder = paths.project_root(), results or paths.results_dir()
     console = Console(stderr=as_json)
     reporter = Reporter(console)
@@ -104,13 +121,14 @@ def backfill_command(
                 task = BackfillTask(
                     root, anchor, folder, scope, Precision(se, most=most), seed, at_once
                 )
-                for points in backfill.backfill(task, wanted, reporter):
-                    made.append(points)
-                    tell(
-                        sentences(points),
-                        lambda points=points: points.model_dump(mode="json"),  # type: ignore[misc]
-                        as_json=as_json,
-                    )
+                for batch in _narrower(wanted, task) if narrow else (wanted,):
+                    for points in backfill.backfill(task, batch, reporter):
+                        made.append(points)
+                        tell(
+                            sentences(points),
+                            lambda points=points: points.model_dump(mode="json"),  # type: ignore[misc]
+                            as_json=as_json,
+                        )
     except InterruptedRun as interruption:
         interruption.advice = "all duets are kept; the same command goes on"
         raise
@@ -118,6 +136,40 @@ def backfill_command(
     console.say(f"{len(made)} of {len(wanted)} stacks measured now; {free:.1f} GB free")
     if made and not all(one.cases for one in made):
         raise Exit(1 if any(one.cases for one in made) else 3)
+
+
+def _narrower(wanted: Sequence[Wanted], task: BackfillTask) -> Iterator[list[Wanted]]:
+    """Those on the way to releases that did something, by what is known when they are asked for."""
+    spans: dict[str, dict[str, Wanted]] = {}
+    for one in wanted:
+        if one.release is not None:
+            package = canonicalize_name(one.release.package)
+            spans.setdefault(package, {})[one.release.version] = one
+    asked: set[Wanted] = set()
+    while True:
+        known = axes(_selected(points, task.scope.select) for points in backfill.kept(task))
+        batch = [
+            one
+            for package, span in spans.items()
+            for version in unmeasured(tuple(span), next(iter(known.get(package, ())), None))
+            if (one := span[version]) not in asked
+        ]
+        if not batch:
+            return
+        yield batch
+        asked.update(batch)
+
+
+def _selected(points: Points, select: tuple[str, ...]) -> Points:
+    """Without cases that are not asked for: another one says nothing of these."""
+
+    def chosen(case: str) -> bool:
+        return not select or any(fnmatchcase(case, glob) for glob in select)
+
+    cases = tuple(one for one in points.cases if chosen(one.case))
+    missing = tuple(one for one in points.missing if chosen(one.case))
+    release = points.release if cases or missing else None
+    return points.model_copy(update={"cases": cases, "missing": missing, "release": release})
 
 
 def _wanted(

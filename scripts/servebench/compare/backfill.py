@@ -52,6 +52,10 @@ REASON: Final = 1000
 
 STEPS: Final = {"day": 1, "week": 7}
 
+Newest = Callable[[date, str | None], str | None]
+"""Which release of a package is the newest at the end of a day, of all or of those below a version;
+None: there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -107,18 +111,17 @@ def dates(first: date, last: date, every: str) -> tuple[date, ...]:
     return tuple(found)
 
 
-def releases(
-    package: str, first: date, last: date, newest: Callable[[date], str | None]
-) -> tuple[Wanted, ...]:
-    """The releases of a package in a span of days, by what was `newest` at the end of a day.
+def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wanted, ...]:
+    """The releases of a package in a span of days, in their order.
 
-    Of several on one day the last. The one that was newest at the beginning comes first.
+    The one that was newest at the beginning comes first. What never was the newest, such as a
+    release of an older branch, is none of them.
     """
     known: dict[date, str | None] = {}
 
     def at(day: date) -> str | None:
         if day not in known:
-            known[day] = newest(day)
+            known[day] = newest(day, None)
         return known[day]
 
     def between(low: date, high: date) -> Iterator[date]:
@@ -132,25 +135,33 @@ def releases(
         yield from between(low, middle)
         yield from between(middle, high)
 
-    days = [first, *between(first, last)]
-    found, before = [], None
-    for day in days:
-        if (version := at(day)) is not None:
-            # A release that was taken back must not count as one that came out.
-            if before is None or Version(version) > Version(before):
-                found.append(
-                    Wanted(day, Release(package=package, version=version, previous=before))
-                )
-            before = version
+    def came(day: date, before: str | None) -> Iterator[str]:
+        """What came out after `before` up to a day, the newest first."""
+        version = at(day)
+        # A release that was taken back must not count as one that came out.
+        while version is not None and (before is None or Version(version) > Version(before)):
+            yield version
+            version = newest(day, version) if day != first else None
+
+    found: list[Wanted] = []
+    before: str | None = None
+    for day in (first, *between(first, last)):
+        previous = before
+        for version in reversed(list(came(day, before))):
+            release = Release(package=package, version=version, previous=previous)
+            found.append(Wanted(day, release))
+            previous = version
+        before = at(day) or before
     return tuple(found)
 
 
-def newest_of(package: str, narrator: Narrator) -> Callable[[date], str | None]:
-    """Asks uv for the newest release of a package at the end of a day; None: there was none."""
+def newest_of(package: str, narrator: Narrator) -> Newest:
+    """Asks uv."""
 
-    def newest(day: date) -> str | None:
-        with narrator.step(f"releases of {package}", f"as of {day}") as tick:
-            return locks.newest(package, day, tick)
+    def newest(day: date, below: str | None) -> str | None:
+        asked = f"{package}<{below}" if below else package
+        with narrator.step(f"newest {asked}", f"as of {day}") as tick:
+            return locks.newest(asked, day, tick)
 
     return newest
 
@@ -177,7 +188,9 @@ def backfill(task: BackfillTask, wanted: Sequence[Wanted], reporter: Reporter) -
         RecordError: Points cannot be saved.
         InterruptedRun: What was played is kept, and gone on with.
     """
-    done = _done(task)
+    done: dict[str, set[str]] = {}
+    for one in kept(task):
+        done.setdefault(one.label, set()).update(case.case for case in one.cases)
     order = list(wanted)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - an order that can be repeated
     fetch(task.root, task.anchor)
@@ -230,15 +243,13 @@ def verify(anchor: Anchor, side: Side) -> None:
         )
 
 
-def _done(task: BackfillTask) -> dict[str, set[str]]:
-    """Cases that have points already, by label."""
+def kept(task: BackfillTask) -> Iterator[Points]:
+    """What was measured on this machine against this anchor, the oldest first."""
     here = machine.fingerprint().id
-    found: dict[str, set[str]] = {}
     for path in record.found(task.results):
         one = record.read(path)
         if (one.machine.id, one.anchor, one.origin) == (here, task.anchor.name, "backfill"):
-            found.setdefault(one.label, set()).update(case.case for case in one.cases)
-    return found
+            yield one
 
 
 def _batch(

@@ -27,6 +27,31 @@ def narrowed(records: Iterable[ChangeRecord], axes: Axes) -> tuple[ChangeRecord,
     )
 
 
+def unmeasured(versions: Sequence[str], axis: ReleaseAxis | None) -> tuple[str, ...]:
+    """What to measure next on the way to the releases that did something; empty: they are known.
+
+    First the ends of `versions`, which are in their order, then the middle of what lies between two
+    of which one did something over the other. What one of them does and the next one undoes is not
+    found. Releases that could not be measured are passed over.
+    """
+    tried = {one.version for one in axis.releases} if axis else set()
+    known = {one.version: one for one in axis.measured} if axis else {}
+    ends = (
+        next((one for one in row if one in known or one not in tried), None)
+        for row in (versions, versions[::-1])
+    )
+    if wanted := [one for one in dict.fromkeys(ends) if one is not None and one not in known]:
+        return tuple(wanted)
+    row = [place for place, one in enumerate(versions) if one in known]
+    found = []
+    for low, high in pairwise(row):
+        between = [one for one in versions[low + 1 : high] if one not in tried]
+        effects = releases.over(known[versions[low]], known[versions[high]])
+        if between and any(one.moved for one in effects):
+            found.append(between[len(between) // 2])
+    return tuple(found)
+
+
 def _of(record: ChangeRecord, axes: Axes) -> Narrowed | None:
     """What its own machine says, else another one, of the first series that moved and has it."""
     span = record.shares[0].releases[0] if record.shares else conclude.culprit(record.packages)
@@ -71,20 +96,23 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
         )
 
     (whole,) = judged([known[0], known[-1]])
-    steps = [
-        Share(
-            releases=(
-                Release(package=span.package, version=head.version, previous=base.version),
-            ),
-            duets=point.duets, ratio=one.ratio, low=one.low, high=one.high,
-        )
-        for ((base, _), (head, point)), one in zip(pairwise(known), judged(known), strict=True)
-        if one.moved
-    ]  # fmt: skip
+    complete, steps = True, []
+    for ((base, _), (head, point)), one in zip(pairwise(known), judged(known), strict=True):
+        if one.moved:
+            complete &= head.follows(base)
+            release = Release(package=span.package, version=head.version, previous=base.version)
+            steps.append(
+                Share(
+                    releases=(release,), duets=point.duets,
+                    ratio=one.ratio, low=one.low, high=one.high,
+                )
+            )  # fmt: skip
     rose = whole.ratio > 1
     steps.sort(key=lambda one: ((one.ratio > 1) is not rose, -abs(math.log(one.ratio))))
     if not whole.moved or not steps or (steps[0].ratio > 1) is not rose:
         return None
     return Narrowed(
-        series=series.model_copy(update={"machine": axis.machine.id}), steps=tuple(steps)
+        series=series.model_copy(update={"machine": axis.machine.id}),
+        steps=tuple(steps),
+        complete=complete,
     )

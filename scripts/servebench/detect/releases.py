@@ -53,6 +53,10 @@ class Measured:
     points: Mapping[str, CasePoints]
     missing: Mapping[str, str]
 
+    def follows(self, base: Measured) -> bool:
+        """Whether no release lies between another one and this."""
+        return self.previous is not None and order(self.previous) <= order(base.version)
+
     def point(self, case: str, metric: str) -> AnchoredPoint | None:
         """One metric of a case; None: it has none."""
         known = self.points[case].points if case in self.points else ()
@@ -177,11 +181,12 @@ def axes(every: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
 
 def _measured(version: str, files: Sequence[Points]) -> Measured:
     points = {case.case: case for one in files for case in one.cases}
-    last = files[-1]
+    # Of the first of a span nobody asked what came before it.
+    known = (one.release.previous for one in files[::-1] if one.release)
     return Measured(
         version=version,
-        when=last.when,
-        previous=last.release.previous if last.release else None,
+        when=files[-1].when,
+        previous=next(filter(None, known), None),
         stacks={stack.name: stack.packages for one in files for stack in one.stacks},
         points=points,
         missing={

@@ -74,6 +74,9 @@ class Narrowed(Frozen):
         description="Each of one release over the one before it that was measured; what went as "
         "the whole comes first, the largest first.",
     )
+    complete: bool = Field(
+        default=False, description="Whether no release lies between the two of any step."
+    )
 
 
 class Cause(Frozen):

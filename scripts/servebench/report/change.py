@@ -93,7 +93,9 @@ def by_release(found: Narrowed) -> str:
         f"{released(one)} {formats.percent(one.ratio)} ({formats.ends(one.low, one.high)})"
         for one in found.steps
     )
-    return f"Release by release, {title(found.series.metric)} on {found.series.machine}: {steps}"
+    left = "" if found.complete else "; others between these were not measured"
+    where = f"{title(found.series.metric)} on {found.series.machine}"
+    return f"Release by release, {where}: {steps}{left}"
 
 
 def _effect(effect: Effect) -> str:
@@ -122,9 +124,10 @@ def commands(
         other = f"{record.culprit.package}=={record.culprit.previous}"
         words = ["compare", "--with", other, *options]
         found.append(("The locks against the release before", words))
+    known = record.narrowed is not None and record.narrowed.complete
     # Only of such a stack it is known which releases were out.
-    if record.releases and not record.narrowed and record.base.as_of and record.head.as_of:
+    if record.releases and not known and record.base.as_of and record.head.as_of:
         span = ["--from", record.base.as_of, "--to", record.head.as_of]
-        words = ["backfill", *span, "--releases", record.releases[0].package, *options]
-        found.append(("Each of the releases that may lie between", words))
+        words = ["backfill", *span, "--releases", record.releases[0].package, "--narrow", *options]
+        found.append(("The way to the one release of those that may lie between", words))
     return tuple((label, shlex.join(["servebench", *words])) for label, words in found)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import rich.console
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -172,19 +173,22 @@ def for_python(version: str) -> list[str | Path]:
     return [*plain, "--python-version", ".".join(version.split(".")[:2])]
 
 
-def newest(package: str, day: date, tick: Tick = lambda _: None) -> str | None:
-    """The newest release of a package at the end of a day (UTC); None: there was none.
+def newest(asked: str, day: date, tick: Tick = lambda _: None) -> str | None:
+    """The newest release at the end of a day (UTC) that a requirement allows; None: there was none.
+
+    `asked`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
 
     Raises:
         SetupError: uv cannot reach its index.
     """
     with tempfile.TemporaryDirectory() as folder:
-        asked = Path(folder) / "asked.txt"
-        asked.write_text(f"{package}\n", "utf-8")
+        place = Path(folder) / "asked.txt"
+        place.write_text(f"{asked}\n", "utf-8")
         argv: list[str | Path] = ["--no-header", "--no-annotate", "--no-deps"]
-        argv += ["--python", sys.executable, "--exclude-newer", day.isoformat(), asked]
+        argv += ["--python", sys.executable, "--exclude-newer", day.isoformat(), place]
+        package = Requirement(asked).name
         try:
-            text = compiled(argv, package, f"newest-{package}", tick, Path(folder))
+            text = compiled(argv, asked, f"newest-{package}", tick, Path(folder))
         except SetupError as error:
             if _NONE in str(error):
                 return None
