@@ -248,7 +248,9 @@ def _release(
                 result = results[axis].get(version)
                 charts = list(_charts(site, root, number, result)) if result else []
                 sections.append((axis, release, result, charts))
-    drawn = next(filter(None, (picture(axis, one) for axis, _, one, _ in sections if one)), "")
+    # A badge names one release, where a section says what else may have done it.
+    alone = ((axis, one) for axis, head, one, _ in sections if one and head.follows(one.base))
+    drawn = next(filter(None, (picture(*one) for one in alone)), "")
     known = [one.base.version if one else release.previous for _, release, one, _ in sections]
     causes = (one for record in package.changes for one in record.releases)
     known += [one.previous for one in causes if (one.package, one.version) == (name, version)]
