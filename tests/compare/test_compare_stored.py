@@ -16,7 +16,7 @@ from servebench.record.trial import Trial, load_trials
 from synthetic import make_case
 
 RECORDED: Final = paths.project_root() / "tests" / "data" / "judged_again.txt"
-"""What the rules say today. Where they change on purpose: `python tests/test_compare_stored.py`."""
+"""What the rules say today. Where they change on purpose, run this file."""
 
 
 def of_comparison(stored: Comparison) -> Iterator[str]:

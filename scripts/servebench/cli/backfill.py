@@ -177,8 +177,9 @@ def _wanted(
 ) -> tuple[Wanted, ...]:
     if releases is None:
         return tuple(Wanted(one) for one in backfill.dates(first, last, every))
-    return tuple(
-        one
-        for package in releases.replace(",", " ").split()
-        for one in backfill.releases(package, first, last, backfill.newest_of(package, reporter))
-    )
+    found: list[Wanted] = []
+    for package in releases.replace(",", " ").split():
+        with reporter.step(f"releases of {package}", "asking the index") as tick:
+            newest = backfill.newest_of(package, tick)
+            found += backfill.releases(package, first, last, newest)
+    return tuple(found)

@@ -31,7 +31,7 @@ from servebench.core.text import one_line
 from servebench.declare.anchor import Anchor
 from servebench.host import cache, command, git, machine, paths
 from servebench.host.machine_lock import measuring
-from servebench.host.progress import Narrator
+from servebench.host.progress import Narrator, Tick
 from servebench.record import packages
 from servebench.record import points as record
 from servebench.record.change import Release
@@ -155,13 +155,12 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
     return tuple(found)
 
 
-def newest_of(package: str, narrator: Narrator) -> Newest:
+def newest_of(package: str, tick: Tick) -> Newest:
     """Asks uv."""
 
     def newest(day: date, below: str | None) -> str | None:
-        asked = f"{package}<{below}" if below else package
-        with narrator.step(f"newest {asked}", f"as of {day}") as tick:
-            return locks.newest(asked, day, tick)
+        tick(f"as of {day}")
+        return locks.newest(f"{package}<{below}" if below else package, day, tick)
 
     return newest
 

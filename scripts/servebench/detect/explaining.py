@@ -69,7 +69,7 @@ def sides_of(root: Path, change: Candidate | ChangeRecord, scope: Scope) -> Side
     """
     series = _series(change)
     if not scope.select and series.metric in METRICS and METRICS[series.metric].unit == "B":
-        raise CountError("memory grew, and instructions say nothing about that")
+        raise CountError("it is memory that moved, of which instructions say nothing")
     case, profile = duets.carrier(root, series.case)
     select = scope.select or (glob.escape(case.id),)
     return of_locks(root, change, replace(scope, profile=profile, select=select))
