@@ -93,12 +93,18 @@ def speakers(site: Site, experiment: str) -> tuple[RunSummary, ...]:
     """The newest runs that measured an experiment, in the order in which they speak.
 
     The machine that has measured most of its cases comes first, and of equal ones that with the
-    newest run: a few cases tried elsewhere do not take a whole page's figures away.
+    newest run: a few cases tried elsewhere do not take a whole page's figures away. Nor does a
+    night of one launch those of a run of the same profile that had enough.
     """
+    measured = {
+        (machine, profile): summary
+        for (machine, profile, _), summary in sorted(site.newest.items(), key=lambda one: one[0])
+        if _measured(_cases(summary, experiment))
+    }
     of: dict[str, list[RunSummary]] = {}
     for profile in ORDER:
-        for (machine, name), summary in site.newest.items():
-            if name == profile and _measured(_cases(summary, experiment)):
+        for (machine, name), summary in measured.items():
+            if name == profile:
                 of.setdefault(machine, []).append(summary)
     ranked = sorted(
         of.values(),

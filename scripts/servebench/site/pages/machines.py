@@ -93,7 +93,7 @@ def moves(headers: Sequence[RunHeader]) -> list[tuple[RunHeader, str]]:
 
 def _summary(site: Site, machine: str, headers: Sequence[RunHeader]) -> MachineSummary:
     newest = max(headers, key=lambda header: (header.track.served, header.time, header.run))
-    known = (summary.run for (name, _), summary in site.newest.items() if name == machine)
+    known = (summary.run for (name, *_), summary in site.newest.items() if name == machine)
     last = max(known, key=lambda run: run.started, default=None)
     described = describe_machine(last.machine) if last else newest.fingerprint
     return MachineSummary(

@@ -21,7 +21,7 @@ from servebench.series import asv
 from servebench.series.columns import TRACKS, Kind, RunColumns, RunHeader
 from servebench.series.events import Events
 from servebench.series.reading import Sources
-from servebench.series.summary import RunSummary, summarise
+from servebench.series.summary import ENOUGH_LAUNCHES, RunSummary, summarise
 from servebench.series.table import Table
 from servebench.site import released
 from servebench.site.data import Written
@@ -59,7 +59,8 @@ class Site:
         tables: All nights by machine and kind.
         nights: Every night by its run's id, also of profiles that have no trend, and every stack
             that was held against an anchor; oldest first.
-        newest: The newest run of each machine and profile, read and summarised.
+        newest: By machine, profile, and whether it has launches enough to judge from: the newest
+            runs, read and summarised. One of too few stands beside an older one of enough.
         snapshots: Of what asv measured the commits with the newest figures, newest commit first;
             read when they are asked for first.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
@@ -76,7 +77,7 @@ class Site:
     events: Mapping[Trended, Events]
     nights: Mapping[str, RunColumns]
     headers: Mapping[str, RunHeader]
-    newest: Mapping[tuple[str, str], RunSummary]
+    newest: Mapping[tuple[str, str, bool], RunSummary]
     about: Mapping[str, About]
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
@@ -195,9 +196,13 @@ def _newest_first(changes: Iterable[ChangeRecord]) -> tuple[ChangeRecord, ...]:
 
 def _newest(
     sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
-) -> Iterator[tuple[tuple[str, str], RunSummary]]:
-    headers = {run: nights[run].header for run in sources.runs if run in nights}
-    last = {(header.machine, header.profile): run for run, header in headers.items()}
+) -> Iterator[tuple[tuple[str, str, bool], RunSummary]]:
+    last: dict[tuple[str, str, bool], str] = {}
+    for run in sources.runs:
+        if run in nights:
+            header, launches = nights[run].header, int(nights[run].launches.max(initial=0))
+            last.pop((header.machine, header.profile, False), None)
+            last[header.machine, header.profile, launches >= ENOUGH_LAUNCHES] = run
     for key, run in last.items():
         with suppress(RecordError):  # it was there a moment ago
             yield key, read_run(run)
