@@ -15,7 +15,7 @@ from servebench.core.metrics import METRICS
 from servebench.core.model import CaseResult, Launch
 from servebench.record import store
 from servebench.series.summary import RunSummary, summarise
-from servebench.site.pages import addresses, case, trends
+from servebench.site.pages import addresses, case, trace, trends
 from servebench.site.pages.site import Site
 
 CPU = "server_cpu_per_request"
@@ -88,10 +88,19 @@ def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) ->
     assert rows[0] == ("", METRICS[CPU].title)
     assert ("metric=throughput", "throughput") in rows
     assert "closed loop, 128 connections" in page
-    assert "servebench backfill --from 2026-11-15 --to 2026-11-15 --select" in page
-    without_anchor = real["b/asgi-wsgi/wsgi-io/py3.14/w1/t64/c128/"]
-    assert "servebench run --profile nightly" in without_anchor
-    assert "git switch --detach c5891dce5294" in without_anchor
+    assert "servebench anchor play --select asgi-wsgi/asgi-json/py3.14/w1/c128<" in page
+    assert "git switch --detach 6c82073da040" in page
+    without_anchor = real["b/asgi-wsgi/asgi-json/py3.14/w2/c256/"]
+    assert "servebench run --profile published" in without_anchor
+    assert "git switch --detach 316bba911551" in without_anchor
+
+
+def test_a_point_of_a_past_date_says_how_it_was_measured(reference_site: Site) -> None:
+    header = reference_site.headers["20261124T124111Z-backfill-221461"]
+    assert trace.again(header, "asgi-wsgi/asgi-json/py3.14/w1/c128") == (
+        "servebench backfill --from 2025-10-15 --to 2025-10-15 "
+        "--select asgi-wsgi/asgi-json/py3.14/w1/c128"
+    )
 
 
 def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) -> None:
