@@ -7,7 +7,7 @@ newest night of one machine.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import ClassVar, Final
 
 from servebench.declare import names
 from servebench.declare.names import CaseName
@@ -174,7 +174,12 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Endpoints × servers × interpreters of the newest night of one machine."""
+    """Endpoints × servers × interpreters of the newest night of one machine.
+
+    `nights`: Up to how many stand together where one has too few launches for an interval.
+    """
+
+    nights: ClassVar[int] = overview.NIGHTS
 
     table: Table
     pythons: tuple[str, ...]
