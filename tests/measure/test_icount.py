@@ -174,7 +174,7 @@ def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, floa
 def test_counts_repeat_and_a_target_that_fails_spoils_none(python: str, payload: list[str]) -> None:
     """Two runs give the same figures, and reasons for what raises, dies or starts threads.
 
-    They are equal at most times; 0.03 % apart is the most that was seen, beside other tests.
+    Without the GIL as far as it makes them: 0.001 % apart at most times.
     """
     executable = interpreters.locate(python).executable
     with ExitStack() as stack:
@@ -192,7 +192,7 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(python: str, payload:
         assert found.pop("dies") == Uncounted("its process ended with signal 9")
     once = figures(first)
     assert set(once) == {"1000", "cycles", "json", "2000", "draws"}
-    assert figures(second) == pytest.approx(once, rel=5e-4)
+    assert figures(second) == pytest.approx(once, rel=1e-4 if python.endswith("t") else 0)
     # A step of a loop takes 5 to 200 instructions.
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000

@@ -96,16 +96,18 @@ def speakers(site: Site, experiment: str) -> tuple[RunSummary, ...]:
     newest run: a few cases tried elsewhere do not take a whole page's figures away. Nor does a
     night of one launch those of a run of the same profile that had enough.
     """
+    # Of one machine and profile enough launches sort last, and take the place of too few.
     measured = {
         (machine, profile): summary
         for (machine, profile, _), summary in sorted(site.newest.items(), key=lambda one: one[0])
         if _measured(_cases(summary, experiment))
     }
-    of: dict[str, list[RunSummary]] = {}
-    for profile in ORDER:
-        for (machine, name), summary in measured.items():
-            if name == profile:
-                of.setdefault(machine, []).append(summary)
+    of = grouped(
+        (machine, summary)
+        for profile in ORDER
+        for (machine, name), summary in measured.items()
+        if name == profile
+    )
     ranked = sorted(
         of.values(),
         key=lambda runs: (
