@@ -21,15 +21,15 @@ harness:
 	@$(PYTHON) scripts/bootstrap.py
 
 tools: harness
-	@$(BIN)/servebench setup --no-stacks
+	@$(BIN)/duetbench setup --no-stacks
 
 setup: harness
-	@$(BIN)/servebench setup $(FOR_TESTS)
+	@$(BIN)/duetbench setup $(FOR_TESTS)
 
 bench: setup
-	@$(BIN)/servebench run --profile quick; code=$$?; $(BIN)/servebench show latest; \
-	$(BIN)/servebench inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
-	$(BIN)/servebench site; site=$$?; \
+	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/duetbench show latest; \
+	$(BIN)/duetbench inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
+	$(BIN)/duetbench site; site=$$?; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done
 
 test: FOR_TESTS := --tests
@@ -52,8 +52,8 @@ check: harness
 dist: harness
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
-	@made=$$($(BIN)/uv tool run --quiet --isolated --from ./dist/*.whl servebench --version) && \
-	echo "dist/ has servebench $$made" && if [ -n "$$TAG" ]; then \
+	@made=$$($(BIN)/uv tool run --quiet --isolated --from ./dist/*.whl duetbench --version) && \
+	echo "dist/ has duetbench $$made" && if [ -n "$$TAG" ]; then \
 	[ "$$TAG" = "v$$made" ] || { echo "the tag is $$TAG: mend __version__, or the tag"; exit 1; }; \
 	grep -q "^## $$made — 20" CHANGELOG.md || { echo "CHANGELOG.md has no day of $$made"; exit 1; }; \
 	fi

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servebench.measure.instructions.phases import Unit
+    from duetbench.measure.instructions.phases import Unit
 
 # A JSON file that says what is asked of an application that is served: the fields of an `Ask`, and
 # the status of a right answer.
-REQUEST = "SERVEBENCH_REQUEST"
+REQUEST = "DUETBENCH_REQUEST"
 
 # What applications need and import, some of it with their first request. The applications come
 # later, in a process of their own for each target.
@@ -48,7 +48,7 @@ def prepare(target: str) -> Unit:
     Raises:
         ValueError: No such target, or it gives another result than it should.
     """
-    from servebench.measure.instructions.phases import Unit  # noqa: PLC0415 - not there when asv imports this
+    from duetbench.measure.instructions.phases import Unit  # noqa: PLC0415 - not there when asv imports this
 
     kind, _, rest = target.partition("/")
     if kind == "request":
@@ -80,7 +80,7 @@ def _served(unit: type[Unit]) -> Unit:
     # Threads of the application take turns where one waits, and nowhere else: else the clock would
     # say how often they do.
     sys.setswitchinterval(60)
-    import servebench_entry as entry  # noqa: PLC0415 - it imports the application
+    import duetbench_entry as entry  # noqa: PLC0415 - it imports the application
 
     app = entry.application
     request: Callable[[], tuple[int, list[Any], bytes]]
@@ -96,6 +96,6 @@ def _served(unit: type[Unit]) -> Unit:
 
 
 if __name__ == "__main__":
-    from servebench.measure.instructions.phases import run
+    from duetbench.measure.instructions.phases import run
 
     run(prepare, preload)

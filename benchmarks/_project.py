@@ -1,7 +1,7 @@
 """Where a benchmark finds the code under test, on which stack it runs, and what it leaves out.
 
-Standard library only. asv's environment plugin sets two variables: `SERVEBENCH_CHECKOUT`, the
-commit that is measured, and `SERVEBENCH_STACK`, the stack whose packages are installed.
+Standard library only. asv's environment plugin sets two variables: `DUETBENCH_CHECKOUT`, the
+commit that is measured, and `DUETBENCH_STACK`, the stack whose packages are installed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
-_CHECKOUT = "SERVEBENCH_CHECKOUT"
-_STACK = "SERVEBENCH_STACK"
+_CHECKOUT = "DUETBENCH_CHECKOUT"
+_STACK = "DUETBENCH_STACK"
 _applications: set[str] = set()  # names of the modules that `load_module` brought in
 
 

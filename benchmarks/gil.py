@@ -31,7 +31,7 @@ STACK = "gil-in-process"
 STEPS = 10**7
 FILES = 30
 MEGABYTE = 10**6
-LARGE = 100  # MB per file from which a run needs SERVEBENCH_FULL=1, and room
+LARGE = 100  # MB per file from which a run needs DUETBENCH_FULL=1, and room
 ROUNDS = 10
 DELAY = 0.2  # s in which the API answers
 ONE_UNMEASURED_CALL = 0.001  # s of warm-up: less than any call takes, so it is exactly one
@@ -133,12 +133,12 @@ class Files:
 
 
 def _require_room(folder: str, size: int) -> None:
-    """Skip unless the large files are asked for (SERVEBENCH_FULL=1) and there is room for them.
+    """Skip unless the large files are asked for (DUETBENCH_FULL=1) and there is room for them.
 
     In memory there has to be room for the bytes that are written and read at the same time, too.
     """
-    if os.environ.get("SERVEBENCH_FULL") != "1":
-        skip(f"{size / 1e9:g} GB of files: only with SERVEBENCH_FULL=1")
+    if os.environ.get("DUETBENCH_FULL") != "1":
+        skip(f"{size / 1e9:g} GB of files: only with DUETBENCH_FULL=1")
     free = shutil.disk_usage(folder).free
     if free < 1.25 * size:
         skip(f"{size / 1e9:g} GB of files: {folder} has {free / 1e9:.1f} GB")

@@ -109,7 +109,7 @@ class Interpreter:
         on = sys._is_gil_enabled()
         series = ".".join(version.split(".")[:2])
         found = series + ("t" if built_without else "")
-        named = os.environ.get("SERVEBENCH_PYTHON", found)
+        named = os.environ.get("DUETBENCH_PYTHON", found)
         if found != named:
             raise EnvironmentMismatchError(f"expected Python {named}, found {found} ({version})")
         if on == built_without:

@@ -2,12 +2,12 @@
 
 A count repeats to 0.03 %, most of them exactly, whatever else the machine does, as long as
 interpreter, processor, packages and code are the same; without a C compiler (see
-`servebench.measure.instructions.counting`) to 0.1 % where code draws random numbers, as Pydantic's
+`duetbench.measure.instructions.counting`) to 0.1 % where code draws random numbers, as Pydantic's
 JSON parser does. It says what one thread executes: no waiting, no contention, no memory latency;
 handlers that run in threads are left out. Everything of an environment is counted once, by
 `setup_cache`.
 
-What is counted is in `_counted.py`, how in `scripts/servebench/measure/instructions`.
+What is counted is in `_counted.py`, how in `scripts/duetbench/measure/instructions`.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def setup_cache() -> Counted:
         wanted,
         env={
             "PYTHONPATH": str(_project.tree()),
-            "SERVEBENCH_CHECKOUT": str(_project.checkout()),
-            "SERVEBENCH_STACK": _project.stack(),
+            "DUETBENCH_CHECKOUT": str(_project.checkout()),
+            "DUETBENCH_STACK": _project.stack(),
         },
         timeout=TIMEOUT_S - 60,
     )
@@ -160,4 +160,4 @@ def _counting() -> Any:
     scripts = os.fspath(_project.tree() / "scripts")
     if scripts not in sys.path:
         sys.path.append(scripts)
-    return importlib.import_module("servebench.measure.instructions.counting")
+    return importlib.import_module("duetbench.measure.instructions.counting")

@@ -10,7 +10,7 @@ import sys
 NEEDED = (3, 11)
 if sys.version_info < NEEDED:  # before any import that an older Python does not have
     sys.exit(
-        "servebench needs Python {}.{} or newer, and this is {}.{} ({}): name a newer one, for "
+        "duetbench needs Python {}.{} or newer, and this is {}.{} ({}): name a newer one, for "
         "example `make setup PYTHON=python3.13`".format(
             *NEEDED, *sys.version_info[:2], sys.executable
         )
@@ -31,11 +31,11 @@ from pathlib import Path  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.txt"
-STAMP = VENV / "servebench-made.json"
+STAMP = VENV / "duetbench-made.json"
 # Not that of an active environment, which may be the very one to be made; and by one name, since
 # `python3` and, seen from an environment of it, `python3.13` are the same.
 PYTHON: str = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "servebench"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "duetbench"
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def whole(uv: Path) -> bool:
     options = ["--offline", "--dry-run", "--no-deps", "--require-hashes"]
     done = said([uv, "pip", "install", *options, "--python", VENV / "bin" / "python", "-r", LOCK])
     nothing_to_do = "Would make no changes" in done.stderr
-    return done.returncode == 0 and nothing_to_do and (VENV / "bin" / "servebench").exists()
+    return done.returncode == 0 and nothing_to_do and (VENV / "bin" / "duetbench").exists()
 
 
 def ensure_uv() -> Path:

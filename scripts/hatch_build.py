@@ -1,7 +1,7 @@
 """What the wheel has that the package's folder has not, and what an index shows.
 
 The package reads a few files of its checkout. A wheel has them in the same places below
-`servebench/own`, which is what `servebench.host.paths.OWN` is there.
+`duetbench/own`, which is what `duetbench.host.paths.OWN` is there.
 """
 
 import re
@@ -21,16 +21,16 @@ OWN = (
     ),
 )
 
-PAGES = "https://github.com/OWNER/servebench/blob/HEAD/"
-FILES = "https://github.com/OWNER/servebench/raw/HEAD/"
+PAGES = "https://github.com/OWNER/duetbench/blob/HEAD/"
+FILES = "https://github.com/OWNER/duetbench/raw/HEAD/"
 
 
 class Own(BuildHookInterface):
-    """Lay out `servebench/own`; an editable installation has the checkout itself."""
+    """Lay out `duetbench/own`; an editable installation has the checkout itself."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "standard":
-            build_data["force_include"].update({file: f"servebench/own/{file}" for file in OWN})
+            build_data["force_include"].update({file: f"duetbench/own/{file}" for file in OWN})
 
 
 class Readme(MetadataHookInterface):

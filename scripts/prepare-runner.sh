@@ -38,32 +38,32 @@ folder() {  # MODE OWNER FOLDER
 }
 list() { [ -z "$1" ] || printf '"%s"' "$1" | sed 's/,/", "/g'; }
 
-for user in servebench servebench-pr; do
+for user in duetbench duetbench-pr; do
   id -u "$user" >/dev/null 2>&1 || act useradd --system --create-home --home-dir "/var/lib/$user" \
     --shell /usr/sbin/nologin --user-group "$user"
   folder 700 "$user" "/var/lib/$user"
 done
-folder 700 servebench /srv/actions-runner  # its credentials are in there
-folder 755 servebench /srv/servebench-work  # foreign code reads the checkout,
-folder 755 servebench /var/cache/servebench  # interpreters and tools
+folder 700 duetbench /srv/actions-runner  # its credentials are in there
+folder 755 duetbench /srv/duetbench-work  # foreign code reads the checkout,
+folder 755 duetbench /var/cache/duetbench  # interpreters and tools
 # The runner may become the user of foreign code, and nobody else; that one leaves nothing for later.
-printf '%s\n' 'Defaults:servebench !requiretty' 'servebench ALL=(servebench-pr) NOPASSWD: ALL' |
-  put 440 /etc/sudoers.d/servebench
+printf '%s\n' 'Defaults:duetbench !requiretty' 'duetbench ALL=(duetbench-pr) NOPASSWD: ALL' |
+  put 440 /etc/sudoers.d/duetbench
 for deny in cron.deny at.deny; do
-  { grep -vx servebench-pr "$root/etc/$deny" 2>/dev/null || :; echo servebench-pr; } | put 644 "/etc/$deny"
+  { grep -vx duetbench-pr "$root/etc/$deny" 2>/dev/null || :; echo duetbench-pr; } | put 644 "/etc/$deny"
 done
-for file in servebench/automation/runner/hook.py servebench/automation/runner/job-started.sh runner/steady-clock.sh; do
-  put 755 "/usr/local/lib/servebench/${file##*/}" <"$from/$file"
+for file in duetbench/automation/runner/hook.py duetbench/automation/runner/job-started.sh runner/steady-clock.sh; do
+  put 755 "/usr/local/lib/duetbench/${file##*/}" <"$from/$file"
 done
 number=${repository_id:+$(printf ' "repository_id": "%s",' "$repository_id")}
-put 644 /etc/servebench/fleet.json <<END
+put 644 /etc/duetbench/fleet.json <<END
 {
  "repository": "$repository",$number
  "ref": "refs/heads/$branch",
  "events": [$(list "$events")],
  "workflows": [$(list "$workflows")],
- "user": "servebench-pr",
- "room": "/var/lib/servebench-pr",
+ "user": "duetbench-pr",
+ "room": "/var/lib/duetbench-pr",
  "passes": [$(list "$pass")]
 }
 END
@@ -71,13 +71,13 @@ END
 # What keeps figures steady: one clock, no updates at night, with four cores one for the system.
 for timer in apt-daily apt-daily-upgrade; do
   printf '%s\n' '[Timer]' OnCalendar= 'OnCalendar=*-*-* 12:00' RandomizedDelaySec=0 Persistent=false |
-    put 644 "/etc/systemd/system/$timer.timer.d/50-servebench.conf"
+    put 644 "/etc/systemd/system/$timer.timer.d/50-duetbench.conf"
 done
 cores=$(getconf _NPROCESSORS_ONLN)
 if [ "$cores" -ge 4 ]; then
-  printf '[Manager]\nCPUAffinity=0\n' | put 644 /etc/systemd/system.conf.d/50-servebench.conf
+  printf '[Manager]\nCPUAffinity=0\n' | put 644 /etc/systemd/system.conf.d/50-duetbench.conf
   printf '[Service]\nCPUAffinity=1-%s\n' "$((cores - 1))" |
-    put 644 /etc/systemd/system/servebench-runner.service.d/50-cores.conf
+    put 644 /etc/systemd/system/duetbench-runner.service.d/50-cores.conf
 fi
 
 # What foreign code cannot reach: the networks around this machine.
@@ -85,18 +85,18 @@ rules=''
 for net in $(echo "$allow" | tr , ' '); do
   case $net in *:*) rules="$rules ip6 daddr $net accept;" ;; *) rules="$rules ip daddr $net accept;" ;; esac
 done
-sed "s|^ *# ALLOWED.*|   $rules|" "$from/runner/walls.nft" | put 644 /etc/servebench/walls.nft
+sed "s|^ *# ALLOWED.*|   $rules|" "$from/runner/walls.nft" | put 644 /etc/duetbench/walls.nft
 for unit in clock walls runner; do
-  put 644 "/etc/systemd/system/servebench-$unit.service" <"$from/runner/servebench-$unit.service"
+  put 644 "/etc/systemd/system/duetbench-$unit.service" <"$from/runner/duetbench-$unit.service"
 done
 act systemctl daemon-reload
-act systemctl enable servebench-clock.service servebench-walls.service servebench-runner.service
+act systemctl enable duetbench-clock.service duetbench-walls.service duetbench-runner.service
 cat <<END
-Then, once: unpack GitHub's runner into /srv/actions-runner as servebench, and register it with a
+Then, once: unpack GitHub's runner into /srv/actions-runner as duetbench, and register it with a
 token from https://github.com/$repository/settings/actions/runners/new:
-  sudo -u servebench /srv/actions-runner/config.sh --url https://github.com/$repository \\
-    --work /srv/servebench-work --labels servebench,MACHINE --unattended --token TOKEN
-  sudo systemctl start servebench-walls servebench-clock servebench-runner
-  sudo -u servebench .venv/bin/servebench ci fleet check   # in a checkout that is set up
-MACHINE is the machine's id, which \`servebench doctor\` shows.
+  sudo -u duetbench /srv/actions-runner/config.sh --url https://github.com/$repository \\
+    --work /srv/duetbench-work --labels duetbench,MACHINE --unattended --token TOKEN
+  sudo systemctl start duetbench-walls duetbench-clock duetbench-runner
+  sudo -u duetbench .venv/bin/duetbench ci fleet check   # in a checkout that is set up
+MACHINE is the machine's id, which \`duetbench doctor\` shows.
 END

@@ -17,20 +17,20 @@ from rich.console import Console
 
 from bare import NOBODY, Programs
 from bench import Bench, make_checkout
+from duetbench.core import protocol
+from duetbench.host import machine_lock, paths
+from duetbench.host.progress import Narrator
+from duetbench.measure import verify
+from duetbench.record import store
+from duetbench.toolchain import cpython
 from fake_github import FakeGitHub
-from servebench.core import protocol
-from servebench.host import machine_lock, paths
-from servebench.host.progress import Narrator
-from servebench.measure import verify
-from servebench.record import store
-from servebench.toolchain import cpython
 from steps import Step
 
 if TYPE_CHECKING:  # most tests need no browser
     from playwright.sync_api import Browser, Page
 
     from browsing import NewPage
-    from servebench.site.pages.site import Site
+    from duetbench.site.pages.site import Site
 
 
 def pytest_configure() -> None:
@@ -46,7 +46,7 @@ def pytest_configure() -> None:
     own = str(Path(sys.executable).resolve().parent)  # it may have been found by one of them
     found = [folder for folder in searched if Path(folder).name != "shims"]
     os.environ["PATH"] = os.pathsep.join((*found, own))
-    os.environ[machine_lock.LOCK] = f"servebench-tests-{os.getpid()}"
+    os.environ[machine_lock.LOCK] = f"duetbench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -95,7 +95,7 @@ def new_page(chromium: Browser) -> Iterator[NewPage]:
 @pytest.fixture
 def sessions(state_home: Path) -> Path:
     """Where the records of this test's sessions are."""
-    return state_home / "servebench" / "sessions"
+    return state_home / "duetbench" / "sessions"
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which nothing was made, and no archive that somebody has named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(cpython.ARCHIVE, raising=False)
-    return tmp_path / "cache" / "servebench"
+    return tmp_path / "cache" / "duetbench"
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def bench(
     # Servers and generators inherit PATH, so a folder on it that nobody else has marks them.
     token = str(tmp_path / "marked")
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(checkout))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(checkout))
     monkeypatch.setitem(protocol.WINDOW_SECONDS, "quick", 0.1)  # nobody keeps these figures
     bench = Bench(checkout, tmp_path, token, capsys, monkeypatch)
     yield bench

@@ -4,9 +4,9 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-import servebench
+import duetbench
 
-_PACKAGE = Path(servebench.__file__).parent
+_PACKAGE = Path(duetbench.__file__).parent
 _MODULES = sorted(_PACKAGE.rglob("*.py"))
 
 

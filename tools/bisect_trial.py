@@ -30,19 +30,19 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from servebench.compare import revisions
-from servebench.compare.instruments import Reporter
-from servebench.core.errors import UsageError
-from servebench.core.units import read_time
-from servebench.detect import searches
-from servebench.detect.duets import carrier
-from servebench.detect.mixtures import Mixtures, Sought
-from servebench.host import machine, paths
-from servebench.host.console import Console
-from servebench.host.machine_lock import measuring
-from servebench.host.signals import interruptible
-from servebench.record.change import SeriesName
-from servebench.toolchain import interpreters, locks, stacks
+from duetbench.compare import revisions
+from duetbench.compare.instruments import Reporter
+from duetbench.core.errors import UsageError
+from duetbench.core.units import read_time
+from duetbench.detect import searches
+from duetbench.detect.duets import carrier
+from duetbench.detect.mixtures import Mixtures, Sought
+from duetbench.host import machine, paths
+from duetbench.host.console import Console
+from duetbench.host.machine_lock import measuring
+from duetbench.host.signals import interruptible
+from duetbench.record.change import SeriesName
+from duetbench.toolchain import interpreters, locks, stacks
 
 PLACES: Final = {
     "starlette": ("starlette/routing.py", "Route", "matches"),

@@ -25,9 +25,9 @@ from typing import Any, Final
 import numpy as np
 from scipy import stats
 
-from servebench.core.metrics import METRICS
-from servebench.detect import levels
-from servebench.detect.steps import LEAST
+from duetbench.core.metrics import METRICS
+from duetbench.detect import levels
+from duetbench.detect.steps import LEAST
 
 Found = list[tuple[int, float]]
 """Places of the first points on another level, and the heights (logarithms)."""

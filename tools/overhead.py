@@ -1,7 +1,7 @@
-"""Does the harness change what it measures? The same case by hand, in turns with servebench.
+"""Does the harness change what it measures? The same case by hand, in turns with duetbench.
 
 By hand means the bare server and the bare generator, as anybody would type them, on the same
-cores: no verification, no sampling, no rows. If servebench adds nothing, the median ratio of the
+cores: no verification, no sampling, no rows. If duetbench adds nothing, the median ratio of the
 two throughputs is 1.
 
     .venv/bin/python tools/overhead.py [--case ID] [--seconds S] [--width SHARE] [--limit MINUTES]
@@ -27,17 +27,17 @@ import httpx
 import numpy as np
 from scipy import stats
 
-from servebench.core.errors import LaunchError, UsageError
-from servebench.core.flags import FlagName
-from servebench.core.model import Case, LoadModel
-from servebench.host import paths, ports
-from servebench.host.machine_lock import measuring
-from servebench.host.session import Session
-from servebench.host.signals import interruptible
-from servebench.measure import launch
-from servebench.measure.entry.servebench_entry import PATH
-from servebench.measure.testbed import Rig, assemble
-from servebench.plan import run_plan as planning
+from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Case, LoadModel
+from duetbench.host import paths, ports
+from duetbench.host.machine_lock import measuring
+from duetbench.host.session import Session
+from duetbench.host.signals import interruptible
+from duetbench.measure import launch
+from duetbench.measure.entry.duetbench_entry import PATH
+from duetbench.measure.testbed import Rig, assemble
+from duetbench.plan import run_plan as planning
 
 LEAST_PAIRS: Final = 8
 """A bootstrap interval of the median of fewer pairs is narrower than it should be."""
@@ -62,14 +62,14 @@ def main() -> int:
     began, ratios = time.monotonic(), list[float]()
     with interruptible(), measuring():
         while True:
-            sides: list[Callable[[Case, Rig, Path], float]] = [by_hand, by_servebench]
+            sides: list[Callable[[Case, Rig, Path], float]] = [by_hand, by_duetbench]
             order = sides if len(ratios) % 2 == 0 else sides[::-1]
             found = {side: side(case, rig, next(logs)) for side in order}
-            bare, ours = found[by_hand], found[by_servebench]
+            bare, ours = found[by_hand], found[by_duetbench]
             ratios.append(ours / bare)
             median, low, high = median_ratio(ratios)
             print(  # noqa: T201
-                f"pair {len(ratios)}: by hand {bare:,.0f}/s, servebench {ours:,.0f}/s; "
+                f"pair {len(ratios)}: by hand {bare:,.0f}/s, duetbench {ours:,.0f}/s; "
                 f"median {median:.4f}, 95 % [{low:.4f}, {high:.4f}]"
             )
             narrow = max(high - median, median - low) / median < asked.width
@@ -101,7 +101,7 @@ def median_ratio(ratios: Sequence[float]) -> tuple[float, float, float]:
     return float(np.median(values)), float(found.low), float(found.high)
 
 
-def by_servebench(case: Case, rig: Rig, log: Path) -> float:
+def by_duetbench(case: Case, rig: Rig, log: Path) -> float:
     """Good responses per second by a launch."""
     outcome = launch.perform(case, rig, launch.Options(window=_WINDOW), log)
     for flag in outcome.flags:

@@ -6,7 +6,7 @@ import time
 
 from fastapi import FastAPI
 
-WAIT_S = float(os.environ.get("SERVEBENCH_WAIT_S", "5"))
+WAIT_S = float(os.environ.get("DUETBENCH_WAIT_S", "5"))
 
 # No response model: FastAPI would validate a `def` handler's answer in the thread pool too, behind
 # all the requests that wait for a thread. The question is about the handlers' own waits.

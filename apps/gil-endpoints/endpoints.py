@@ -7,7 +7,7 @@ import time
 
 from fastapi import FastAPI
 
-WAIT_S = float(os.environ.get("SERVEBENCH_WAIT_S", "3"))
+WAIT_S = float(os.environ.get("DUETBENCH_WAIT_S", "3"))
 STEPS = 10**7
 
 # No response model: FastAPI would validate a `def` handler's answer in the thread pool too, and a

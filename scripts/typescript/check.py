@@ -18,7 +18,7 @@ from filelock import FileLock
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 STAMP = MODULES / ".made-from"
-VENDOR = HERE.parent / "servebench" / "site" / "static" / "vendor"
+VENDOR = HERE.parent / "duetbench" / "site" / "static" / "vendor"
 COPIES = {
     "uPlot.iife.min.js": "dist/uPlot.iife.min.js",
     "uPlot.min.css": "dist/uPlot.min.css",

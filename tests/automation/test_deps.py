@@ -15,11 +15,11 @@ from pytest_httpserver import HTTPServer
 
 from acting import REPOSITORY
 from bench import Bench
+from duetbench.declare import settings
+from duetbench.host import paths
+from duetbench.toolchain.locks import Move, listed, moves, title, versions
 from fake_github import FakeGitHub
 from repos import commit, git, write
-from servebench.declare import settings
-from servebench.host import paths
-from servebench.toolchain.locks import Move, listed, moves, title, versions
 from staging import HARNESS, keep, publish, theatre
 from tiny_index import Index
 
@@ -47,7 +47,7 @@ class Scene:
         return found
 
     def proposed(self) -> str:
-        return git(self.remote, "show", "servebench/deps:requirements.txt")
+        return git(self.remote, "show", "duetbench/deps:requirements.txt")
 
     def script(self, name: str, text: str) -> None:
         (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -55,7 +55,7 @@ class Scene:
 
     def declared(self) -> dict[str, Any]:
         document = tomllib.loads((self.root / "pyproject.toml").read_text())
-        found: dict[str, Any] = document["tool"]["servebench"]
+        found: dict[str, Any] = document["tool"]["duetbench"]
         return found
 
     def release(self, version: str, programs: dict[str, str]) -> None:
@@ -69,7 +69,7 @@ class Scene:
 def scene(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """Two packages, locked in their first versions."""
     with theatre(tmp_path, monkeypatch) as (stage, index):
-        monkeypatch.setenv("SERVEBENCH_ROOT", str(stage.tree))
+        monkeypatch.setenv("DUETBENCH_ROOT", str(stage.tree))
         monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
         monkeypatch.setenv("GITHUB_API_URL", stage.github.url)
         monkeypatch.setenv("GITHUB_TOKEN", "token")
@@ -125,9 +125,9 @@ def test_what_moved_is_proposed_once_and_renewed_while_it_is_open(scene: Scene) 
     assert (first["outcome"], first["url"]) == ("opened", pull["html_url"])
     assert pull["title"] == "Harness: alpha 2.0"
     assert "- alpha 1.0 → 2.0" in pull["body"]
-    assert (pull["head"]["ref"], pull["base"]["ref"]) == ("servebench/deps", "main")
+    assert (pull["head"]["ref"], pull["base"]["ref"]) == ("duetbench/deps", "main")
     assert "alpha==2.0" in scene.proposed()
-    assert git(scene.remote, "diff", "--name-only", "main", "servebench/deps") == "requirements.txt"
+    assert git(scene.remote, "diff", "--name-only", "main", "duetbench/deps") == "requirements.txt"
     assert git(scene.root, "symbolic-ref", "--short", "HEAD") == "main"
 
     git(scene.root, "checkout", "--quiet", "--", "requirements.txt")
@@ -141,7 +141,7 @@ def test_what_moved_is_proposed_once_and_renewed_while_it_is_open(scene: Scene) 
     (pull,) = scene.github.state.pulls.values()
     assert pull["title"] == "Harness: alpha 2.0, beta 3.0"
     assert "beta==3.0" in scene.proposed()
-    assert git(scene.remote, "rev-parse", "servebench/deps~1") == git(
+    assert git(scene.remote, "rev-parse", "duetbench/deps~1") == git(
         scene.remote, "rev-parse", "main"
     )
 
@@ -190,8 +190,8 @@ def pinned(
 ) -> Scene:
     """Our own pins; cargo, apt and Go are stand-ins, npm and uv are real and ask stand-ins."""
     ours = (ROOT / "pyproject.toml").read_text("utf-8")
-    tables = ours[ours.index("[tool.servebench.interpreters") : ours.index("[tool.ruff]")]
-    write(scene.root, "pyproject.toml", PROJECT.replace("[tool.servebench]\n", tables))
+    tables = ours[ours.index("[tool.duetbench.interpreters") : ours.index("[tool.ruff]")]
+    write(scene.root, "pyproject.toml", PROJECT.replace("[tool.duetbench]\n", tables))
     for name in ("package.json", "package-lock.json", ".npmrc"):
         text = (ROOT / "scripts" / "typescript" / name).read_text("utf-8")
         write(scene.root, f"scripts/typescript/{name}", text)
@@ -274,7 +274,7 @@ def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned:
     assert pull["base"]["ref"] == "trunk"
     assert f"- CPython {next(iter(old.source_build))} → {NEW['CPython']}" in pull["body"]
     assert "needs Rust 1.999" in pull["body"]
-    assert git(pinned.remote, "diff", "--name-only", "main", "servebench/deps").split() == [
+    assert git(pinned.remote, "diff", "--name-only", "main", "duetbench/deps").split() == [
         "pyproject.toml", "scripts/typescript/package-lock.json", "scripts/typescript/package.json",
     ]  # fmt: skip
 

@@ -9,23 +9,23 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
-from servebench.automation.runner import hook
-from servebench.cli import app
-from servebench.core.errors import UsageError
+from duetbench.automation.runner import hook
+from duetbench.cli import app
+from duetbench.core.errors import UsageError
 from steps import NIGHT
 
 POLICY: Final[dict[str, Any]] = {
-    "repository": "acme/servebench",
+    "repository": "acme/duetbench",
     "repository_id": "4711",
     "ref": "refs/heads/main",
     "events": ["schedule", "workflow_dispatch"],
     "workflows": ["bench.yml", "nightly.yml"],
-    "user": "servebench-pr",
-    "room": "/var/lib/servebench-pr",
+    "user": "duetbench-pr",
+    "room": "/var/lib/duetbench-pr",
 }
 
 
-FILES: Final = "acme/servebench/.github/workflows"
+FILES: Final = "acme/duetbench/.github/workflows"
 PULL: Final = "refs/pull/7/merge"
 MINE: Final = "refs/heads/mine"
 
@@ -50,7 +50,7 @@ ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
         f"ref: expected refs/heads/main, found '{MINE}'"),
     "a tag called main": (job(ref="refs/tags/main"), "found 'refs/tags/main'"),
     "another repository of the organisation": (
-        job(repository="acme/other"), "repository: expected acme/servebench, found 'acme/other'"),
+        job(repository="acme/other"), "repository: expected acme/duetbench, found 'acme/other'"),
     "somebody who took the name of a repository that was deleted": (
         job(repository_id="4712"), "repository_id: expected 4711, found '4712'"),
     "another server": (
@@ -60,7 +60,7 @@ ATTACKS: Final[dict[str, tuple[dict[str, str], str]]] = {
         f"workflow: expected {FILES}/bench.yml@refs/heads/main or"),
     "a workflow of another repository that is called like ours": (
         job(workflow=f"{FILES.replace('acme', 'evil')}/bench.yml@refs/heads/main"),
-        "found 'evil/servebench/"),
+        "found 'evil/duetbench/"),
     "names that only begin right": (job(ref="refs/heads/main\n"), "found 'refs/heads/main\\n'"),
 }  # fmt: skip
 
@@ -118,14 +118,14 @@ def test_only_one_job_at_a_time_and_on_a_cleared_machine() -> None:
     cleared: list[str] = []
     clean = cleared.append
     assert hook.decide(policy(), NIGHT, lambda: 0, clean) == ()
-    assert cleared == ["servebench-pr"]
+    assert cleared == ["duetbench-pr"]
     (reason,) = hook.decide(policy(), NIGHT, lambda: 1, clean)
     assert "expected one job at a time on this machine, found 2" in reason
     refused = job(event="push")
     assert hook.decide(policy(), refused, lambda: 0, clean)
-    assert cleared == ["servebench-pr"], "nothing is ended for a job that does not start"
+    assert cleared == ["duetbench-pr"], "nothing is ended for a job that does not start"
     assert hook.decide(policy(), NIGHT, lambda: 0, lambda user: f"{user} stays") == (
-        "servebench-pr stays",
+        "duetbench-pr stays",
     )
 
 

@@ -15,19 +15,19 @@ from typing import Final
 
 import pytest
 
-from servebench.automation.incoming.folder import Limits
-from servebench.automation.runner import check, hook, room
-from servebench.automation.runner.check import RunnerPaths
+from duetbench.automation.incoming.folder import Limits
+from duetbench.automation.runner import check, hook, room
+from duetbench.automation.runner.check import RunnerPaths
 from steps import NIGHT
 
 ROOT: Final = Path(__file__).parents[2]
 SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"
-LIBRARY: Final = "usr/local/lib/servebench"
+LIBRARY: Final = "usr/local/lib/duetbench"
 
 
 def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.CompletedProcess[str]:
     """Run the script below a folder of the test's own, where commands are printed only."""
-    given = ("repository=acme/servebench", f"root={root}", *words)
+    given = ("repository=acme/duetbench", f"root={root}", *words)
     return subprocess.run(
         ["sh", script, *given], capture_output=True, text=True, check=False, timeout=60
     )
@@ -53,7 +53,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_can_be_repeated(root: Path) -> None:
     """A second time changes nothing; what was changed since is put right."""
     before = contents(root)
-    (root / "etc/servebench/fleet.json").write_text("{}")
+    (root / "etc/duetbench/fleet.json").write_text("{}")
     (root / LIBRARY / "job-started.sh").chmod(0o777)
     assert prepare(root).returncode == 0
     assert contents(root) == before
@@ -64,15 +64,15 @@ def test_users_and_services_are_made(root: Path) -> None:
     assert [line for line in commands if line.startswith("useradd")] == [
         f"useradd --system --create-home --home-dir /var/lib/{user} --shell /usr/sbin/nologin "
         f"--user-group {user}"
-        for user in ("servebench", "servebench-pr")
+        for user in ("duetbench", "duetbench-pr")
     ]
     owned = [f"chown {name}" for name in (
-        "servebench: /var/lib/servebench", "servebench-pr: /var/lib/servebench-pr",
-        "servebench: /srv/actions-runner", "servebench: /srv/servebench-work",
-        "servebench: /var/cache/servebench",
+        "duetbench: /var/lib/duetbench", "duetbench-pr: /var/lib/duetbench-pr",
+        "duetbench: /srv/actions-runner", "duetbench: /srv/duetbench-work",
+        "duetbench: /var/cache/duetbench",
     )]  # fmt: skip
     assert [line for line in commands if line.startswith("chown")] == owned
-    units = [f"servebench-{name}.service" for name in ("clock", "walls", "runner")]
+    units = [f"duetbench-{name}.service" for name in ("clock", "walls", "runner")]
     assert commands[-2:] == ["systemctl daemon-reload", f"systemctl enable {' '.join(units)}"]
 
 
@@ -112,7 +112,7 @@ class Machine:
         for left in place.iterdir():
             left.unlink()
         # Whoever asks on this machine at once, other tests of this kind too, is another job.
-        with (Path(tempfile.gettempdir()) / f"servebench-jobs-{os.getuid()}").open("a") as one:
+        with (Path(tempfile.gettempdir()) / f"duetbench-jobs-{os.getuid()}").open("a") as one:
             fcntl.flock(one, fcntl.LOCK_EX)
             done = subprocess.run(
                 [self.folder / "Runner.Worker", shell, "-e", self.launcher],
@@ -137,9 +137,9 @@ def machine(tmp_path: Path) -> Machine:
     chosen = ("repository_id=4711", "workflows=nightly.yml", "events=schedule", "branch=main")
     done = prepare(root, *chosen)
     assert done.returncode == 0, done.stdout + done.stderr
-    policy = root / "etc/servebench/fleet.json"
+    policy = root / "etc/duetbench/fleet.json"
     document = json.loads(policy.read_text())
-    assert document.pop("user") == "servebench-pr"
+    assert document.pop("user") == "duetbench-pr"
     policy.write_text(json.dumps(document))
     for file, text in (
         (tmp_path / "Runner.Worker", WORKER),
@@ -148,7 +148,7 @@ def machine(tmp_path: Path) -> Machine:
         file.write_text(text)
         file.chmod(0o755)
     made = Machine(tmp_path, root / LIBRARY / "job-started.sh", policy, journal)
-    for path in ("/usr/local/lib/servebench/", "/etc/servebench/"):
+    for path in ("/usr/local/lib/duetbench/", "/etc/duetbench/"):
         made.edit(f" {path}", f" {root}{path}")
     made.edit("/usr/bin/python3", made.python)
     made.edit("\nPATH=", f"\nPATH={stands}:")
@@ -231,33 +231,33 @@ def test_a_launcher_that_could_end_no_job_lets_none_start(machine: Machine, shel
 
 def test_the_files_are_right_for_those_who_read_them(root: Path) -> None:
     """Shell, sudoers and systemd read what was written, as far as they are here to be asked."""
-    sudoers = root / "etc/sudoers.d/servebench"
+    sudoers = root / "etc/sudoers.d/duetbench"
     assert sudoers.stat().st_mode & 0o777 == 0o440
     rights = [line for line in sudoers.read_text().splitlines() if "ALL" in line]
-    assert rights == ["servebench ALL=(servebench-pr) NOPASSWD: ALL"]
+    assert rights == ["duetbench ALL=(duetbench-pr) NOPASSWD: ALL"]
     if shutil.which("visudo"):
         subprocess.run(["visudo", "-cqf", sudoers], check=True)
     for script in (root / LIBRARY).glob("*.sh"):
         subprocess.run(["sh", "-n", script], check=True)
-    unit = (root / "etc/systemd/system/servebench-runner.service").read_text()
-    assert "User=servebench\n" in unit
+    unit = (root / "etc/systemd/system/duetbench-runner.service").read_text()
+    assert "User=duetbench\n" in unit
     implies_no_new_privileges = ("PrivateDevices", "ProtectKernel", "Restrict", "SystemCall")
     assert not [line for line in unit.splitlines() if line.startswith(implies_no_new_privileges)]
-    walls = (root / "etc/servebench/walls.nft").read_text()
-    assert 'meta skuid != "servebench-pr" accept' in walls
+    walls = (root / "etc/duetbench/walls.nft").read_text()
+    assert 'meta skuid != "duetbench-pr" accept' in walls
     assert "169.254.0.0/16" in walls
     modes = {name: (root / name).stat().st_mode & 0o777 for name in
-             ("srv/actions-runner", "srv/servebench-work", "var/lib/servebench-pr")}  # fmt: skip
+             ("srv/actions-runner", "srv/duetbench-work", "var/lib/duetbench-pr")}  # fmt: skip
     assert list(modes.values()) == [0o700, 0o755, 0o700]
     if shutil.which("systemd-analyze"):
         units = (root / "etc/systemd/system").glob("*.service")
         verify = ["systemd-analyze", "verify", "--man=no", *map(str, units)]
         told = subprocess.run(verify, capture_output=True, text=True, check=False).stderr
         # What the units start is not installed here; that is all there is to be said of them.
-        ours = [line for line in told.splitlines() if "servebench" in line]
+        ours = [line for line in told.splitlines() if "duetbench" in line]
         assert [line for line in ours if "is not executable" not in line] == []
     if shutil.which("nft") and os.geteuid() == 0:
-        (root / "walls.nft").write_text(walls.replace('"servebench-pr"', '"nobody"'))
+        (root / "walls.nft").write_text(walls.replace('"duetbench-pr"', '"nobody"'))
         asked_nft = ["nft", "--check", "-f", str(root / "walls.nft")]
         answer = subprocess.run(asked_nft, capture_output=True, text=True, check=False)
         # In a container root may not ask the kernel, which the check does at the end.
@@ -274,8 +274,8 @@ def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
     def ref(*words: str) -> str:
         done = prepare(root, *words, script=copy / SCRIPT.name)
         assert done.returncode == 0, done.stderr
-        assert (root / "etc" / "cron.deny").read_text() == "mallory\nservebench-pr\n"
-        return hook.read_policy((root / "etc/servebench/fleet.json").read_text()).ref
+        assert (root / "etc" / "cron.deny").read_text() == "mallory\nduetbench-pr\n"
+        return hook.read_policy((root / "etc/duetbench/fleet.json").read_text()).ref
 
     assert ref() == "refs/heads/main"
     origin = tmp_path / "checkout" / ".git" / "refs" / "remotes" / "origin"
@@ -284,10 +284,10 @@ def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
     assert ref() == "refs/heads/master"  # as the checkout's origin has it
     more = ("workflows=own.yml", "events=push", "allow=10.1.0.0/16,fd00::/8", "pass=HTTPS_PROXY,A")
     assert ref("branch=release/next", *more) == "refs/heads/release/next"
-    policy = json.loads((root / "etc/servebench/fleet.json").read_text())
+    policy = json.loads((root / "etc/duetbench/fleet.json").read_text())
     assert (policy["workflows"], policy["events"]) == (["own.yml"], ["push"])
     assert policy["passes"] == ["HTTPS_PROXY", "A"]
-    walls = (root / "etc/servebench/walls.nft").read_text()
+    walls = (root / "etc/duetbench/walls.nft").read_text()
     assert "ip daddr 10.1.0.0/16 accept; ip6 daddr fd00::/8 accept;" in walls
 
 
@@ -308,7 +308,7 @@ def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> No
 def test_without_root_the_system_is_not_touched() -> None:
     # In a user namespace root is somebody else, who may still start this shell.
     apart = ["unshare", "--user", "--map-user=1000"] if os.geteuid() == 0 else []
-    argv = [*apart, "sh", str(SCRIPT), "repository=acme/servebench"]
+    argv = [*apart, "sh", str(SCRIPT), "repository=acme/duetbench"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "run it with sudo, or with root=FOLDER" in done.stderr
@@ -320,9 +320,7 @@ def test_the_check_finds_what_was_changed_afterwards(
     """A hook that is another one, can be written by others or is not asked; a wrong policy."""
     root = tmp_path / "root"
     assert prepare(root).returncode == 0
-    where = RunnerPaths(
-        root / "etc/servebench/fleet.json", root / LIBRARY, ROOT, owner=os.geteuid()
-    )
+    where = RunnerPaths(root / "etc/duetbench/fleet.json", root / LIBRARY, ROOT, owner=os.geteuid())
     tmp_path.chmod(0o755)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv(check.VARIABLE, str(where.library / "job-started.sh"))
@@ -331,7 +329,7 @@ def test_the_check_finds_what_was_changed_afterwards(
         found = {one.what: one for one in check.findings(where)}
         return f"{found[what].state}: {found[what].detail}"
 
-    assert state("policy").startswith("ok: acme/servebench: bench.yml, nightly.yml at refs/heads")
+    assert state("policy").startswith("ok: acme/duetbench: bench.yml, nightly.yml at refs/heads")
     assert state("hook").startswith("ok: ")
     assert state("hook is asked").startswith("ok: ")
     copy = where.library / "hook.py"
@@ -342,13 +340,13 @@ def test_the_check_finds_what_was_changed_afterwards(
     assert "is not that of this checkout" in state("hook")
     copy.write_bytes(Path(hook.__file__).read_bytes())
     launcher = where.library / "job-started.sh"
-    launcher.write_text("#!/bin/sh\nexec /usr/local/lib/servebench/hook.py\n")
+    launcher.write_text("#!/bin/sh\nexec /usr/local/lib/duetbench/hook.py\n")
     assert f"{launcher} is not that of this checkout" in state("hook")
     copy.unlink()
     assert state("hook").startswith("missing: ")
     monkeypatch.setenv(check.VARIABLE, "/tmp/hook.sh")
     assert "found '/tmp/hook.sh'" in state("hook is asked")
-    where.policy.write_text('{"repository": "acme/servebench"}')
+    where.policy.write_text('{"repository": "acme/duetbench"}')
     assert "ref: expected a text" in state("policy")
     assert "not prepared" in state("user of foreign code") or "user: Field" in state(
         "user of foreign code"
@@ -368,7 +366,7 @@ def test_the_page_says_what_the_code_does() -> None:
         f"{bounds.file_bytes // 10**6} MB per file, {bounds.total_bytes // 10**6} MB in all)"
     ) in " ".join(page.replace("\n", " ").split())
     for path in (
-        room.LIBRARY, room.CONFIG, "/etc/sudoers.d/servebench", "/etc/servebench/walls.nft"
+        room.LIBRARY, room.CONFIG, "/etc/sudoers.d/duetbench", "/etc/duetbench/walls.nft"
     ):  # fmt: skip
         assert str(path) in page
         assert str(path) in script

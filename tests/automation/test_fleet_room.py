@@ -14,17 +14,17 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
+from duetbench.automation.runner import foreign
+from duetbench.automation.runner import room as room_
+from duetbench.automation.runner.room import OtherUser
+from duetbench.cli import app
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Run
+from duetbench.host import paths
+from duetbench.record import points, store
+from duetbench.record.comparison import Comparison
+from duetbench.record.points import Points
 from repos import commit, git
-from servebench.automation.runner import foreign
-from servebench.automation.runner import room as room_
-from servebench.automation.runner.room import OtherUser
-from servebench.cli import app
-from servebench.core.errors import SetupError, UsageError
-from servebench.core.model import Run
-from servebench.host import paths
-from servebench.record import points, store
-from servebench.record.comparison import Comparison
-from servebench.record.points import Points
 from staging import LONG_AGO, SERVER, make_tree, stock
 from tiny_index import serving
 
@@ -61,7 +61,7 @@ def play(scene: str, folder: Path, **env: str) -> tuple[dict[str, Any], str]:
     apart = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
     kept = {
         name: os.environ[name]
-        for name in ("HOME", "XDG_CACHE_HOME", "SERVEBENCH_ROOT")
+        for name in ("HOME", "XDG_CACHE_HOME", "DUETBENCH_ROOT")
         if name in os.environ
     }
     kept |= {
@@ -100,14 +100,14 @@ def test_foreign_code_is_somebody_else_and_sees_nothing_of_ours(tmp_path: Path) 
     assert found["privileges"].split() == ["NoNewPrivs:", "1"]
     names = {line.partition("=")[0] for line in found["environment"].splitlines()}
     assert names == {
-        "PATH", "LANG", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "SERVEBENCH_MEASURING"
+        "PATH", "LANG", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "DUETBENCH_MEASURING"
     }  # fmt: skip
     assert "ermission denied" in found["secret"]
     assert "ermission denied" in found["parent"]
     assert "ermission denied" in found["cache"]
     assert found["oha"].startswith("oha 1.")
     # The checkout is not ours to write to.
-    assert re.fullmatch(r"/tmp/servebench-room-\w+/cache/servebench/asv", found["asv"])
+    assert re.fullmatch(r"/tmp/duetbench-room-\w+/cache/duetbench/asv", found["asv"])
 
 
 @changes_user
@@ -182,7 +182,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
         stock(index, SERVER)
         index.add("alpha", "1.0", LONG_AGO)
         repository = make_tree(tmp_path / "checkout")
-        monkeypatch.setenv("SERVEBENCH_ROOT", str(repository))
+        monkeypatch.setenv("DUETBENCH_ROOT", str(repository))
         yield repository, source
 
 
@@ -206,7 +206,7 @@ def test_a_hostile_release_is_measured_and_harms_nobody(
     (folder / "wanted.json").write_text(json.dumps([*words, "--results", "measured"]))
     made = paths.cache_dir() / "environments"
     before = set(made.iterdir())
-    found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)
+    found, said = play("fleet", folder, DUETBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)
     assert found["alive"] == found["room"] == [], found
     # On a busy machine no duet is usable, and there is no point.
     assert found["code"] in ({0} if verb == ("run",) else {0, 3}), said
@@ -263,7 +263,7 @@ def test_a_hostile_commit_is_compared_and_harms_nobody(
     options = ["--select", "short/one", "--budget", "12s"]
     wanted = ["compare", base, head, "--output", str(folder / "comparison.json"), *options]
     (folder / "wanted.json").write_text(json.dumps(wanted))
-    found, said = play("fleet", folder, SERVEBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)
+    found, said = play("fleet", folder, DUETBENCH_ROOT=str(repository), UV_DEFAULT_INDEX=source)
     assert found["alive"] == found["room"] == [], found
     assert found["code"] in {0, 1, 3}, said
     result = Comparison.model_validate_json((folder / "comparison.json").read_bytes())

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from duetbench.automation.github.actions import Context
+from duetbench.automation.github.client import ATTEMPTS
+from duetbench.core.errors import ServiceError, UsageError
 from fake_github import FakeGitHub
-from servebench.automation.github.actions import Context
-from servebench.automation.github.client import ATTEMPTS
-from servebench.core.errors import ServiceError, UsageError
 from steps import HEAD, NEXT, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}

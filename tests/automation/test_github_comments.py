@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from attributing import attribution, row
-from servebench.automation.github import comments, text
-from servebench.automation.github.comments import Note, publish, read_note
-from servebench.automation.incoming import comparisons
-from servebench.core.errors import ArtifactError, RecordError
-from servebench.record import files
-from servebench.record.attribution import Function
-from servebench.record.comparison import (
+from duetbench.automation.github import comments, text
+from duetbench.automation.github.comments import Note, publish, read_note
+from duetbench.automation.incoming import comparisons
+from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.record import files
+from duetbench.record.attribution import Function
+from duetbench.record.comparison import (
     CaseComparison,
     Comparison,
     Judgement,
@@ -39,7 +39,7 @@ def compared(*judgements: Judgement, head: str = HEAD, **more: Any) -> Compariso
     case = CaseComparison(case=make_case("x/a/py3.14"), because="x", judgements=judgements)
     fields: dict[str, Any] = {
         "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 60.0, "servebench": "0.1.0", "oha": "1.16.0", "machine": MACHINE,
+        "wall_seconds": 60.0, "duetbench": "0.1.0", "oha": "1.16.0", "machine": MACHINE,
         "base": side, "head": side.model_copy(update={"label": "head", "commit": head}),
         "planned": 1, "untouched": 3, "cases": (case,),
     }  # fmt: skip
@@ -63,7 +63,7 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
         assert (done.code, done.err) == (0, "")
         (body,) = step.ours()
         heading = "queued" if stage == "queued" else "measuring"
-        assert body.splitlines()[1] == f"### servebench: {heading}"
+        assert body.splitlines()[1] == f"### duetbench: {heading}"
         assert RUN in body
         asked = step.asked("PATCH")
         done = step("comment", stage, "--pr", "12", "--head", HEAD)  # it changes nothing
@@ -94,15 +94,15 @@ def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     assert step("comment", "queued", "--pr", "12", "--head", HEAD).code == 0
     assert [spoofed["body"], robot["body"], quoted["body"]] == [forged, forged, f"> {forged}"]
     assert len(step.comments()) == 4
-    assert step.comments()[3]["body"].splitlines()[1] == "### servebench: queued"
+    assert step.comments()[3]["body"].splitlines()[1] == "### duetbench: queued"
 
 
 def test_a_note_with_a_run_that_is_no_number_is_none() -> None:
     for run in ("7", None):
         values = {"head": HEAD, "run": run, "attempt": 1, "stage": "final"}
-        assert read_note(f"<!-- servebench:{comments.KIND} {json.dumps(values)} -->\n") is None
+        assert read_note(f"<!-- duetbench:{comments.KIND} {json.dumps(values)} -->\n") is None
     whole = {"head": HEAD, "run": 7, "attempt": 1, "stage": "final", "outdated": 2}
-    assert read_note(f"<!-- servebench:{comments.KIND} {json.dumps(whole)} -->\n") == Note(
+    assert read_note(f"<!-- duetbench:{comments.KIND} {json.dumps(whole)} -->\n") == Note(
         HEAD, 7, 1, "final", outdated=True
     )
 
@@ -214,7 +214,7 @@ def test_without_a_usable_comparison_the_comment_says_why(
     done = step(*FINAL, path)
     assert done.code == 4
     (body,) = step.ours()
-    assert body.splitlines()[1] == "### servebench: no result"
+    assert body.splitlines()[1] == "### duetbench: no result"
     assert sentence in body.replace("\\", "")
     assert sentence.replace("\u200b", "") in done.err
     assert read_note(body) == Note(HEAD, 7, 1, "failed")
@@ -374,7 +374,7 @@ def test_the_status_says_what_the_report_says(
     done = step("status", "--sha", HEAD, "--comparison", step.keep(comparison))
     assert done.code == (4 if comparison.head.commit == NEXT else 0)
     (status,) = step.github.state.statuses
-    assert (status["sha"], status["state"], status["context"]) == (HEAD, state, "servebench")
+    assert (status["sha"], status["state"], status["context"]) == (HEAD, state, "duetbench")
     assert status["description"].startswith(words)
     assert len(status["description"]) <= 140
     assert status["target_url"] == RUN

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from attributing import attribution, row
+from duetbench.automation.github import issues, text
+from duetbench.automation.github.comments import Note, Stage, read_note
+from duetbench.automation.github.slash import run_name
+from duetbench.record import change, files
+from duetbench.record.attribution import Function
+from duetbench.record.change import ChangeRecord, SeriesName, StackState
+from duetbench.record.comparison import PackageChange
+from duetbench.record.night import NightRecord, ShardRecord
 from fake_github import Table
-from servebench.automation.github import issues, text
-from servebench.automation.github.comments import Note, Stage, read_note
-from servebench.automation.github.slash import run_name
-from servebench.record import change, files
-from servebench.record.attribution import Function
-from servebench.record.change import ChangeRecord, SeriesName, StackState
-from servebench.record.comparison import PackageChange
-from servebench.record.night import NightRecord, ShardRecord
 from steps import BOT, HEAD, Step
 from synthetic import change_record
 
@@ -63,7 +63,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     assert issue["title"] == (
         "granian 2.8.6 → 2.8.7: FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)"
     )  # fmt: skip
-    assert [label["name"] for label in issue["labels"]] == ["servebench", "slower"]
+    assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:14] == [
         "**FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)**, for good.", "",
@@ -79,8 +79,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     ]  # fmt: skip
     assert "| current | granian | 2.8.6 | 2.8.7 |" in lines
     assert (
-        "    servebench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19"
-        in (issue["body"])
+        "    duetbench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19" in (issue["body"])
     )
     assert "one: opened" in step.summary
     assert tell(step, record()) == ["no news"]
@@ -292,7 +291,7 @@ def waiting(step: Step, since: str, **more: Any) -> Table:
     step.github.state.jobs[str(run["id"])] = [
         {"id": 1, "name": "queue", "status": "completed", "labels": ["ubuntu-24.04"]},
         {
-            "id": 2, "name": "run", "status": "queued", "labels": ["self-hosted", "servebench"],
+            "id": 2, "name": "run", "status": "queued", "labels": ["self-hosted", "duetbench"],
             "created_at": since, **more},
     ]  # fmt: skip
     return run
@@ -310,7 +309,7 @@ def test_a_run_without_a_machine_is_reported_until_it_has_one(nights: Step) -> N
     done = nights("watchdog")
     assert done.code == 0
     assert done.out.startswith(
-        "bench.yml: job 'run' has waited for a machine with the labels self-hosted, servebench "
+        "bench.yml: job 'run' has waited for a machine with the labels self-hosted, duetbench "
         "since 2026-11-20 10:30 UTC: see that the machine is on"
     )
     (issue,) = nights.github.state.issues
@@ -412,7 +411,7 @@ def test_what_is_no_missing_night(nights: Step) -> None:
 def test_a_night_that_only_waits_is_ended(others: str, ended: bool, nights: Step) -> None:
     """Where no other machine measures any more, what they have sent is shown at last."""
     run = nights.github.add_run("nightly.yml", status="in_progress", created_at=GOOD)
-    job = {"name": "Shard", "labels": ["self-hosted", "servebench"]}
+    job = {"name": "Shard", "labels": ["self-hosted", "duetbench"]}
     nights.github.state.jobs[str(run["id"])] = [
         {"id": 1, **job, "status": others, "created_at": GOOD},
         {"id": 2, **job, "status": "queued", "created_at": "2026-11-20T07:59:00Z"},
@@ -493,10 +492,10 @@ def test_a_watchdog_that_cannot_look_says_so(nights: Step) -> None:
 
 def test_words_of_issues_wait_for_no_chart() -> None:
     """A few sentences and the address of a page need nothing that computes or draws."""
-    program = "import sys, servebench.automation.github.issues; print(*sys.modules)"
+    program = "import sys, duetbench.automation.github.issues; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     imported = set(done.stdout.split())
-    assert "servebench.site.pages.addresses" in imported
-    assert not imported & {"jinja2", "numpy", "servebench.site.charts"}
+    assert "duetbench.site.pages.addresses" in imported
+    assert not imported & {"jinja2", "numpy", "duetbench.site.charts"}

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from duetbench.automation.github.comments import Note, read_note
+from duetbench.automation.github.slash import ENVIRONMENT, asked_for, read_run_name, run_name
 from fake_github import Table
-from servebench.automation.github.comments import Note, read_note
-from servebench.automation.github.slash import ENVIRONMENT, asked_for, read_run_name, run_name
 from steps import BASE, BOT, HEAD, NEXT, Step
 
 WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
@@ -80,7 +80,7 @@ def test_a_stale_commit_starts_nothing(step: Step) -> None:
     assert done.out.startswith("refused: `aaaaaaaaaaaa` is not the head of this pull request")
     assert nothing_started(step)
     (body,) = step.ours()
-    assert "### servebench: not started" in body
+    assert "### duetbench: not started" in body
     assert (
         f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {NEXT}\n"
         in body
@@ -265,7 +265,7 @@ def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> Non
     (step.folder / "event.json").write_text(event, "utf-8")
     done = step("slash")
     assert done.code in {2, 4}
-    assert done.err.startswith("servebench: ")
+    assert done.err.startswith("duetbench: ")
     step.set(GITHUB_EVENT_NAME="pull_request_target")
     done = step("slash")
     assert (done.code, "expected issue_comment" in done.err) == (2, True)

@@ -13,22 +13,22 @@ import pytest
 
 from attributing import attribution
 from comparing import SLOWER
+from duetbench.automation import upgrades
+from duetbench.automation.github import actions, comments, proposal
+from duetbench.automation.github.preface import preface
+from duetbench.automation.github.proposal import NOBODY, Proposal
+from duetbench.automation.incoming import acceptance, facts
+from duetbench.automation.upgrades import Upgrade
+from duetbench.cli import proposed
+from duetbench.core.errors import UsageError
+from duetbench.record import files
+from duetbench.record.attribution import Attribution
+from duetbench.record.change import Cause, Effect, Release, Share
+from duetbench.record.comparison import Comparison, PackageChange
+from duetbench.record.reproduce import rebuilt
 from fake_github import BOT
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
-from servebench.automation import upgrades
-from servebench.automation.github import actions, comments, proposal
-from servebench.automation.github.preface import preface
-from servebench.automation.github.proposal import NOBODY, Proposal
-from servebench.automation.incoming import acceptance, facts
-from servebench.automation.upgrades import Upgrade
-from servebench.cli import proposed
-from servebench.core.errors import UsageError
-from servebench.record import files
-from servebench.record.attribution import Attribution
-from servebench.record.change import Cause, Effect, Release, Share
-from servebench.record.comparison import Comparison, PackageChange
-from servebench.record.reproduce import rebuilt
 from steps import Step
 
 NEWER: Final = "c" * 40
@@ -60,7 +60,7 @@ CAUSE: Final = Cause(
 
 
 def compared(**changes: Any) -> Comparison:
-    """A comparison as this servebench makes them, in which packages and CPU moved."""
+    """A comparison as this duetbench makes them, in which packages and CPU moved."""
     one = comparison()
     case = one.cases[0].model_copy(update={"judgements": (SLOWER,)})
     fields = {"cases": (case,), "packages": MOVED, "noise": 0.0131, "oha": facts.of_tools().oha}
@@ -199,7 +199,7 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(
     asked: Step, tmp_path: Path
 ) -> None:
     told = keep(tmp_path / "told", compared(), Upgrade(cause=CAUSE))
-    words = "https://github.com/servebench/servebench/blob/v1/docs/glossary.md"
+    words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
     done = asked("ci", "report", "--from", told, "--words", words)
     assert (done.code, done.err) == (0, "")
     (body,) = asked.ours()
@@ -214,7 +214,7 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(
 
 def explained(**changes: Any) -> Attribution:
     one = compared()
-    given = {"comparison": one.id, "case": one.cases[0].case.id, "servebench": one.servebench}
+    given = {"comparison": one.id, "case": one.cases[0].case.id, "duetbench": one.duetbench}
     return attribution(**{**given, **changes})
 
 
@@ -257,8 +257,8 @@ ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
         compared(head=compared().head.model_copy(update={"commit": NEWER})), "commit of head"),
     "another base": (
         compared(base=compared().base.model_copy(update={"commit": NEWER})), "commit of base"),
-    "another servebench": (compared(servebench="6.6"), "servebench: expected"),
-    "a command": (compared(reproduce=("servebench compare --before 'id'",)), "the command"),
+    "another duetbench": (compared(duetbench="6.6"), "duetbench: expected"),
+    "a command": (compared(reproduce=("duetbench compare --before 'id'",)), "the command"),
     "a package that did not move": (released(package="evil"), "'evil' as a cause"),
     "another version": (released(version="6.6"), "'pydantic' as a cause"),
     "a suspect": (blamed(suspects=("evil",)), "'evil' as a suspect"),
@@ -290,7 +290,7 @@ def test_another_file_beside_it_is_not_shown(asked: Step, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("folders", "refused"),
     [
-        ((".servebench/site", "src", "."), False),
+        ((".duetbench/site", "src", "."), False),
         (("src", "../.."), True),
         (("/tmp/evil",), True),
         (("src:$(id)",), True),
@@ -344,7 +344,7 @@ def test_each_of_several_applications_has_a_comment_of_its_own(asked: Step, tmp_
     for name in ("", "shop", "billing", "shop"):
         assert asked("ci", "report", "--from", told, "--name", name).code == 0
     assert [name for name, _ in notes(asked)] == ["", "shop", "billing"]
-    assert "### servebench: shop\n" in asked.ours()[1]
+    assert "### duetbench: shop\n" in asked.ours()[1]
     assert "###" not in asked.ours()[0].partition("\n\n")[0]
 
     asked.set_event(ENDED)
@@ -356,8 +356,8 @@ def test_each_of_several_applications_has_a_comment_of_its_own(asked: Step, tmp_
         asked.github.leave(5, f"{proposed.ARTIFACT}{name}", what)
     done = asked("ci", "report")
     assert done.code == 4
-    assert "artifact 'servebench-logs': expected a zip archive" in done.err
-    assert "artifact 'servebench-none': " in done.err
+    assert "artifact 'duetbench-logs': expected a zip archive" in done.err
+    assert "artifact 'duetbench-none': " in done.err
     assert "mark" not in done.err
     assert notes(asked) == [("", 3), ("shop", 3), ("billing", 5)]
     for number in range(9):
@@ -459,5 +459,5 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     ],
 )
 def test_of_an_application_only_harmless_options_are_told_again(options: str, safe: bool) -> None:
-    asked = f"servebench compare {BASE[:12]} {HEAD[:12]} {options}"
+    asked = f"duetbench compare {BASE[:12]} {HEAD[:12]} {options}"
     assert (rebuilt(compared(reproduce=(asked,))) == asked) is safe

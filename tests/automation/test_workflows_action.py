@@ -16,7 +16,7 @@ from repos import commit, git, write
 from staging import LONG_AGO, SERVER, keep, publish, stock, theatre
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"
-OURS: Final = "servebench/servebench"
+OURS: Final = "duetbench/duetbench"
 FENCE: Final = re.compile(r"^```yaml (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PULL: Final = 7
 FORK: Final = "stranger/name"
@@ -25,7 +25,7 @@ LOCKED: Final = "alpha==1.0\nhttptools\nuvicorn\n"
 SHOP: Final = {
     "pyproject.toml": (
         '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.14"\n\n'
-        '[tool.servebench]\napp = "shop.main:app"\nrequests = ["GET /items/7"]\n'
+        '[tool.duetbench]\napp = "shop.main:app"\nrequests = ["GET /items/7"]\n'
     ),
     ".gitignore": "__pycache__/\n",
     LOCK: LOCKED,
@@ -53,7 +53,7 @@ def examples(revision: str) -> dict[str, str]:
     found = {}
     for name, text in FENCE.findall(PAGE.read_text("utf-8")):
         named = re.sub(
-            r"OWNER/servebench(\S*)@v1", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
+            r"OWNER/duetbench(\S*)@v1", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
         )
         # In a line of braces a comment would swallow the rest.
         pinned = re.sub(
@@ -83,7 +83,7 @@ class Repository:
         pull["head"] |= {"owner": owner} if owner else {}
         return head
 
-    def run(self, event: str, payload: dict[str, Any], workflow: str = "servebench.yml") -> Acted:
+    def run(self, event: str, payload: dict[str, Any], workflow: str = "duetbench.yml") -> Acted:
         ours = {f"{OURS}@{self.revision}": self.stage.folder / "ours"}
         return self.stage.act(workflow, event, payload, local=ours)
 
@@ -124,7 +124,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     """Ten lines at most; no finding of actionlint, nor of zizmor; rights only as the page says."""
     found = examples("1" * 40)
-    for name in ("servebench.yml", "servebench-comment.yml"):
+    for name in ("duetbench.yml", "duetbench-comment.yml"):
         assert len(found[name].splitlines()) <= 10
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
     for name, text in found.items():
@@ -132,7 +132,7 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     assert actionlint(tmp_path).stdout == ""
     done = zizmor(tmp_path, "regular")
     assert done.returncode == 0, done.stdout + done.stderr
-    (job,) = load(found["servebench.yml"])["jobs"].values()
+    (job,) = load(found["duetbench.yml"])["jobs"].values()
     assert job["permissions"] == {"contents": "read", "pull-requests": "write"}
 
 
@@ -160,7 +160,7 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
     stage = repository.stage
     head = repository.propose({"README.md": "# Words\n"}, owner="stranger")
     forked = repository.run("pull_request", repository.proposed(head, FORK))
-    assert forked.results == {"servebench": "success"}, forked.text
+    assert forked.results == {"duetbench": "success"}, forked.text
     assert "not said here: the token of a fork's pull request may not comment" in forked.text
     assert repository.said == []
     assert _cache(stage, forked) == ("none", True)
@@ -170,7 +170,7 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
         "head_branch": "feature", "head_repository": {"owner": {"login": "stranger"}},
     }  # fmt: skip
     ended = {"action": "completed", "workflow_run": about}
-    told = repository.run("workflow_run", ended, "servebench-comment.yml")
+    told = repository.run("workflow_run", ended, "duetbench-comment.yml")
     assert told.results == {"comment": "success"}, told.text
     (said,) = repository.said
     assert "Nothing to judge" in said
@@ -181,10 +181,10 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
     git(stage.tree, "push", "--quiet", "origin", "main")
     home = {"repository": {"full_name": REPOSITORY, "default_branch": "main"}}
     event = {"ref": "refs/heads/main", "before": repository.base, "after": after, **home}
-    pushed = repository.run("push", event, "servebench-site.yml")
+    pushed = repository.run("push", event, "duetbench-site.yml")
     assert set(pushed.results.values()) == {"success"}, pushed.text
     assert _cache(stage, pushed) == ("true", False)
-    kept = {path.split("/")[1] for path in stage.branch("servebench")}
+    kept = {path.split("/")[1] for path in stage.branch("duetbench")}
     assert kept == {"comparisons", "runs"}
     assert (stage.site(pushed.number) / "index.html").is_file()
     assert len(repository.said) == 1
@@ -192,7 +192,7 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
     repository.base = after
     head = repository.propose({LOCK: LOCKED.replace("1.0", "1.1")})
     upgraded = repository.run("pull_request", repository.proposed(head))
-    assert upgraded.results == {"servebench": "success"}, upgraded.text
+    assert upgraded.results == {"duetbench": "success"}, upgraded.text
     assert _cache(stage, upgraded) == ("false", True)
     (said,) = repository.said
     assert "**Upgrade**: nothing but locks differs: alpha 1.0 → 1.1." in said
@@ -201,6 +201,6 @@ def test_a_fork_a_push_and_an_upgrade(repository: Repository) -> None:
 
 def _cache(stage: Stage, done: Acted) -> tuple[str, bool]:
     """What was restored (`true`: of this very name), and whether it was saved afterwards."""
-    ((name, hit),) = set(re.findall(r"restored (servebench-\S+): (\w+)", done.text))
+    ((name, hit),) = set(re.findall(r"restored (duetbench-\S+): (\w+)", done.text))
     assert (stage.folder / "caches" / name).is_dir()
     return hit, f"saved {name}" in done.text

@@ -14,21 +14,21 @@ import yaml
 import asv_files
 from acting import HOSTED, PROJECT, Acted, Stage, load, need
 from bench import Bench, eventually
+from duetbench.automation.branches import BRANCH
+from duetbench.core.model import Run, StackRecord, Status
+from duetbench.declare import anchor, settings
+from duetbench.declare.anchor import Anchor
+from duetbench.detect.candidates import detect
+from duetbench.host.machine import fingerprint
+from duetbench.record import change as changes
+from duetbench.record import store
+from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.record.comparison import Judgement, PackageChange, Verdict
+from duetbench.series import table as history
+from duetbench.series.columns import of_run
 from foreign import MACHINES, commands, conclusion, inside
 from histories import FIRST, good, night_run, result_of, save
 from repos import commit, git
-from servebench.automation.branches import BRANCH
-from servebench.core.model import Run, StackRecord, Status
-from servebench.declare import anchor, settings
-from servebench.declare.anchor import Anchor
-from servebench.detect.candidates import detect
-from servebench.host.machine import fingerprint
-from servebench.record import change as changes
-from servebench.record import store
-from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import Judgement, PackageChange, Verdict
-from servebench.series import table as history
-from servebench.series.columns import of_run
 from staging import ENDPOINTS, staged
 from synthetic import make_case
 from tiny_index import Index
@@ -53,7 +53,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sta
     """The stage of tiny nights, one launch per case, and the index of releases."""
     need("act")
     with staged(tmp_path, monkeypatch) as (stage, index):
-        stage.variables["SERVEBENCH_LAUNCHES"] = "1"
+        stage.variables["DUETBENCH_LAUNCHES"] = "1"
         yield stage, index
 
 
@@ -130,7 +130,7 @@ def plays_inside(stage: Stage) -> str:
         f"mkdir -p measured/asv/{machine.id} && commit=$(git rev-parse HEAD) &&\n"
         f's="s/COMMIT/$commit/; s/\\"DATE\\"/$(git log -1 --format=%at)000/" &&\n'
         f'sed "$s; s/\\"START\\"/$(date +%s)000/" {template} > measured/asv/{machine.id}/'
-        '$(echo "$commit" | cut -c 1-8)-servebench-py3.14-stackcurrent.json\n'
+        '$(echo "$commit" | cut -c 1-8)-duetbench-py3.14-stackcurrent.json\n'
     )
     stage.variables["STANDIN_MICRO"] = str(script)
     listed = asv_files.Bench("gil.Cpu.time_tasks", {"mode": ["serial"], "tasks": [1, 2, 4]})
@@ -165,7 +165,7 @@ def remember(stage: Stage, record: ChangeRecord, *runs: Run) -> None:
 
 
 def night(stage: Stage, shards: int, **more: Any) -> Acted:
-    variables = {"SERVEBENCH_SHARDS": str(shards)}
+    variables = {"DUETBENCH_SHARDS": str(shards)}
     return stage.act("nightly.yml", "schedule", SCHEDULED, variables=variables, **more)
 
 
@@ -233,7 +233,7 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
     index.add("alpha", "2.0", "2026-11-01")
     index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
     dying = stage.start(
-        "nightly.yml", "schedule", SCHEDULED, variables={"SERVEBENCH_SHARDS": "3"}, job="run",
+        "nightly.yml", "schedule", SCHEDULED, variables={"DUETBENCH_SHARDS": "3"}, job="run",
         env={"STANDIN_DEAD_SHARD": "3"},
     )  # fmt: skip
     # Of one commit, both could begin in one second here, and one machine has one run by one name.
@@ -304,7 +304,7 @@ def test_two_nights_at_once_one_of_which_loses_a_machine(scene: tuple[Stage, Ind
     assert f"{place}/machine.json" in inner
     figures = {stage.read("gh-pages", path)["commit_hash"]: path for path in inner[:-1]}
     assert len(inner) == 3
-    assert all(path.startswith(f"{place}/{at[:8]}-servebench-") for at, path in figures.items())
+    assert all(path.startswith(f"{place}/{at[:8]}-duetbench-") for at, path in figures.items())
     assert set(figures) == {bump, tip}
 
     # What the machine has confirmed, as it came.

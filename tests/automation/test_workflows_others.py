@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from acting import Stage, need
+from duetbench.record import files
+from duetbench.record.night import NightRecord
 from repos import commit, git
-from servebench.record import files
-from servebench.record.night import NightRecord
 from staging import staged
 from tiny_index import Index
 
@@ -67,7 +67,7 @@ def test_the_lock_is_proposed(scene: tuple[Stage, Index]) -> None:
     assert done.results == {"lock": "success"}, done.text
     (pull,) = stage.github.state.pulls.values()
     assert pull["title"] == "Harness: alpha 1.0"
-    assert "alpha==1.0" in stage.git("show", "servebench/deps:requirements.txt")
+    assert "alpha==1.0" in stage.git("show", "duetbench/deps:requirements.txt")
 
 
 def test_a_night_that_did_not_take_place_is_reported(scene: tuple[Stage, Index]) -> None:

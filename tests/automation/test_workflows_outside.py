@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from acting import MAKEFILE, PROJECT, Acted, Stage, load, need
+from duetbench.declare import settings
 from repos import commit, git, write
-from servebench.declare import settings
 from staging import keep, lock, publish, stock, theatre
 
 PAGE = PROJECT / "docs" / "automation.md"
-OURS = "servebench/servebench"
+OURS = "duetbench/duetbench"
 FENCE = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,7 +34,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S
         revision = keep(ours)
         publish(ours, tmp_path / "remotes" / f"{OURS}.git")
         for name, text in example().items():
-            named = text.replace("OWNER/servebench", OURS).replace("REVISION", revision)
+            named = text.replace("OWNER/duetbench", OURS).replace("REVISION", revision)
             write(stage.tree, name, named)
         lock(stage.tree)
         keep(stage.tree)
@@ -48,7 +48,7 @@ def run(stage: Stage, revision: str, event: str, payload: dict[str, Any]) -> Act
 
 
 def artifact(stage: Stage, done: Acted) -> dict[str, Path]:
-    folder = stage.folder / "artifacts" / str(done.number) / "servebench"
+    folder = stage.folder / "artifacts" / str(done.number) / "duetbench"
     return {path.name: path for path in folder.rglob("*.json")}
 
 
@@ -86,12 +86,12 @@ def test_a_push_is_measured_and_a_pull_request_compared(outside: tuple[Stage, st
 def test_what_a_repository_leaves_out_is_ours(tmp_path: Path) -> None:
     """Interpreters and load generator; a table of its own takes the place of ours."""
     file = tmp_path / "pyproject.toml"
-    file.write_text("[tool.servebench]\n")
+    file.write_text("[tool.duetbench]\n")
     assert settings.load(tmp_path) == settings.load(PROJECT)
     other = tmp_path / "other"
     other.mkdir()
     (other / "pyproject.toml").write_text(
-        '[tool.servebench.interpreters."3.14"]\nversion = "3.14.7"\nfree_threaded = false\n'
+        '[tool.duetbench.interpreters."3.14"]\nversion = "3.14.7"\nfree_threaded = false\n'
     )
     assert list(settings.load(other).interpreters) == ["3.14"]
     assert settings.load(other).oha == settings.load(PROJECT).oha

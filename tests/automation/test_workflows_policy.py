@@ -11,10 +11,10 @@ import pytest
 import typer.main
 
 from acting import PROJECT, STANDINS, load, pinned
-from servebench.cli import app
+from duetbench.cli import app
 
 GITHUB: Final = PROJECT / ".github"
-PLACEHOLDER: Final = "@servebench/maintainers"
+PLACEHOLDER: Final = "@duetbench/maintainers"
 Document = dict[str, Any]
 
 OURS: Final = {("bench.yml", "run"), ("shard.yml", "run"), ("nightly.yml", "confirm")}
@@ -30,7 +30,7 @@ LONGEST: Final = 200  # minutes of a job
 IN_THE_ROOM: Final = {
     "run", "anchor", "play", "inprocess", "detect", "bisect", "compare", "selftest",
 }  # fmt: skip
-"""Verbs that run others' packages: on machines of ours only as `servebench ci fleet VERB`."""
+"""Verbs that run others' packages: on machines of ours only as `duetbench ci fleet VERB`."""
 
 HANDED: Final = (
     ("run", "--plan"), ("play", "--plan"), ("accept", "--plan"), ("history", "--plan"),
@@ -51,7 +51,7 @@ def steps(document: Document) -> Iterator[tuple[str, Document]]:
 def called(step: Document) -> list[str]:
     """The words of a verb of ours, with or without the group that workflows' verbs are in."""
     words = shlex.split(step.get("run", ""))
-    return words[1 + (words[1:2] == ["ci"]) :] if words[:1] == ["servebench"] else []
+    return words[1 + (words[1:2] == ["ci"]) :] if words[:1] == ["duetbench"] else []
 
 
 def pins(_: str, text: str) -> Iterator[str]:
@@ -74,7 +74,7 @@ def limits(_: str, text: str) -> Iterator[str]:
         before: list[Any] = []
         for step in job.get("steps", []):
             always = "!cancelled()" in str(step.get("if"))
-            if step.get("run", "").startswith("servebench "):
+            if step.get("run", "").startswith("duetbench "):
                 if before and not always and (name in {"run", "confirm"}):
                     yield f"{name}: after a step that fails, another that could go on does not"
                 before.append(step.get("timeout-minutes"))
@@ -97,13 +97,13 @@ def machines(name: str, text: str) -> Iterator[str]:
         theirs = name == "benchmark.yml" and labels == "${{ inputs.runner }}"
         if labels == "ubuntu-24.04" or theirs:
             continue
-        if (name, job_name) not in OURS or labels[:2] != ["self-hosted", "servebench"]:
+        if (name, job_name) not in OURS or labels[:2] != ["self-hosted", "duetbench"]:
             yield f"{job_name}: runs-on is {labels!r}"
         if job.get("permissions") != {"contents": "read"}:
             yield f"{job_name}: has rights on a machine that runs others' code"
         if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
             yield f"{job_name}: has a token on a machine that runs others' code"
-        plays = "servebench ci fleet play " in str(job)
+        plays = "duetbench ci fleet play " in str(job)
         depths = [step.get("with", {}).get("fetch-depth") for step in job.get("steps", [])]
         if plays and 0 not in depths:
             yield f"{job_name}: plays against an anchor that the checkout may not have"
@@ -156,11 +156,11 @@ def verbs(_: str, text: str) -> Iterator[str]:
         script = step.get("run", "").strip()
         command = script.split()[:1]
         if "jobs" in document and script:
-            if command not in [["servebench"], ["make"], ["git"]]:
+            if command not in [["duetbench"], ["make"], ["git"]]:
                 yield f"{job}: {command} is no verb"
             if re.search(r"[;|&<>`\n]|\$\(", script):
                 yield f"{job}: a shell's logic: {script}"
-        for call in re.findall(r"servebench\"? +((?:[^\n|]|\n +)+)", script):
+        for call in re.findall(r"duetbench\"? +((?:[^\n|]|\n +)+)", script):
             yield from (f"{job}: {trouble}" for trouble in _unknown(shlex.split(call)))
 
 
@@ -173,7 +173,7 @@ def _unknown(words: list[str]) -> Iterator[str]:
         found = found.commands.get(name)
         found = found.load() if hasattr(found, "load") else found
         if found is None:
-            yield f"servebench {name}: there is no such verb"
+            yield f"duetbench {name}: there is no such verb"
             return
     known = {
         option for one in found.params for option in (*one.opts, *one.secondary_opts)
@@ -203,7 +203,7 @@ on:
 permissions: {}
 jobs:
   run:
-    runs-on: [self-hosted, servebench]
+    runs-on: [self-hosted, duetbench]
     timeout-minutes: 10
     permissions:
       contents: read
@@ -213,7 +213,7 @@ jobs:
       - timeout-minutes: 5
         env:
           SHARD: ${{ matrix.shard }}
-        run: servebench ci fleet run --profile "$SHARD"
+        run: duetbench ci fleet run --profile "$SHARD"
       - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
         if: ${{ !cancelled() }}
   tell:
@@ -222,7 +222,7 @@ jobs:
     permissions:
       issues: write
     steps:
-      - run: servebench doctor --json
+      - run: duetbench doctor --json
 """
 CALLER = """\
 name: Caller
@@ -236,11 +236,11 @@ jobs:
     with:
       commit: ${{ needs.stack.outputs.commit || github.sha }}
 """
-ROOM = "      - timeout-minutes: 1\n        run: servebench ci fleet inprocess\n"
-DOCTOR = "run: servebench doctor --json"
+ROOM = "      - timeout-minutes: 1\n        run: duetbench ci fleet inprocess\n"
+DOCTOR = "run: duetbench doctor --json"
 CHECKOUT = (
     "      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n"
-    "        with:\n          ref: ${{ %s }}\n      - run: servebench doctor"
+    "        with:\n          ref: ${{ %s }}\n      - run: duetbench doctor"
 )
 CRON = '{ schedule: [{ cron: "0 0 * * *" }] }'
 BAD = [
@@ -257,26 +257,26 @@ BAD = [
     ("limits", "timeout-minutes: 5", "timeout-minutes: 10"),
     ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
     ("machines", "  run:\n", "  other:\n"),
-    ("machines", "[self-hosted, servebench]", "self-hosted"),
-    ("machines", "servebench ci fleet run", "servebench run"),
-    ("machines", "servebench ci fleet run --profile", "servebench ci fleet play --profile"),
+    ("machines", "[self-hosted, duetbench]", "self-hosted"),
+    ("machines", "duetbench ci fleet run", "duetbench run"),
+    ("machines", "duetbench ci fleet run --profile", "duetbench ci fleet play --profile"),
     ("machines", "uses: ./.github/actions/setup\n",
      "uses: ./.github/actions/setup\n        with:\n          target: setup\n"),
-    ("machines", "ubuntu-24.04", "[self-hosted, servebench]"),
+    ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),
     ("machines", "ubuntu-24.04", "${{ inputs.runner }}"),
     ("machines", "      contents: read\n", "      contents: write\n"),
     ("machines", "SHARD: ${{ matrix.shard }}", "GITHUB_TOKEN: ${{ github.token }}"),
     ("machines", "  workflow_dispatch:\n", "  issue_comment:\n"),
     ("trust", "  workflow_dispatch:\n", "  pull_request:\n"),
-    ("trust", "      - run: servebench doctor", CHECKOUT % "github.head_ref"),
-    ("trust", "      - run: servebench doctor", CHECKOUT % "inputs.commit"),
+    ("trust", "      - run: duetbench doctor", CHECKOUT % "github.head_ref"),
+    ("trust", "      - run: duetbench doctor", CHECKOUT % "inputs.commit"),
     ("verbs", DOCTOR, "run: curl --fail https://example.org"),
     ("verbs", DOCTOR, f"{DOCTOR} || true"),
-    ("verbs", DOCTOR, "run: servebench doctor > doctor.txt"),
-    ("verbs", DOCTOR, "run: servebench doctor --jsno"),
-    ("verbs", DOCTOR, "run: servebench stack lokc current"),
+    ("verbs", DOCTOR, "run: duetbench doctor > doctor.txt"),
+    ("verbs", DOCTOR, "run: duetbench doctor --jsno"),
+    ("verbs", DOCTOR, "run: duetbench stack lokc current"),
     *(
-        ("digests", DOCTOR, f"run: servebench {words}")
+        ("digests", DOCTOR, f"run: duetbench {words}")
         for words in (
             "accept --plan night.json --from in --to out",
             "run --plan night.json --shard 1",

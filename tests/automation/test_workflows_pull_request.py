@@ -45,7 +45,7 @@ class Request:
 
     def bench(self) -> Acted:
         """Run the last comparison that was started, as GitHub would."""
-        budget = {"SERVEBENCH_BUDGET": "5s"}
+        budget = {"DUETBENCH_BUDGET": "5s"}
         payload = {"inputs": self.started}
         return self.stage.act("bench.yml", "workflow_dispatch", payload, variables=budget)
 
@@ -77,7 +77,7 @@ def test_from_the_question_to_the_answer_and_again_after_the_head_moved(request_
     assert asked.results == {"answer": "success"}, asked.text
     assert request_.started == {"pr": str(PULL), "head": first, "base": request_.base}
     (placeholder,) = request_.said
-    assert "servebench: queued" in placeholder
+    assert "duetbench: queued" in placeholder
 
     measured = request_.bench()
     assert measured.results == DONE, measured.text

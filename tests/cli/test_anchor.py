@@ -1,4 +1,4 @@
-"""`servebench anchor`, in real repositories; servers and generators are played by a fake."""
+"""`duetbench anchor`, in real repositories; servers and generators are played by a fake."""
 
 import hashlib
 import json
@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
+from duetbench.automation.incoming import acceptance, facts
+from duetbench.compare import backfill
+from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.declare import anchor as declared
+from duetbench.record import files, points
+from duetbench.record.night import NightPlan
+from duetbench.toolchain import locks
 from fake_sessions import FakeInstruments
 from repos import borrow_cache, commit, git, make_tiny, write
-from servebench.automation.incoming import acceptance, facts
-from servebench.compare import backfill
-from servebench.core.protocol import DUET_PROTOCOL
-from servebench.declare import anchor as declared
-from servebench.record import files, points
-from servebench.record.night import NightPlan
-from servebench.toolchain import locks
 from tiny_index import serving
 
 CPU = "server_cpu_per_request"
@@ -53,7 +53,7 @@ def scene(
     borrow_cache(tmp_path / "cache", monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = make_tiny(tmp_path / "tiny")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     file = root / "apps" / "tiny" / "experiment.toml"
     both = file.read_text().replace('["quick"]', '["quick", "nightly"]')
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
@@ -116,7 +116,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
         done = scene.call("anchor", *words)
         assert done.code == 4
         assert "goes with version 99" in done.err
-        assert "servebench anchor renew NAME --anew" in done.err
+        assert "duetbench anchor renew NAME --anew" in done.err
     scene.anchored("second", "--anew")
     assert declared.load(scene.root).previous is None
     assert scene.instruments.played == []
@@ -174,7 +174,7 @@ def test_a_shallow_clone_fetches_the_anchor(
     clone = tmp_path / "clone"
     origin = f"file://{scene.root}"
     subprocess.run(["git", "clone", "--quiet", "--depth=1", origin, clone], check=True)
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(clone))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(clone))
     assert "is fetched when it is needed" in scene.call("anchor", "show").out
     backfill.fetch(clone, declared.load(clone))
     assert json.loads(scene.call("anchor", "show", "--json").out)["present"]

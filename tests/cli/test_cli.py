@@ -13,14 +13,14 @@ import pytest
 from typer.main import get_group
 from typer.testing import CliRunner
 
-import servebench.cli
+import duetbench.cli
 from bench import invoke
-from servebench import __version__
-from servebench.cli import app
-from servebench.cli.options import FOR_WORKFLOWS, budget_seconds
-from servebench.cli.verbs import CI, DEV, OLD, VERBS, Verb
-from servebench.core.errors import EXIT_CODES, ServebenchError, UsageError
-from servebench.core.model import Profile
+from duetbench import __version__
+from duetbench.cli import app
+from duetbench.cli.options import FOR_WORKFLOWS, budget_seconds
+from duetbench.cli.verbs import CI, DEV, OLD, VERBS, Verb
+from duetbench.core.errors import EXIT_CODES, DuetbenchError, UsageError
+from duetbench.core.model import Profile
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
 """Each takes longer to import than all that a small verb does."""
@@ -28,11 +28,11 @@ LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
 _MAIN: Final = (
     "import atexit, sys;"
     "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr));"
-    "sys.argv[0] = 'servebench';"
-    "from servebench.cli import main; main()"
+    "sys.argv[0] = 'duetbench';"
+    "from duetbench.cli import main; main()"
 )
-_HOME: Final = Path(servebench.cli.__file__).parent
-_OWN: Final = "servebench.cli."
+_HOME: Final = Path(duetbench.cli.__file__).parent
+_OWN: Final = "duetbench.cli."
 
 
 def start(*words: str, **variables: str) -> tuple[str, set[str]]:
@@ -76,7 +76,7 @@ def test_the_version_waits_for_no_verb() -> None:
     """Every step of a workflow starts like this; what one verb needs delays no other."""
     said, imported = start("--version")
     assert said == f"{__version__}\n"
-    assert "servebench.cli.verbs" in imported
+    assert "duetbench.cli.verbs" in imported
     assert own(imported) == set()
     assert not imported & {*LARGE, "pydantic", "rich"}
 
@@ -131,7 +131,7 @@ def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
     """The tree of verbs with their options' names is recorded: scripts and habits rely on it."""
     recorded = Path(__file__).parents[1] / "data" / "help.txt"
     made = tmp_path / "help.txt"
-    made.write_text("".join(f"{line}\n" for line in tree(get_group(app), "servebench")), "utf-8")
+    made.write_text("".join(f"{line}\n" for line in tree(get_group(app), "duetbench")), "utf-8")
     before, now = (path.read_text("utf-8").splitlines() for path in (recorded, made))
     changed = "\n".join(unified_diff(before, now, "recorded", "now", lineterm="", n=8))
     assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
@@ -184,7 +184,7 @@ def test_exit_codes_are_one_table() -> None:
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |\n" in guide
         assert f"{code}: {meaning}" in said
-    kinds: list[type[ServebenchError]] = [ServebenchError, *ServebenchError.__subclasses__()]
+    kinds: list[type[DuetbenchError]] = [DuetbenchError, *DuetbenchError.__subclasses__()]
     unusual = {kind.__name__: kind.exit_code for kind in kinds if kind.exit_code != 4}
     assert unusual == {"UsageError": 2, "DeclarationError": 2, "NothingMeasuredError": 3}
 
@@ -192,7 +192,7 @@ def test_exit_codes_are_one_table() -> None:
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (OSError(28, "No space left on device", "/x"), "servebench: /x: No space left on device;"),
+        (OSError(28, "No space left on device", "/x"), "duetbench: /x: No space left on device;"),
         (KeyError("a mistake"), "Traceback (most recent call last)"),
     ],
 )
@@ -207,9 +207,9 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr(servebench.cli, "app", fail)
+    monkeypatch.setattr(duetbench.cli, "app", fail)
     with pytest.raises(SystemExit) as caught:
-        servebench.cli.main()
+        duetbench.cli.main()
     assert caught.value.code == 4
     assert capsys.readouterr().err.startswith(sentence)
 
@@ -240,11 +240,11 @@ def test_help_reads_well_on_eighty_columns() -> None:
     "words", [("--help",), ("show", "--json"), ("dev", "schema")], ids=" ".join
 )
 def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None:
-    """`servebench … | head -1`: what `ls` and `grep` answer, and no word about it."""
+    """`duetbench … | head -1`: what `ls` and `grep` answer, and no word about it."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        command = [sys.executable, "-c", "from servebench.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from duetbench.cli import main; main()", *words]
         done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writing)
@@ -288,11 +288,11 @@ def test_a_verb_that_is_not_there_is_wrong_usage() -> None:
 def test_a_shell_completes_verbs_and_imports_those_alone() -> None:
     """Completion knows all names, and looks only at what fits what was typed so far."""
     said, imported = start(
-        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench st", COMP_CWORD="1"
+        _DUETBENCH_COMPLETE="complete_bash", COMP_WORDS="duetbench st", COMP_CWORD="1"
     )
     assert said.split() == ["stack"]
     assert own(imported) == set()
     said, _ = start(
-        _SERVEBENCH_COMPLETE="complete_bash", COMP_WORDS="servebench ci history p", COMP_CWORD="3"
+        _DUETBENCH_COMPLETE="complete_bash", COMP_WORDS="duetbench ci history p", COMP_CWORD="3"
     )
     assert said.split() == ["pull", "push"]

@@ -1,4 +1,4 @@
-"""`servebench compare` as people use it: what it refuses, what it finds, and how it ends."""
+"""`duetbench compare` as people use it: what it refuses, what it finds, and how it ends."""
 
 import json
 import signal
@@ -9,15 +9,15 @@ import pytest
 
 from bench import Bench, Done
 from comparing import made, one
+from duetbench.cli.options import budget_seconds
+from duetbench.compare import session
+from duetbench.compare.builder import Findings, Question, build
+from duetbench.compare.decide import SequentialTest
+from duetbench.core.errors import UsageError
+from duetbench.record import comparison_store, files
+from duetbench.record.comparison import Comparison, Judgement, Missing, Verdict
+from duetbench.report.comparison import exit_code
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
-from servebench.cli.options import budget_seconds
-from servebench.compare import session
-from servebench.compare.builder import Findings, Question, build
-from servebench.compare.decide import SequentialTest
-from servebench.core.errors import UsageError
-from servebench.record import comparison_store, files
-from servebench.record.comparison import Comparison, Judgement, Missing, Verdict
-from servebench.report.comparison import exit_code
 
 CPU = "server_cpu_per_request"
 NEW = Missing(case="one/b", reason="only head has it")
@@ -36,7 +36,7 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     app = root / "apps" / "asgi-wsgi" / "wsgi_app.py"
     app.write_text(app.read_text() + "\nCHANGED = True\n")
     commit(root, "Change the Flask application")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     return root
 
 
@@ -149,13 +149,13 @@ def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
 ) -> None:
     root = make_shop(tmp_path / "shop", declared=False)
     commit(root, "Slower", **{"src/shop/slow.py": ""})
-    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.delenv("DUETBENCH_ROOT")
     monkeypatch.chdir(root / "src")
     done = bench(*verb)
     assert (done.code, done.out) == (2, f"repository: {root}\n")
-    assert done.err.startswith(f"servebench: {root} declares nothing to measure (no --app, ")
-    assert "`servebench init` writes" in done.err
-    write(root, "pyproject.toml", "[tool.servebench]\n")
+    assert done.err.startswith(f"duetbench: {root} declares nothing to measure (no --app, ")
+    assert "`duetbench init` writes" in done.err
+    write(root, "pyproject.toml", "[tool.duetbench]\n")
     again = bench(*verb)
     assert (again.code, again.out, again.err) == (2, done.out, done.err)
     assert done.err.count("\n") == 1
@@ -221,7 +221,7 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert (affected.unaffected, question.seconds, question.seed) == (1, 1200, 7)
     (again,) = question.reproduce
     assert again == (
-        f"servebench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
+        f"duetbench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --budget 20m"
     )
     assert json.loads(file.read_text())["reproduce"] == [again]
@@ -249,7 +249,7 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     file = bench.folder / "c.md"
     played = _Played(comparison(Verdict.NO_CHANGE), interrupted=True)
     done = play(bench, monkeypatch, played, "--markdown", str(file))
-    assert (done.code, done.err) == (130, "servebench: interrupted by SIGINT\n")
+    assert (done.code, done.err) == (130, "duetbench: interrupted by SIGINT\n")
     assert "Partial: " in done.out
     assert "Partial: " in file.read_text()
 
@@ -305,5 +305,5 @@ def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert again.out.count("No change in 1 of 1 cases") == 1
     assert made.endswith(again.out)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    told = f"all of it: servebench show {kept.stem}"
+    told = f"all of it: duetbench show {kept.stem}"
     assert play(bench, monkeypatch, played).out.count(told) == 1

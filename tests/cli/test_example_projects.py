@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bench import Bench
+from duetbench.core.model import Launch, Run
+from duetbench.record import files, store
+from duetbench.record.comparison import Comparison
 from postgres import psql, server
 from repos import PROJECT, borrow_cache, commit, git
-from servebench.core.model import Launch, Run
-from servebench.record import files, store
-from servebench.record.comparison import Comparison
 
 CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
@@ -30,7 +30,7 @@ def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> P
     assert bench.folder == tmp_path
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, "/dev/null")
-    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.delenv("DUETBENCH_ROOT")
     borrow_cache(tmp_path / "cache", monkeypatch)
     return tmp_path / "projects"
 

@@ -1,4 +1,4 @@
-"""`servebench run` as people use it: interrupted, gone on with, refused."""
+"""`duetbench run` as people use it: interrupted, gone on with, refused."""
 
 import asyncio
 import logging
@@ -16,16 +16,16 @@ import pytest
 
 import synthetic
 from bench import Bench, eventually, failures, launches, valid
-from servebench.cli import run as run_verb
-from servebench.cli.target_options import _options
-from servebench.core.errors import UsageError
-from servebench.core.model import CaseResult, RunStatus, Status
-from servebench.host import cache, paths
-from servebench.host.signals import InterruptedRun, interruptible
-from servebench.measure import runner, testbed
-from servebench.plan import run_plan as planning
-from servebench.record import store
-from servebench.toolchain import tools
+from duetbench.cli import run as run_verb
+from duetbench.cli.target_options import _options
+from duetbench.core.errors import UsageError
+from duetbench.core.model import CaseResult, RunStatus, Status
+from duetbench.host import cache, paths
+from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.measure import runner, testbed
+from duetbench.plan import run_plan as planning
+from duetbench.record import store
+from duetbench.toolchain import tools
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
@@ -59,14 +59,14 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert partial.status is RunStatus.PARTIAL
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
     assert len(kept) == 1  # of two
-    again = f"servebench run --resume latest --results {bench.results}"
+    again = f"duetbench run --resume latest --results {bench.results}"
     told = f"interrupted by SIGINT: {len(kept)} of 4 launches kept; go on: {again}"
-    assert err == f"servebench: {told}\n"
+    assert err == f"duetbench: {told}\n"
 
     done = bench("run", "--results", bench.results, "--resume", "latest")
     assert done.code == 1, done  # for the case that always fails
     assert not done.err
-    shown = bench(*done.out.splitlines()[-1].partition("servebench ")[2].split())
+    shown = bench(*done.out.splitlines()[-1].partition("duetbench ")[2].split())
     assert (shown.code, f"Run {partial.id}\n" in shown.out) == (0, True), shown
     run = bench.recorded()
     assert (run.id, run.status) == (partial.id, RunStatus.COMPLETE)
@@ -100,7 +100,7 @@ def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
     finally:
         process.kill()
     assert process.returncode == 143, out
-    assert err.startswith("servebench: interrupted by SIGTERM: 0 of 1 launches kept; go on: "), err
+    assert err.startswith("duetbench: interrupted by SIGTERM: 0 of 1 launches kept; go on: "), err
     assert not bench.alive()
     assert not bench.sessions
     partial = bench.unfinished()
@@ -264,7 +264,7 @@ def test_an_interrupted_run_of_a_target_says_how_to_go_on(
     ):
         raise InterruptedRun(signal.SIGINT)
     assert caught.value.advice == (
-        "0 of 1 launches kept; go on: servebench run --resume latest --app shop.main:app "
+        "0 of 1 launches kept; go on: duetbench run --resume latest --app shop.main:app "
         "--request 'POST /a @b.json' --python 3.13; to repeat it, add --env again: its command "
         "leaves that out"
     )

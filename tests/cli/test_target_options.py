@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench import Bench
+from duetbench.cli import compare as compare_verb
+from duetbench.cli.target_options import left_out, repeated
 from repos import borrow_cache, commit, git, make_repository, write
-from servebench.cli import compare as compare_verb
-from servebench.cli.target_options import left_out, repeated
 
 FASTAPI = """\
 from fastapi import FastAPI
@@ -30,7 +30,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(root, "pyproject.toml", '[project]\nname = "shop"\nversion = "0"')
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, "A shop")
-    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.delenv("DUETBENCH_ROOT")
     monkeypatch.chdir(root)
     return root
 
@@ -46,7 +46,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
         (
             ("bisect", "--app", "a:b"),
-            "expected what to search: a revision as in `servebench bisect",
+            "expected what to search: a revision as in `duetbench bisect",
         ),
         (("compare", "--lock", "a", "b", "--with", "x==1", "--app", "a:b"), "--with and --lock"),
     ],
@@ -62,7 +62,7 @@ def test_what_cannot_be_meant_is_refused(
 def test_options_of_a_target_are_not_for_experiments(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(make_repository(tmp_path / "repository")))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(make_repository(tmp_path / "repository")))
     done = bench("plan", "--workers", "2")
     assert (done.code, "--workers: the experiments of this repository say that" in done.err) == (
         2, True,
@@ -114,11 +114,11 @@ def test_init_keeps_what_it_finds_and_the_rest_of_the_file(shop: Path, bench: Be
     assert done.out.replace("wrote", "would write").startswith(shown.out)
     assert "application: shop.main:app (FastAPI)" in done.out
     assert "packages: pyproject.toml; Python: any" in done.out
-    assert "next: servebench run" in done.out
+    assert "next: duetbench run" in done.out
     written = file.read_bytes()
-    assert written.startswith(before + b"\n\n[tool.servebench]\n")
+    assert written.startswith(before + b"\n\n[tool.duetbench]\n")
     assert len(written[len(before) :].strip().splitlines()) <= 6
-    assert tomllib.loads(written.decode())["tool"]["servebench"] == {
+    assert tomllib.loads(written.decode())["tool"]["duetbench"] == {
         "app": "shop.main:app", "requests": ["GET /health"],
     }  # fmt: skip
     again = bench("init")
@@ -129,9 +129,9 @@ def test_init_keeps_what_it_finds_and_the_rest_of_the_file(shop: Path, bench: Be
 def test_init_goes_by_what_it_is_told(shop: Path, bench: Bench) -> None:
     (shop / "pyproject.toml").unlink()
     assert bench("init", "--app", "other:make", "--path", "/a b").code == 0
-    text = (shop / "servebench.toml").read_text()
+    text = (shop / "duetbench.toml").read_text()
     assert text == 'app = "other:make"\nrequests = ["GET /a b"]\n'
-    (shop / "servebench.toml").unlink()
+    (shop / "duetbench.toml").unlink()
     (shop / "src" / "shop" / "main.py").unlink()
     done = bench("init")
     assert (done.code, "found none: name it with --app module:attribute" in done.err) == (2, True)

@@ -14,29 +14,29 @@ from packaging.version import Version
 
 from bench import invoke
 from comparing import NOISY, WRONG, busy
+from duetbench.cli.verbs import VerbGroup
+from duetbench.compare import backfill
+from duetbench.compare.anchored import Head, Play, Precision
+from duetbench.compare.backfill import BackfillTask, Wanted
+from duetbench.compare.instruments import Reporter
+from duetbench.compare.pairs import Pair
+from duetbench.compare.sides import Scope
+from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.flags import Flag
+from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.declare import anchor as declared
+from duetbench.declare.anchor import Anchor
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.record import packages
+from duetbench.record import points as record
+from duetbench.record.change import Release
+from duetbench.record.comparison import Instructions
+from duetbench.record.journal import Journal
+from duetbench.record.points import CasePoints, Points
+from duetbench.toolchain import locks, stacks
 from fake_sessions import FakeProcesses, side, target
 from repos import commit, git, make_tiny, write
-from servebench.cli.verbs import VerbGroup
-from servebench.compare import backfill
-from servebench.compare.anchored import Head, Play, Precision
-from servebench.compare.backfill import BackfillTask, Wanted
-from servebench.compare.instruments import Reporter
-from servebench.compare.pairs import Pair
-from servebench.compare.sides import Scope
-from servebench.core.errors import HistoryError, SetupError, UsageError
-from servebench.core.flags import Flag
-from servebench.core.protocol import DUET_PROTOCOL
-from servebench.declare import anchor as declared
-from servebench.declare.anchor import Anchor
-from servebench.host.signals import InterruptedRun
-from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.record import packages
-from servebench.record import points as record
-from servebench.record.change import Release
-from servebench.record.comparison import Instructions
-from servebench.record.journal import Journal
-from servebench.record.points import CasePoints, Points
-from servebench.toolchain import locks, stacks
 from tiny_index import Index, serving
 
 CPU = "server_cpu_per_request"
@@ -212,7 +212,7 @@ def test_dates_and_releases() -> None:
 def anchored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose anchor is its first commit, with `alpha` 1.0 of January."""
     root = make_tiny(tmp_path / "tiny")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return root
 
@@ -335,7 +335,7 @@ def test_an_anchor_that_cannot_be_had_says_what_to_do(
         anchor = declare(anchored, **changes)
         with pytest.raises((SetupError, HistoryError), match=said) as refused:
             backfilled(anchored, anchor, tmp_path, Wanted(date(2026, 2, 20)))
-    assert "servebench anchor renew NAME" in str(refused.value)
+    assert "duetbench anchor renew NAME" in str(refused.value)
 
 
 def test_without_an_anchor(anchored: Path) -> None:

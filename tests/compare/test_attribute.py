@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from servebench.compare.attribution.attribute import attribute
-from servebench.core.model import Case, Endpoint, Expectation, Load, LoadModel
-from servebench.measure.duet import SideCase
-from servebench.measure.instructions import counting
-from servebench.measure.testbed import equip
-from servebench.record.attribution import APPLICATION
-from servebench.report import attribution
-from servebench.toolchain import interpreters, stacks
+from duetbench.compare.attribution.attribute import attribute
+from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.measure.duet import SideCase
+from duetbench.measure.instructions import counting
+from duetbench.measure.testbed import equip
+from duetbench.record.attribution import APPLICATION
+from duetbench.report import attribution
+from duetbench.toolchain import interpreters, stacks
 
 SHOP = """\
 import asyncio, os, pathlib

@@ -10,17 +10,17 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
-from servebench.compare import affected, dependencies
-from servebench.compare.affected import Affected, Change
-from servebench.compare.dependencies import Dependencies, Imports, Installed
-from servebench.compare.pairs import Pair, differences, paired
-from servebench.core.model import Case, InterpreterRecord, Load, LoadModel
-from servebench.declare import experiments
-from servebench.host import paths
-from servebench.measure import testbed
-from servebench.record.comparison import PackageChange
-from servebench.toolchain import stacks
-from servebench.toolchain.stacks import Stack
+from duetbench.compare import affected, dependencies
+from duetbench.compare.affected import Affected, Change
+from duetbench.compare.dependencies import Dependencies, Imports, Installed
+from duetbench.compare.pairs import Pair, differences, paired
+from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
+from duetbench.declare import experiments
+from duetbench.host import paths
+from duetbench.measure import testbed
+from duetbench.record.comparison import PackageChange
+from duetbench.toolchain import stacks
+from duetbench.toolchain.stacks import Stack
 from synthetic import make_case
 
 ROOT = paths.project_root()
@@ -89,7 +89,7 @@ WHICH: dict[str, Callable[[Case], bool]] = {
         ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/pyproject.toml", "none"),
         ("apps/anchor.toml", "none"),
         ("apps/gil-endpoints/published.toml", "none"), ("apps/stacks/current.txt", "none"),
-        ("scripts/servebench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
+        ("scripts/duetbench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
     ],
 )  # fmt: skip
 def test_a_package_or_file_affects_the_cases_that_load_it(
@@ -112,7 +112,7 @@ def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
     ("files", "packages", "sentence"),
     [
         ("", (), "base and head do not differ."),
-        ("scripts/servebench/x.py tests/test_x.py Makefile", (),
+        ("scripts/duetbench/x.py tests/test_x.py Makefile", (),
          "only the harness differs, and the one that runs now measures both sides."),
         ("README.md tests/test_x.py", (),
          "only documents and the harness differ, and no measured case depends on them."),

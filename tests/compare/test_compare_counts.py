@@ -8,17 +8,17 @@ from typing import cast
 import pytest
 
 from comparing import busy
-from servebench.compare.instruments import (
+from duetbench.compare.instruments import (
     EACH_SECONDS,
     START_SECONDS,
     Counts,
     Instruments,
     differ,
 )
-from servebench.core.model import Case
-from servebench.measure.duet import SideCase
-from servebench.measure.testbed import Rig
-from servebench.record.comparison import Instructions
+from duetbench.core.model import Case
+from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import Rig
+from duetbench.record.comparison import Instructions
 
 
 @dataclass

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from comparing import CPU, GROWING, NOISY, WRONG, busy, duet, duets, paced
-from servebench.compare.decide import SequentialTest, State, judge
-from servebench.compare.durations import seconds_to_decide
-from servebench.compare.samples import CaseDuets, judged
-from servebench.compare.statistics import Method, Sample, interval, moved_p
-from servebench.core.flags import Flag, FlagName
-from servebench.core.metrics import METRICS
-from servebench.record.comparison import Duet, Judgement, Verdict
+from duetbench.compare.decide import SequentialTest, State, judge
+from duetbench.compare.durations import seconds_to_decide
+from duetbench.compare.samples import CaseDuets, judged
+from duetbench.compare.statistics import Method, Sample, interval, moved_p
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.record.comparison import Duet, Judgement, Verdict
 from synthetic import make_case
 
 CASE = "x/a/py3.14"

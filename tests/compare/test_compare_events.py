@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from comparing import CPU, busy
-from servebench.compare.builder import events
-from servebench.record.comparison import CaseComparison, Judgement, Verdict
+from duetbench.compare.builder import events
+from duetbench.record.comparison import CaseComparison, Judgement, Verdict
 
 SAME: dict[str, Any] = {"verdict": Verdict.NO_CHANGE, "middle": -0.02}
 

@@ -13,6 +13,23 @@ import pytest
 
 from bench import declared
 from comparing import busy
+from duetbench.compare import dependencies, inprocess, processes, session
+from duetbench.compare.affected import Affected
+from duetbench.compare.builder import Question
+from duetbench.compare.decide import SequentialTest, judge
+from duetbench.compare.pairs import Pair
+from duetbench.compare.processes import InprocessComparison, RealProcesses
+from duetbench.compare.samples import ProcessPair, ProcessPairs, ProcessReading
+from duetbench.compare.sides import Side
+from duetbench.compare.statistics import Method
+from duetbench.core.errors import CountError
+from duetbench.core.model import Case
+from duetbench.host import paths
+from duetbench.measure import testbed
+from duetbench.record import comparison_store
+from duetbench.record.comparison import Comparison, SideRecord, Verdict
+from duetbench.report.comparison import exit_code, make_view
+from duetbench.toolchain import tools
 from fake_sessions import (
     FakeInstruments,
     FakeProcesses,
@@ -23,23 +40,6 @@ from fake_sessions import (
     side,
     target,
 )
-from servebench.compare import dependencies, inprocess, processes, session
-from servebench.compare.affected import Affected
-from servebench.compare.builder import Question
-from servebench.compare.decide import SequentialTest, judge
-from servebench.compare.pairs import Pair
-from servebench.compare.processes import InprocessComparison, RealProcesses
-from servebench.compare.samples import ProcessPair, ProcessPairs, ProcessReading
-from servebench.compare.sides import Side
-from servebench.compare.statistics import Method
-from servebench.core.errors import CountError
-from servebench.core.model import Case
-from servebench.host import paths
-from servebench.measure import testbed
-from servebench.record import comparison_store
-from servebench.record.comparison import Comparison, SideRecord, Verdict
-from servebench.report.comparison import exit_code, make_view
-from servebench.toolchain import tools
 
 ROOT = paths.project_root()
 GOOD = ProcessReading(2e-4, "1")
@@ -279,7 +279,7 @@ def test_an_interruption_keeps_what_was_played(tmp_path: Path) -> None:
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
     assert stored == comparison_store.schema(), (
-        "make it again: servebench dev schema --comparison -o results/comparison.schema.json"
+        "make it again: duetbench dev schema --comparison -o results/comparison.schema.json"
     )
 
 

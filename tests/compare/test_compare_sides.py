@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 import rich.console
 
+from duetbench.compare import affected, revisions, sides
+from duetbench.compare.affected import Affected
+from duetbench.compare.sides import Scope, Sides
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.declare.settings import OhaSpec
+from duetbench.host.progress import Narrator
+from duetbench.toolchain import locks, oha, stacks, tools
 from repos import (
     SHOP_CASE,
     borrow_cache,
@@ -22,13 +29,6 @@ from repos import (
     make_tiny,
     write,
 )
-from servebench.compare import affected, revisions, sides
-from servebench.compare.affected import Affected
-from servebench.compare.sides import Scope, Sides
-from servebench.core.errors import SetupError, UsageError
-from servebench.declare.settings import OhaSpec
-from servebench.host.progress import Narrator
-from servebench.toolchain import locks, oha, stacks, tools
 from tiny_index import serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -45,13 +45,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = make_repository(tmp_path / "repository")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     return root
 
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path / "shop"))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
     return make_shop(tmp_path / "shop")
 
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
 
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
-    refused(r"HEAD cannot be read by this servebench: apps/asgi-wsgi", "HEAD~1", "HEAD")
+    refused(r"HEAD cannot be read by this duetbench: apps/asgi-wsgi", "HEAD~1", "HEAD")
     # Of base it is no matter: head says what is measured.
     assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
@@ -286,7 +286,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_shop(tmp_path / "shop", declared=False)
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     api, app = "src/shop/api.py", "apps/load/load_app.py"
     append(root, api, "SLOW = True")
     slower = commit(root, "Slower")
@@ -402,7 +402,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
         locks.lock(as_of=date(2026, 2, 20))
         yield root

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from comparing import CPU, busy, duet
-from servebench.compare.decide import SequentialTest, judge
-from servebench.compare.samples import CaseDuets
-from servebench.core import metrics
-from servebench.record.comparison import Judgement, Verdict
+from duetbench.compare.decide import SequentialTest, judge
+from duetbench.compare.samples import CaseDuets
+from duetbench.core import metrics
+from duetbench.record.comparison import Judgement, Verdict
 
 SPREAD: Final = 0.012
 METRICS: Final = (CPU, "throughput", "pss_steady")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from servebench.compare.statistics import (
+from duetbench.compare.statistics import (
     RESOLUTION,
     Looks,
     Sample,

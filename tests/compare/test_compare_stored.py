@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from comparing import busy, paced
-from servebench.compare.decide import SequentialTest, judge
-from servebench.compare.durations import seconds_to_decide
-from servebench.compare.instruments import differ
-from servebench.compare.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading
-from servebench.core.model import Case
-from servebench.host import paths
-from servebench.record import files
-from servebench.record.comparison import Comparison, Duet, Instructions, Judgement, MicroComparison
-from servebench.record.trial import Trial, load_trials
+from duetbench.compare.decide import SequentialTest, judge
+from duetbench.compare.durations import seconds_to_decide
+from duetbench.compare.instruments import differ
+from duetbench.compare.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading
+from duetbench.core.model import Case
+from duetbench.host import paths
+from duetbench.record import files
+from duetbench.record.comparison import Comparison, Duet, Instructions, Judgement, MicroComparison
+from duetbench.record.trial import Trial, load_trials
 from synthetic import make_case
 
 RECORDED: Final = paths.project_root() / "tests" / "data" / "judged_again.txt"

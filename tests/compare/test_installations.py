@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from servebench.compare.instruments import Real
-from servebench.compare.selftest import injected, installations
-from servebench.compare.selftest.bench import chosen
-from servebench.measure import testbed
-from servebench.measure.duet import SideCase
-from servebench.measure.instructions import counting
-from servebench.record.comparison import Instructions
-from servebench.record.trial import Installation
+from duetbench.compare.instruments import Real
+from duetbench.compare.selftest import injected, installations
+from duetbench.compare.selftest.bench import chosen
+from duetbench.measure import testbed
+from duetbench.measure.duet import SideCase
+from duetbench.measure.instructions import counting
+from duetbench.record.comparison import Instructions
+from duetbench.record.trial import Installation
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 PAIR = ("current", "3.14")
@@ -83,7 +83,7 @@ def test_a_second_installation_runs_on_its_own_interpreter_and_libraries(copy: t
     assert Path(said(python, "import json; print(json.__cached__)")).is_file()
     assert copy.interpreters["3.14"].executable == Path(prefix) / "bin" / "python3.14"
     (case,) = chosen([CASE])
-    assert copy.environment(case)["SERVEBENCH_PADDING"] == "x" * 700
+    assert copy.environment(case)["DUETBENCH_PADDING"] == "x" * 700
     assert len(str(root)) > 160
     assert (root / "benchmarks" / "handlers.py").is_file()
     assert copy.folder(case) == root / "apps" / "asgi-wsgi"

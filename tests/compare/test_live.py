@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from bench import declared, shortened
-from servebench.compare.attribution.live import compared
-from servebench.compare.attribution.naming import Name
-from servebench.core.errors import CountError
-from servebench.measure import sampling, testbed
-from servebench.measure.duet import SideCase
-from servebench.measure.instructions.dumps import Code
+from duetbench.compare.attribution.live import compared
+from duetbench.compare.attribution.naming import Name
+from duetbench.core.errors import CountError
+from duetbench.measure import sampling, testbed
+from duetbench.measure.duet import SideCase
+from duetbench.measure.instructions.dumps import Code
 
 SCRIPT = """\
 granian-worker

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from attributing import SEND, attribution, row
-from servebench.compare.selftest import naming, planted
-from servebench.compare.selftest.planted import PLANTS, Edit, Plant
-from servebench.core.errors import SetupError
-from servebench.host import paths
-from servebench.measure import testbed
-from servebench.measure.duet import SideCase
-from servebench.record import attribution_trial
-from servebench.record.attribution import Attribution, Totals
-from servebench.record.attribution_trial import AttributionTrial, of_attribution
-from servebench.record.history.kinds import kind_of
-from servebench.report import selftest as report
-from servebench.report import selftest_attributions as told
-from servebench.toolchain import stacks
+from duetbench.compare.selftest import naming, planted
+from duetbench.compare.selftest.planted import PLANTS, Edit, Plant
+from duetbench.core.errors import SetupError
+from duetbench.host import paths
+from duetbench.measure import testbed
+from duetbench.measure.duet import SideCase
+from duetbench.record import attribution_trial
+from duetbench.record.attribution import Attribution, Totals
+from duetbench.record.attribution_trial import AttributionTrial, of_attribution
+from duetbench.record.history.kinds import kind_of
+from duetbench.report import selftest as report
+from duetbench.report import selftest_attributions as told
+from duetbench.toolchain import stacks
 
 APPS = paths.project_root() / "apps"
 MODULES = {"asgi-json": "asgi_app.py", "wsgi-json": "wsgi_app.py"}

@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from servebench.compare.selftest import injected
-from servebench.core.errors import SetupError, UsageError
-from servebench.core.model import Case
-from servebench.declare import experiments
-from servebench.host import paths
+from duetbench.compare.selftest import injected
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Case
+from duetbench.declare import experiments
+from duetbench.host import paths
 
 ROOT = paths.project_root()
 

@@ -7,9 +7,9 @@ import pytest
 
 from comparing import busy
 from comparing import duet as duet_of
-from servebench.compare.anchored import NIGHTLY, Precision, expected
-from servebench.compare.samples import CaseDuets
-from servebench.core.model import Case
+from duetbench.compare.anchored import NIGHTLY, Precision, expected
+from duetbench.compare.samples import CaseDuets
+from duetbench.core.model import Case
 
 CASE = busy("a/b/py3.14")
 LOUD, QUIET = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from servebench.compare.attribution.naming import Name, Naming
-from servebench.compare.attribution.ranking import Fact, Ranked, Seen, rank
-from servebench.measure.instructions.dumps import Code
-from servebench.record.attribution import APPLICATION, PYTHON
+from duetbench.compare.attribution.naming import Name, Naming
+from duetbench.compare.attribution.ranking import Fact, Ranked, Seen, rank
+from duetbench.measure.instructions.dumps import Code
+from duetbench.record.attribution import APPLICATION, PYTHON
 
 
 def function(name: str) -> Name:
@@ -140,7 +140,7 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         "/py/lib/python3.14/asyncio/events.py": ("asyncio/events.py", PYTHON),
         "<frozen importlib._bootstrap>": ("importlib/_bootstrap.py", PYTHON),
         "/copy/apps/shop/main.py": ("shop/main.py", APPLICATION),
-        "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "servebench"),
+        "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "duetbench"),
         "/somewhere/else.py": ("else.py", APPLICATION),
     }
     assert {file: naming.of(Code("f", file))[1:] for file in files} == files

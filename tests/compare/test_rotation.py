@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from duetbench.compare.rotation import Rotation
+from duetbench.measure.duet import SideCase
+from duetbench.toolchain import interpreters, stacks
 from fake_sessions import side
-from servebench.compare.rotation import Rotation
-from servebench.measure.duet import SideCase
-from servebench.toolchain import interpreters, stacks
 from synthetic import make_case
 
 MAPPED = """\
@@ -55,6 +55,6 @@ def test_each_duet_has_another_pair_of_copies(
 
 def test_without_room_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("servebench.host.command.free_gb", lambda _: 4.0)
+    monkeypatch.setattr("duetbench.host.command.free_gb", lambda _: 4.0)
     one, other = (SideCase(make_case("a/b"), side(name, ()).rig) for name in ("base", "head"))
     assert Rotation().turn(one, other) == (one.rig, other.rig)

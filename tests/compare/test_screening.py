@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench import Bench
+from duetbench.cli import inprocess as verb
+from duetbench.record.asv_results import Reading, ReadingStatus, Snapshot
+from duetbench.report.asv_figures import FLOOR, CountRow, headline, markdown, screen
 from repos import commit, git, make_repository
-from servebench.cli import inprocess as verb
-from servebench.record.asv_results import Reading, ReadingStatus, Snapshot
-from servebench.report.asv_figures import FLOOR, CountRow, headline, markdown, screen
 
 BASE, HEAD = "b" * 40, "a" * 40
 
@@ -89,7 +89,7 @@ def test_the_verb_counts_both_commits_and_tells(
     root = make_repository(tmp_path / "repository")
     base = git(root, "rev-parse", "HEAD")
     head = commit(root, "Words", **{"README.md": "# Words\n"})
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     figures = {base: 1000.0, head: 1500.0}
     monkeypatch.setattr(

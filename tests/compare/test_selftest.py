@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from bench import PROJECT
-from servebench.cli import app
-from servebench.compare.selftest import scores
-from servebench.compare.statistics import MEMORY
-from servebench.core.errors import RecordError
-from servebench.record import attribution_trial
-from servebench.record.comparison import METHOD_VERSION, Verdict
-from servebench.record.trial import (
+from duetbench.cli import app
+from duetbench.compare.selftest import scores
+from duetbench.compare.statistics import MEMORY
+from duetbench.core.errors import RecordError
+from duetbench.record import attribution_trial
+from duetbench.record.comparison import METHOD_VERSION, Verdict
+from duetbench.record.trial import (
     Figures,
     Installation,
     Offset,
@@ -27,8 +27,8 @@ from servebench.record.trial import (
     save_offset,
     save_trial,
 )
-from servebench.report import selftest as report
-from servebench.report import selftest_attributions
+from duetbench.report import selftest as report
+from duetbench.report import selftest_attributions
 
 CPU = "server_cpu_per_request"
 
@@ -226,11 +226,11 @@ def test_the_contest_uses_throughput_turned_round() -> None:
     ways = {way.name: way for way in scores.rules(trials)}
     five = ways["one launch each, 5 %"]
     assert [(size, rate.hits, rate.of) for size, rate in five.misses] == [(0.02, 1, 1), (0.1, 0, 1)]
-    assert [rate.hits for _, rate in ways["servebench"].misses] == [0, 0]
-    assert ways["servebench"].minutes == 2.0
+    assert [rate.hits for _, rate in ways["duetbench"].misses] == [0, 0]
+    assert ways["duetbench"].minutes == 2.0
     # One of eight duets: 90 s / 8.
     assert five.minutes == pytest.approx(90 / 8 / 60)
-    alarms = ways["servebench"].alarms
+    alarms = ways["duetbench"].alarms
     assert alarms is not None
     assert (alarms.hits, alarms.of) == (0, 1)
 
@@ -255,7 +255,7 @@ def test_the_page_shows_rates_power_and_the_other_ways() -> None:
     assert f"{plant} 1 of 1 | 2.5…100.0 % | 0 | 8 | 90 s |" in text
     size = "+1.00 % | +1.10 % | — | — | — | -0.10 points | -0.10 points | +0.70 points |"
     assert f"{plant} {size}" in text
-    assert "| servebench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
+    assert "| duetbench | 0 of 1 | 0 of 1 | 0 of 1 | 2.0 |" in text
     assert "(95 % interval 0.0…97.5 %), in 0 of 1 measured cases (0.0…97.5 %, as if" in text
     assert "on m, 2026-11-20. None was left out." in text
 
@@ -372,7 +372,7 @@ def test_the_count_that_is_told_is_that_of_the_files(reference_results: Path) ->
 def test_the_readme_has_the_figures_of_the_committed_page(reference_results: Path) -> None:
     page = (reference_results / "SELFTEST.md").read_text("utf-8")
     ways = {}
-    for name in ("servebench", "one launch each, 5 %", "asv continuous, factor 1.1"):
+    for name in ("duetbench", "one launch each, 5 %", "asv continuous, factor 1.1"):
         (row,) = re.findall(rf"^\| {name} \| ((?:[^|]+ \| ){{4}}[^|]+) \|$", page, re.MULTILINE)
         false, _, _, misses, _ = row.split(" | ")
         missed, tries = map(int, misses.split(" of "))

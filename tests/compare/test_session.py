@@ -9,22 +9,22 @@ import pytest
 from rich.console import Console
 
 from comparing import busy, duet
+from duetbench.compare import builder, durations, session
+from duetbench.compare.affected import Affected
+from duetbench.compare.builder import Question
+from duetbench.compare.decide import SequentialTest
+from duetbench.compare.durations import Budget, DuetSeconds
+from duetbench.compare.instruments import Reporter
+from duetbench.compare.samples import CaseDuets
+from duetbench.compare.statistics import Looks
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Case
+from duetbench.measure.duet import DuetOutcome, SideCase, duet_load
+from duetbench.record import comparison_store
+from duetbench.record.comparison import Comparison, Verdict
+from duetbench.record.store import PARTIAL
+from duetbench.toolchain import tools
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
-from servebench.compare import builder, durations, session
-from servebench.compare.affected import Affected
-from servebench.compare.builder import Question
-from servebench.compare.decide import SequentialTest
-from servebench.compare.durations import Budget, DuetSeconds
-from servebench.compare.instruments import Reporter
-from servebench.compare.samples import CaseDuets
-from servebench.compare.statistics import Looks
-from servebench.core.errors import RecordError
-from servebench.core.model import Case
-from servebench.measure.duet import DuetOutcome, SideCase, duet_load
-from servebench.record import comparison_store
-from servebench.record.comparison import Comparison, Verdict
-from servebench.record.store import PARTIAL
-from servebench.toolchain import tools
 
 Compare = Callable[..., Comparison]
 

@@ -9,14 +9,14 @@ import pytest
 
 from bare import QUIET
 from bench import Bench
+from duetbench.compare import affected, revisions, sides, targets
+from duetbench.compare.sides import Scope
+from duetbench.compare.targets import Told
+from duetbench.core.errors import UsageError
+from duetbench.declare.target import Target
+from duetbench.record import files
+from duetbench.record.comparison import Comparison, Verdict
 from repos import borrow_cache, commit, git, write
-from servebench.compare import affected, revisions, sides, targets
-from servebench.compare.sides import Scope
-from servebench.compare.targets import Told
-from servebench.core.errors import UsageError
-from servebench.declare.target import Target
-from servebench.record import files
-from servebench.record.comparison import Comparison, Verdict
 
 APP = """\
 from shop import items
@@ -56,7 +56,7 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, "A shop")
     commit(root, "Slower", **{"src/shop/items.py": SLOWER})
-    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.delenv("DUETBENCH_ROOT")
     monkeypatch.chdir(root / "src")
     yield root
     assert not git(root, "status", "--porcelain")
@@ -169,7 +169,7 @@ def test_an_application_is_measured_by_one_command(
     assert (done.code, done.err) == (0, ""), done
     assert "shop.main:app by granian" in done.out
     assert "1 of 1 launches valid" in done.out
-    state = Path(os.environ["XDG_STATE_HOME"]) / "servebench" / "projects"
+    state = Path(os.environ["XDG_STATE_HOME"]) / "duetbench" / "projects"
     (run,) = state.glob("shop-*/results/runs/*/*/*.json")
     assert "words" not in run.read_text()
     assert "SHOP_TOKEN" in run.read_text()

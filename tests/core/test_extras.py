@@ -2,25 +2,25 @@
 
 import pytest
 
-from servebench.core import extras
+from duetbench.core import extras
 
 
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
         ("asv", "asv"), ("asv.results", "asv"), ("asv_runner.benchmarks", "asv"),
-        ("numpy", None), ("servebench.nothing", None), ("asvs", None),
+        ("numpy", None), ("duetbench.nothing", None), ("asvs", None),
     ],
 )  # fmt: skip
 def test_a_module_is_brought_by_the_extra_that_names_its_package(
     module: str, extra: str | None
 ) -> None:
-    """What all of servebench needs is none's, and what nobody declares is a mistake of ours."""
+    """What all of duetbench needs is none's, and what nobody declares is a mistake of ours."""
     assert extras.of(module) == extra
     told = extras.lacking(ModuleNotFoundError(name=module), ["site", "-o", "a b"])
-    again = "uvx --from 'servebench[asv]' servebench site -o 'a b'"
+    again = "uvx --from 'duetbench[asv]' duetbench site -o 'a b'"
     assert told == (
-        f"this needs {module}, which is not installed; it comes with servebench[asv]: {again}"
+        f"this needs {module}, which is not installed; it comes with duetbench[asv]: {again}"
         if extra
         else None
     )

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from servebench.core import metrics, units
-from servebench.core.metrics import METRICS
+from duetbench.core import metrics, units
+from duetbench.core.metrics import METRICS
 
 CPU = "server_cpu_per_request"
 

@@ -15,23 +15,23 @@ import pytest
 import asv_files
 import sites
 from bench import invoke, make_checkout
+from duetbench.automation.incoming import comparisons, nights
+from duetbench.automation.incoming.facts import Checkout, Lock
+from duetbench.automation.incoming.folder import ArtifactFile
+from duetbench.automation.incoming.inprocess import check
+from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Run
+from duetbench.detect.conclude import conclude
+from duetbench.plan import nights as planning
+from duetbench.record import files, store
+from duetbench.record.change import ChangeRecord
+from duetbench.record.comparison import Comparison
+from duetbench.series import reading
+from duetbench.series.columns import RunColumns, of_run
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, judged, night, shard_run
-from servebench.automation.incoming import comparisons, nights
-from servebench.automation.incoming.facts import Checkout, Lock
-from servebench.automation.incoming.folder import ArtifactFile
-from servebench.automation.incoming.inprocess import check
-from servebench.core.errors import ArtifactError, RecordError
-from servebench.core.metrics import METRICS
-from servebench.core.model import Run
-from servebench.detect.conclude import conclude
-from servebench.plan import nights as planning
-from servebench.record import files, store
-from servebench.record.change import ChangeRecord
-from servebench.record.comparison import Comparison
-from servebench.series import reading
-from servebench.series.columns import RunColumns, of_run
 
-TRIES: Final = int(os.environ.get("SERVEBENCH_TRIES", "400"))
+TRIES: Final = int(os.environ.get("DUETBENCH_TRIES", "400"))
 """Mutations of a run; half as many of asv's files, a fourth of what was confirmed."""
 
 SHOWN: Final = max(10, TRIES // 40)
@@ -131,7 +131,7 @@ def let_in_of_asv() -> Iterator[dict[str, bytes]]:
         commit = f"{number:08x}" * 5
         document = inside(commit_hash=commit)
         mutate(source, document)
-        path = f"asv/{MACHINES[0].id}/{commit[:8]}-servebench-py3.14-stackcurrent.json"
+        path = f"asv/{MACHINES[0].id}/{commit[:8]}-duetbench-py3.14-stackcurrent.json"
         plan = night().model_copy(update={"commit": commit})
         with suppress(ArtifactError):
             found = [ArtifactFile(path, json.dumps(document).encode())]
@@ -194,7 +194,7 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
     assert sources.problems == ()
     built = sites.made(tmp_path, results=results)
     assert built.pages > SHOWN
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     done = invoke(capsys, monkeypatch, ("detect", "--json"))
     assert done.code == 0, done.err
     machines = [machine.id for machine in MACHINES]
@@ -205,7 +205,7 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
 def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A checkout with two nights; the second is the one that something is wrong with."""
     results = make_checkout(root / "checkout") / "results"
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(results.parent))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(results.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
     for number in (1, 2):
         store.finalise(results, shard_run(number))

@@ -16,19 +16,19 @@ from typing import Any, Final
 import sites
 import synthetic
 from comparing import CPU
+from duetbench import cli
+from duetbench.core.model import StackRecord
+from duetbench.host import paths
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.inprocess import suite_runs
+from duetbench.record import store
+from duetbench.site.charts.legend import assign
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
-from servebench import cli
-from servebench.core.model import StackRecord
-from servebench.host import paths
-from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.measure.inprocess import suite_runs
-from servebench.record import store
-from servebench.site.charts.legend import assign
 
 _PROJECT: Final = paths.project_root()
 _NAMES: Final = (
-    "apps", "benchmarks", "docs", "scripts/servebench", "pyproject.toml", "asv.conf.json",
+    "apps", "benchmarks", "docs", "scripts/duetbench", "pyproject.toml", "asv.conf.json",
 )  # fmt: skip
 _EXAMPLE: Final = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVER: Final = """\
@@ -55,15 +55,15 @@ _METRIC: Final = """\
            column=True),
 """
 _INTERPRETER: Final = """\
-[tool.servebench.interpreters."3.15"]
+[tool.duetbench.interpreters."3.15"]
 version = "3.15.0"
 free_threaded = false
 
 """
 _ADDED: Final = {
-    "pyproject.toml": ('[tool.servebench.source-build."3.14.7"]', _INTERPRETER),
-    "scripts/servebench/core/metrics.py": ('    Metric("warm_up", "warm-up"', _METRIC),
-    "scripts/servebench/declare/servers.py": ("    )\n}\n", _SERVER),
+    "pyproject.toml": ('[tool.duetbench.source-build."3.14.7"]', _INTERPRETER),
+    "scripts/duetbench/core/metrics.py": ('    Metric("warm_up", "warm-up"', _METRIC),
+    "scripts/duetbench/declare/servers.py": ("    )\n}\n", _SERVER),
 }
 """What is added to a file, and before what."""
 _JSON: Final = "asgi-wsgi/asgi-json/py{}/w1/c128"
@@ -87,7 +87,7 @@ class _Disk(FakeInstruments):
 def verb(*words: str, code: int = 0) -> str:
     """What a verb of the copy's says, and how it ends, in this process."""
     heard, ended = io.StringIO(), 0
-    sys.argv = ["servebench", *words]
+    sys.argv = ["duetbench", *words]
     with redirect_stdout(heard), redirect_stderr(heard):
         try:
             cli.main()
@@ -172,7 +172,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, search)),
-        "SERVEBENCH_ROOT": str(root),
+        "DUETBENCH_ROOT": str(root),
         "XDG_STATE_HOME": str(root / "state"),
         "COLUMNS": "300",
     }
@@ -206,7 +206,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert len(set(found["colours"])) == 3
     assert found["asv"]["pythons"] == ["3.14", "3.14t", "3.15"]
     assert {"python": "3\\.15", "req": {"stack": "pydantic\\-v1"}} in found["asv"]["exclude"]
-    assert "servebench-py3.15-stackgil-in-process" in found["inside"]
+    assert "duetbench-py3.15-stackgil-in-process" in found["inside"]
 
     assert all(text in found["run"] for text in ("daphne 4.2.1", "disk/request", "3.15"))
     assert all(text in found["comparison"] for text in ("disk/request", "echo/echo/py3.14"))

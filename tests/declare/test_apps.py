@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from servebench.core.model import Case, Endpoint
-from servebench.declare.experiments import Experiment, load_experiments
-from servebench.declare.schema import PROFILES
-from servebench.declare.servers import SERVERS
-from servebench.host import ports
-from servebench.host.session import Session
-from servebench.measure import identity, testbed, verify
+from duetbench.core.model import Case, Endpoint
+from duetbench.declare.experiments import Experiment, load_experiments
+from duetbench.declare.schema import PROFILES
+from duetbench.declare.servers import SERVERS
+from duetbench.host import ports
+from duetbench.host.session import Session
+from duetbench.measure import identity, testbed, verify
 
 pytestmark = pytest.mark.real
 
@@ -166,7 +166,7 @@ def test_waits_reach_the_handlers() -> None:
     for experiment in EXPERIMENTS.values():
         for profile in PROFILES:
             for case in experiment.cases[profile]:
-                if "SERVEBENCH_WAIT_S" in case.env:
-                    waits = case.endpoint.floor / float(case.env["SERVEBENCH_WAIT_S"])
+                if "DUETBENCH_WAIT_S" in case.env:
+                    waits = case.endpoint.floor / float(case.env["DUETBENCH_WAIT_S"])
                     assert math.isclose(waits, round(waits)), case.id
                     assert round(waits) in {1, 3}, case.id

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench import Bench
+from duetbench.core.model import Status
+from duetbench.host import paths
+from duetbench.record import store
 from repos import write
-from servebench.core.model import Status
-from servebench.host import paths
-from servebench.record import store
 
 _ROOT = paths.project_root()
 _PAGE = _ROOT / "CONTRIBUTING.md"
@@ -47,9 +47,9 @@ def checkout(tmp_path: Path) -> Path:
 def test_the_example_has_an_application_and_a_declaration() -> None:
     assert sorted(_files()) == ["apps/echo/echo.py", "apps/echo/experiment.toml"]
     assert [words[:2] for words in _commands()] == [
-        ["servebench", "plan"],
-        ["servebench", "run"],
-        ["servebench", "show"],
+        ["duetbench", "plan"],
+        ["duetbench", "run"],
+        ["duetbench", "show"],
     ]
 
 
@@ -57,7 +57,7 @@ def test_the_example_has_an_application_and_a_declaration() -> None:
 def test_the_example_is_planned_measured_and_shown(
     checkout: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(checkout))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(checkout))
     said = []
     for words in _commands():
         done = bench(*words[1:])

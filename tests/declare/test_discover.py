@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from duetbench.declare.discover import Application, applications
 from repos import write
-from servebench.declare.discover import Application, applications
 
 FASTAPI = """\
 from fastapi import FastAPI

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from servebench.automation.incoming.facts import rig_of
-from servebench.core.errors import DeclarationError
-from servebench.core.formula import NO_UNIT, FormulaError, evaluate
-from servebench.core.model import Case, LoadModel, Profile
-from servebench.declare.expand import Known
-from servebench.declare.experiments import Experiment, load_experiments
-from servebench.declare.schema import PROFILES
-from servebench.declare.servers import SERVERS
-from servebench.declare.settings import InterpreterSpec
-from servebench.host import paths
+from duetbench.automation.incoming.facts import rig_of
+from duetbench.core.errors import DeclarationError
+from duetbench.core.formula import NO_UNIT, FormulaError, evaluate
+from duetbench.core.model import Case, LoadModel, Profile
+from duetbench.declare.expand import Known
+from duetbench.declare.experiments import Experiment, load_experiments
+from duetbench.declare.schema import PROFILES
+from duetbench.declare.servers import SERVERS
+from duetbench.declare.settings import InterpreterSpec
+from duetbench.host import paths
 from synthetic import MACHINE
 
 IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from servebench.core.errors import DeclarationError
-from servebench.core.model import Case, CaseResult, Profile
-from servebench.declare.experiments import load_experiments
-from servebench.declare.published import Published, load_published, read_published
-from servebench.declare.schema import PROFILES
-from servebench.report import claims, tables
-from servebench.series.summary import summarise
+from duetbench.core.errors import DeclarationError
+from duetbench.core.model import Case, CaseResult, Profile
+from duetbench.declare.experiments import load_experiments
+from duetbench.declare.published import Published, load_published, read_published
+from duetbench.declare.schema import PROFILES
+from duetbench.report import claims, tables
+from duetbench.series.summary import summarise
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)

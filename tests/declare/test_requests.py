@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from servebench.core.errors import UsageError
-from servebench.core.model import Endpoint, Expectation
-from servebench.declare.requests import body_of, paths, read
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Endpoint, Expectation
+from duetbench.declare.requests import body_of, paths, read
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from bench import PROJECT, failures
+from duetbench.core.model import Case, Interface
+from duetbench.declare import schema
+from duetbench.declare.experiments import expand_all, load_experiments, registered
+from duetbench.declare.servers import GRANIAN_BACKLOG, SERVERS, Server
+from duetbench.host.progress import Narrator
+from duetbench.measure import launch
+from duetbench.measure.testbed import Rig, equip
+from duetbench.toolchain import interpreters, locks, stacks
 from repos import borrow_cache, write
-from servebench.core.model import Case, Interface
-from servebench.declare import schema
-from servebench.declare.experiments import expand_all, load_experiments, registered
-from servebench.declare.servers import GRANIAN_BACKLOG, SERVERS, Server
-from servebench.host.progress import Narrator
-from servebench.measure import launch
-from servebench.measure.testbed import Rig, equip
-from servebench.toolchain import interpreters, locks, stacks
 from synthetic import make_case
 
 OTHERS = {

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import LoadModel
+from duetbench.declare import settings, target
+from duetbench.declare.experiments import expand_all, load_experiments
+from duetbench.declare.target import LaidOut, Target
+from duetbench.host import paths
+from duetbench.toolchain import interpreters, stacks
 from repos import write
-from servebench.core.errors import DeclarationError, UsageError
-from servebench.core.model import LoadModel
-from servebench.declare import settings, target
-from servebench.declare.experiments import expand_all, load_experiments
-from servebench.declare.target import LaidOut, Target
-from servebench.host import paths
-from servebench.toolchain import interpreters, stacks
 
 KEYS = """\
 [project]
 name = "shop"
 
-[tool.servebench]
+[tool.duetbench]
 app = "shop.main:app"
 requests = ["GET /items/7", 'POST /orders {"item": 7}']
 expect-status = 201
@@ -67,12 +67,12 @@ def test_a_wrong_option_is_told_by_its_name(
 
 def test_a_wrong_key_is_told_by_its_place(shop: Path) -> None:
     write(shop, "pyproject.toml", KEYS.replace("201", "9"))
-    with pytest.raises(DeclarationError, match=r"tool\.servebench\.expect-status: found 9"):
+    with pytest.raises(DeclarationError, match=r"tool\.duetbench\.expect-status: found 9"):
         target.of(shop, {})
     # An option mends what a key breaks.
     assert target.of(shop, {"expect-status": 200}) is not None
     write(shop, "pyproject.toml", KEYS + "reqests = []\n")
-    with pytest.raises(DeclarationError, match=r"tool\.servebench\.reqests"):
+    with pytest.raises(DeclarationError, match=r"tool\.duetbench\.reqests"):
         settings.load(shop)
 
 
@@ -127,7 +127,7 @@ def test_a_copy_declares_its_target_as_any_repository_does(shop: Path) -> None:
     load = quick[0].load
     assert (load.model, load.connections, load.rate) == (LoadModel.CLOSED, 64, None)
     assert settings.stacks(root) == {"project": ("3.12",)}
-    assert stacks.lock_file("project", root) == root / ".servebench-target" / "project.txt"
+    assert stacks.lock_file("project", root) == root / ".duetbench-target" / "project.txt"
     assert interpreters.declared(root)["3.12"].version == "3.12.8"
     assert settings.load(root).oha == settings.load().oha
     lengths = [{c.load.duration for c in expand_all([experiment], p)} for p in experiment.cases]
@@ -191,13 +191,13 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(shop))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
     found = paths.results_dir()
-    assert found.is_relative_to(tmp_path / "state" / "servebench" / "projects")
+    assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
     assert found.parent.name.startswith("shop-")
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
     assert paths.results_dir() == shop / "bench"
-    write(shop, "pyproject.toml", "[tool.servebench]\n")  # experiments of its own
+    write(shop, "pyproject.toml", "[tool.duetbench]\n")  # experiments of its own
     assert paths.results_dir() == shop / "results"
     write(shop, "pyproject.toml", "[project]\n")
     assert paths.results_dir() == found

@@ -32,13 +32,10 @@ from detecting import (
     run_of,
     table,
 )
-from fake_sessions import FakeInstruments, compared_by
-from histories import FIRST, night_run, save
-from made_up import Imagined, Planted
-from servebench.core.errors import CountError, HistoryError, RecordError, SetupError
-from servebench.detect import bisect, explaining
-from servebench.detect.candidates import detect, of_table
-from servebench.detect.conclude import (
+from duetbench.core.errors import CountError, HistoryError, RecordError, SetupError
+from duetbench.detect import bisect, explaining
+from duetbench.detect.candidates import detect, of_table
+from duetbench.detect.conclude import (
     IMPROVED,
     NOT_ALONE,
     NOT_DECIDED,
@@ -52,15 +49,15 @@ from servebench.detect.conclude import (
     grown,
     judgement_on,
 )
-from servebench.detect.confirm import confirm
-from servebench.detect.steps import steps
-from servebench.host.console import errors
-from servebench.host.progress import Narrator
-from servebench.record import attribution as attributions
-from servebench.record import change as changes
-from servebench.record import files
-from servebench.record.attribution import Attribution
-from servebench.record.change import (
+from duetbench.detect.confirm import confirm
+from duetbench.detect.steps import steps
+from duetbench.host.console import errors
+from duetbench.host.progress import Narrator
+from duetbench.record import attribution as attributions
+from duetbench.record import change as changes
+from duetbench.record import files
+from duetbench.record.attribution import Attribution
+from duetbench.record.change import (
     Candidate,
     Candidates,
     Cause,
@@ -71,12 +68,15 @@ from servebench.record.change import (
     SeriesName,
     dismissals,
 )
-from servebench.record.comparison import Comparison, PackageChange, Verdict
-from servebench.record.points import INSTRUCTIONS
-from servebench.report.change import causes, released, told
-from servebench.series import reading
-from servebench.series import table as history
-from servebench.toolchain import tools
+from duetbench.record.comparison import Comparison, PackageChange, Verdict
+from duetbench.record.points import INSTRUCTIONS
+from duetbench.report.change import causes, released, told
+from duetbench.series import reading
+from duetbench.series import table as history
+from duetbench.toolchain import tools
+from fake_sessions import FakeInstruments, compared_by
+from histories import FIRST, night_run, save
+from made_up import Imagined, Planted
 
 
 def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
@@ -477,7 +477,7 @@ def command(
     for path in changes.files(root / "results"):
         path.unlink()
     monkeypatch.setattr(reading, "read", made_up.read)
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))

@@ -12,17 +12,17 @@ import pytest
 import foreign
 from comparing import busy
 from detecting import BUMPED, CPU, MACHINE, dismissed, moved_at, recorded, run_of, table
+from duetbench.detect.candidates import detect
+from duetbench.detect.conclude import conclude
+from duetbench.detect.levels import LONE, PRICE, Piece, fitted
+from duetbench.detect.steps import steps
+from duetbench.record.change import ChangeRecord, SeriesName, Step
+from duetbench.record.comparison import Verdict
+from duetbench.record.points import INSTRUCTIONS
+from duetbench.series.points import of_points
+from duetbench.series.table import Table
+from duetbench.toolchain import tools
 from fake_sessions import FakeInstruments, compared_by
-from servebench.detect.candidates import detect
-from servebench.detect.conclude import conclude
-from servebench.detect.levels import LONE, PRICE, Piece, fitted
-from servebench.detect.steps import steps
-from servebench.record.change import ChangeRecord, SeriesName, Step
-from servebench.record.comparison import Verdict
-from servebench.record.points import INSTRUCTIONS
-from servebench.series.points import of_points
-from servebench.series.table import Table
-from servebench.toolchain import tools
 
 E = 0.01
 

@@ -25,23 +25,19 @@ from detecting import (
     run_of,
 )
 from detecting import table as of_servers
-from fake_sessions import FakeProcesses, of_benchmarks, pair
-from foreign import MACHINES, NOW, TRUSTED, comparison
-from histories import FIRST
-from repos import commit, make_repository, write
-from servebench.automation.github import issues
-from servebench.automation.incoming import acceptance
-from servebench.compare import inprocess
-from servebench.core.model import StackRecord
-from servebench.detect.candidates import detect, of_table
-from servebench.detect.conclude import closed, conclude
-from servebench.detect.confirm import confirm
-from servebench.detect.duets import declared_benchmarks
-from servebench.detect.steps import steps
-from servebench.host import paths
-from servebench.record import change, files
-from servebench.record.change import Candidate, Candidates, ChangeRecord, Dismissal, SeriesName
-from servebench.record.comparison import (
+from duetbench.automation.github import issues
+from duetbench.automation.incoming import acceptance
+from duetbench.compare import inprocess
+from duetbench.core.model import StackRecord
+from duetbench.detect.candidates import detect, of_table
+from duetbench.detect.conclude import closed, conclude
+from duetbench.detect.confirm import confirm
+from duetbench.detect.duets import declared_benchmarks
+from duetbench.detect.steps import steps
+from duetbench.host import paths
+from duetbench.record import change, files
+from duetbench.record.change import Candidate, Candidates, ChangeRecord, Dismissal, SeriesName
+from duetbench.record.comparison import (
     Comparison,
     Judgement,
     MicroComparison,
@@ -49,13 +45,17 @@ from servebench.record.comparison import (
     SideRecord,
     Verdict,
 )
-from servebench.series import asv
-from servebench.series import table as history
-from servebench.series.columns import RunColumns, empty
-from servebench.series.table import Table
-from servebench.site.pages import trends
-from servebench.site.pages.changes import feed_title as title
-from servebench.toolchain import tools
+from duetbench.series import asv
+from duetbench.series import table as history
+from duetbench.series.columns import RunColumns, empty
+from duetbench.series.table import Table
+from duetbench.site.pages import trends
+from duetbench.site.pages.changes import feed_title as title
+from duetbench.toolchain import tools
+from fake_sessions import FakeProcesses, of_benchmarks, pair
+from foreign import MACHINES, NOW, TRUSTED, comparison
+from histories import FIRST
+from repos import commit, make_repository, write
 
 ENDPOINT = "asgi-wsgi/asgi-json"
 CASE = f"inprocess/handlers.Cpu.time_request(endpoint={ENDPOINT})/py3.14/current"
@@ -229,7 +229,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     root = make_repository(tmp_path / "checkout")
     write(root, "benchmarks/handlers.py", "")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(tools, "oha_version", lambda: TRUSTED.oha)

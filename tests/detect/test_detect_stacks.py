@@ -16,29 +16,26 @@ import rich.console
 
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
-from fake_sessions import SilentReporter, readings
-from histories import QUICK
-from repos import borrow_cache, commit, git, make_tiny, write
-from servebench.automation import branches
-from servebench.compare import revisions, session
-from servebench.compare.builder import Question, unmeasured
-from servebench.compare.inprocess import Target
-from servebench.compare.instruments import Reporter
-from servebench.compare.samples import ProcessPair
-from servebench.compare.sides import Side, Sides
-from servebench.core.errors import HistoryError, SetupError, UsageError
-from servebench.core.model import Case
-from servebench.detect import explaining, searches
-from servebench.detect.bisect import TimeIsUpError
-from servebench.detect.conclude import conclude
-from servebench.detect.duets import RealDuets, find_locks, lock_text
-from servebench.detect.mixtures import Mixtures, Sought
-from servebench.host.git import Remote
-from servebench.host.progress import Narrator
-from servebench.host.signals import InterruptedRun
-from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.record.change import Candidate, Dismissal, SeriesName, StackState
-from servebench.record.comparison import (
+from duetbench.automation import branches
+from duetbench.compare import revisions, session
+from duetbench.compare.builder import Question, unmeasured
+from duetbench.compare.inprocess import Target
+from duetbench.compare.instruments import Reporter
+from duetbench.compare.samples import ProcessPair
+from duetbench.compare.sides import Side, Sides
+from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.model import Case
+from duetbench.detect import explaining, searches
+from duetbench.detect.bisect import TimeIsUpError
+from duetbench.detect.conclude import conclude
+from duetbench.detect.duets import RealDuets, find_locks, lock_text
+from duetbench.detect.mixtures import Mixtures, Sought
+from duetbench.host.git import Remote
+from duetbench.host.progress import Narrator
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.record.change import Candidate, Dismissal, SeriesName, StackState
+from duetbench.record.comparison import (
     CaseComparison,
     Comparison,
     Judgement,
@@ -46,8 +43,11 @@ from servebench.record.comparison import (
     SideName,
     Verdict,
 )
-from servebench.toolchain import locks, stacks
-from servebench.toolchain.locks import Move
+from duetbench.toolchain import locks, stacks
+from duetbench.toolchain.locks import Move
+from fake_sessions import SilentReporter, readings
+from histories import QUICK
+from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
@@ -63,7 +63,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     declared = root / "apps" / "tiny" / "experiment.toml"
     declared.write_text(declared.read_text().replace("quick", "nightly"))
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
@@ -440,7 +440,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
     file = root / "apps" / "pyproject.toml"
     file.write_text(file.read_text().replace('"alpha"', needs))
     write(root, "apps/tiny/dependent.py", "import beta, core, gamma, wrap\n\napp = beta\n")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     found = []
     with serving(monkeypatch, tmp_path / "uv") as index:
@@ -465,7 +465,7 @@ def test_what_pins_another_moves_with_it(
     root = tmp_path / "tiny"
     sought = searches.of_locks(root, DEPENDENT, *four)
     played = Ratios()
-    monkeypatch.setattr("servebench.detect.mixtures.Real", lambda _: played)
+    monkeypatch.setattr("duetbench.detect.mixtures.Real", lambda _: played)
     mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
     assert mixtures.row == ("beta", "core", "gamma", "wrap")
     assert mixtures.moved(frozenset({"core"})) == {"core", "wrap"}
@@ -545,7 +545,7 @@ def test_a_benchmark_inside_the_process_is_played_without_a_server(
             asked.append((target.name, " → ".join(self.versions), head_first))
             return readings(2e-4, 2.1e-4)
 
-    monkeypatch.setattr("servebench.compare.processes.RealProcesses", Pairs)
+    monkeypatch.setattr("duetbench.compare.processes.RealProcesses", Pairs)
     series = SeriesName(machine=MACHINE, case=name, metric="seconds")
     sought = Sought(series, "one", *four)
     mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
@@ -570,11 +570,11 @@ def test_a_search_that_was_stopped_goes_on(
     played: list[Ratios] = []
     for stop in (7, 14, None):
         played.append(Ratios(stop))
-        monkeypatch.setattr("servebench.detect.mixtures.Real", lambda _: played[-1])
+        monkeypatch.setattr("duetbench.detect.mixtures.Real", lambda _: played[-1])
         if stop:
             with pytest.raises(InterruptedRun):
                 searches.find(root, sought, QUIETLY, 600.0, 1)
-            (kept,) = (tmp_path / "state" / "servebench" / "searches").iterdir()
+            (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:

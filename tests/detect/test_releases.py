@@ -5,14 +5,14 @@ import math
 import pytest
 
 import synthetic
-from servebench.detect import releases
-from servebench.detect.narrowing import narrowed, unmeasured
-from servebench.detect.releases import ReleaseEffect
-from servebench.detect.steps import CPU
-from servebench.record.change import ChangeRecord, Effect, Release, SeriesName, Share
-from servebench.record.comparison import Verdict
-from servebench.record.points import Points
-from servebench.report.change import by_release, told
+from duetbench.detect import releases
+from duetbench.detect.narrowing import narrowed, unmeasured
+from duetbench.detect.releases import ReleaseEffect
+from duetbench.detect.steps import CPU
+from duetbench.record.change import ChangeRecord, Effect, Release, SeriesName, Share
+from duetbench.record.comparison import Verdict
+from duetbench.record.points import Points
+from duetbench.report.change import by_release, told
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES

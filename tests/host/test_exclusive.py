@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from servebench.core.errors import BusyError
-from servebench.host.machine_lock import HOLDER, measuring
+from duetbench.core.errors import BusyError
+from duetbench.host.machine_lock import HOLDER, measuring
 
 _TRY: Final = """# \x1b[2J
 import sys
-from servebench.core.errors import BusyError
-from servebench.host.machine_lock import measuring
+from duetbench.core.errors import BusyError
+from duetbench.host.machine_lock import measuring
 try:
     with measuring():
         print("measuring", flush=True)
@@ -44,7 +44,7 @@ def said(process: subprocess.Popen[str]) -> str:
 def test_a_second_measurement_is_refused_until_the_first_has_ended() -> None:
     with (
         measuring(),
-        pytest.raises(BusyError, match="another servebench is measuring"),
+        pytest.raises(BusyError, match="another duetbench is measuring"),
         measuring(),
     ):
         pytest.fail("two measurements at once")
@@ -76,7 +76,7 @@ def test_another_user_shares_the_lock() -> None:
     with another() as ours, another(*nobody) as theirs:
         answers = {said(ours), said(theirs)} - {"measuring"}
         (refusal,) = answers
-        assert "another servebench is measuring" in refusal
+        assert "another duetbench is measuring" in refusal
     with another(*nobody) as holder:
         assert said(holder) == "measuring"
         with pytest.raises(BusyError, match=rf"pid {holder.pid} of nobody"), measuring():
@@ -100,4 +100,4 @@ def test_who_was_started_by_the_holder_measures_for_it() -> None:
         with another(**{HOLDER: str(os.getpid())}) as ours:
             assert said(ours) == "measuring"
         with another(**{HOLDER: "999999999"}) as stranger:
-            assert "another servebench is measuring" in said(stranger)
+            assert "another duetbench is measuring" in said(stranger)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from servebench.core.flags import FlagName
-from servebench.core.model import Machine
-from servebench.host import machine
-from servebench.host.machine import Cores, CoreTimes
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Machine
+from duetbench.host import machine
+from duetbench.host.machine import Cores, CoreTimes
 
 XEON = "Intel(R) Xeon(R) Processor"
 

@@ -1,4 +1,4 @@
-"""What a killed servebench leaves behind is found and ended, and nothing else."""
+"""What a killed duetbench leaves behind is found and ended, and nothing else."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from bench import lives
-from servebench.host import orphans, proc
+from duetbench.host import orphans, proc
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -97,10 +97,10 @@ def test_an_unreadable_record_is_reported_and_kept(sessions: Path) -> None:
     assert list(sessions.iterdir()) == [newer]
 
 
-def test_servebench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
     marker = str(uuid4())
     script = (
-        "from servebench.host import orphans, proc; import os;"
+        "from duetbench.host import orphans, proc; import os;"
         "m = os.environ[orphans.MARKER];"
         "print(proc.carries(os.getpid(), orphans.MARKER, m), orphans.carriers(m))"
     )

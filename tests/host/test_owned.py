@@ -1,12 +1,12 @@
-"""Scratch folders: kept as long as their owner lives, and removed by the next servebench."""
+"""Scratch folders: kept as long as their owner lives, and removed by the next duetbench."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from servebench.host import scratch
+from duetbench.host import scratch
 
-_MAKE = "import sys; from pathlib import Path; from servebench.host import scratch; "
+_MAKE = "import sys; from pathlib import Path; from duetbench.host import scratch; "
 _MAKE += "(scratch.make('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
 
 

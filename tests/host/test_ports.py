@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench import eventually
-from servebench.core.errors import LaunchError
-from servebench.core.flags import FlagName
-from servebench.host import ports, proc
-from servebench.host.session import Session
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.host import ports, proc
+from duetbench.host.session import Session
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 from bench import eventually, lives
-from servebench.core.errors import LaunchError
-from servebench.core.flags import FlagName
-from servebench.host import proc
-from servebench.host import session as process
-from servebench.host.session import Session
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.host import proc
+from duetbench.host import session as process
+from duetbench.host.session import Session
 from serverlings import PATIENCE, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -82,7 +82,7 @@ def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
 def test_a_child_without_marker_or_session_is_a_member(tmp_path: Path) -> None:
     session = launch(tmp_path, "washed")
     (child,) = map(int, said(session, "ready"))
-    assert not proc.carries(child, "SERVEBENCH_SESSION", session.marker)
+    assert not proc.carries(child, "DUETBENCH_SESSION", session.marker)
     assert session.stop(0.3).killed == (child,)
 
 
@@ -146,7 +146,7 @@ def client(folder: Path, *argv: str) -> Session:
 
 
 def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path, sessions: Path) -> None:
-    with pytest.raises(LaunchError, match=r"/nowhere/oha.*servebench setup") as failure:
+    with pytest.raises(LaunchError, match=r"/nowhere/oha.*duetbench setup") as failure:
         client(tmp_path, "/nowhere/oha", "-z", "1s")
     assert failure.value.flag is FlagName.CLIENT_FAILED
     assert list(sessions.iterdir()) == []

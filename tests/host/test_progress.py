@@ -5,9 +5,9 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from servebench.core.flags import Flag, FlagName
-from servebench.host.progress import Progress, duration
-from servebench.measure import runner
+from duetbench.core.flags import Flag, FlagName
+from duetbench.host.progress import Progress, duration
+from duetbench.measure import runner
 from synthetic import failed, ok
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bench import eventually
-from servebench.host import resource_usage
-from servebench.host.machine import CoreTimes
-from servebench.host.resource_usage import Edge, MemorySample, ProcessEdge, TreeSampler
+from duetbench.host import resource_usage
+from duetbench.host.machine import CoreTimes
+from duetbench.host.resource_usage import Edge, MemorySample, ProcessEdge, TreeSampler
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

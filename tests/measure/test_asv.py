@@ -20,11 +20,11 @@ from asv.machine import MachineCollection
 from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
-from servebench.core.errors import SetupError
-from servebench.host import machine, paths
-from servebench.host.machine_lock import HOLDER, LOCK, measuring
-from servebench.measure.inprocess import suite_runs
-from servebench.toolchain import interpreters, stacks, tools
+from duetbench.core.errors import SetupError
+from duetbench.host import machine, paths
+from duetbench.host.machine_lock import HOLDER, LOCK, measuring
+from duetbench.measure.inprocess import suite_runs
+from duetbench.toolchain import interpreters, stacks, tools
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -32,7 +32,7 @@ HERE = machine.fingerprint().id
 GIL, VERSION = "guard.Interpreter.track_gil_state", "guard.Packages.track_version"
 # Two of the guard's benchmarks; each of the others is one process more, and shows nothing more.
 QUICK = ("--bench", "track_gil_state", "--bench", r"track_version\('pydantic'\)")
-WITH_GIL, WITHOUT = "servebench-py3.14-stackcurrent", "servebench-py3.14t-stackcurrent"
+WITH_GIL, WITHOUT = "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def index() -> Iterator[Index]:
 @pytest.fixture(scope="module")
 def made(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
     folder = tmp_path_factory.mktemp("asv")
-    cache = folder / "cache" / "servebench"
+    cache = folder / "cache" / "duetbench"
     cache.mkdir(parents=True)
     (cache / "interpreters").symlink_to(paths.cache_dir() / "interpreters")
     repository = Repository(
@@ -145,7 +145,7 @@ def measured(made: Repository) -> Repository:
     return made
 
 
-@pytest.mark.parametrize("written", [True, False], ids=["servebench's", "asv's alone"])
+@pytest.mark.parametrize("written", [True, False], ids=["duetbench's", "asv's alone"])
 def test_the_matrix_has_what_the_project_declares(tmp_path: Path, *, written: bool) -> None:
     """Our verbs give asv what is declared; what asv finds by itself may lag, and be no more."""
     file = ROOT / "asv.conf.json"
@@ -187,7 +187,7 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
 
 
 def environments(repository: Repository) -> Path:
-    return Path(repository.env["XDG_CACHE_HOME"]) / "servebench" / "environments"
+    return Path(repository.env["XDG_CACHE_HOME"]) / "duetbench" / "environments"
 
 
 def test_commits_are_compared_and_published(measured: Repository) -> None:
@@ -266,7 +266,7 @@ def test_a_commit_older_than_its_stack(made: Repository, tmp_path: Path) -> None
     said = there.asv("run", "HEAD^!", *QUICK, "-E", WITH_GIL, code=1)
     assert "has no lock apps/stacks/current.txt: it is older than the stack" in said
     assert "Traceback" not in said
-    assert not list((there.root / "results").rglob("*-servebench-*.json"))
+    assert not list((there.root / "results").rglob("*-duetbench-*.json"))
 
 
 def test_an_interpreter_that_is_not_declared(made: Repository) -> None:
@@ -283,7 +283,7 @@ def test_nobody_measures_beside_another(made: Repository) -> None:
         # Unless it is the one who measures that has started asv for it.
         ours = Repository(made.root, {**made.env, HOLDER: str(os.getpid())})
         ours.asv("run", "HEAD^!", "--dry-run", "--bench", "gil_state", "-E", WITH_GIL)
-    assert "another servebench is measuring on it" in said
+    assert "another duetbench is measuring on it" in said
     assert "Traceback" not in said
 
 
@@ -297,7 +297,7 @@ def test_the_whole_suite_is_what_asv_expects(tmp_path: Path) -> None:
     there = Repository(root, environment(tmp_path / "home", **cache))
     there.git("init", "--quiet")
     there.commit("all")
-    said = there.asv("check", "-E", "servebench-py3.14t-stackgil-in-process")
+    said = there.asv("check", "-E", "duetbench-py3.14t-stackgil-in-process")
     assert "No problems found." in said
 
 
@@ -343,8 +343,8 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
     switched_on = "expected Python 3.14t with the GIL off, found it on: PYTHON_GIL, -X gil"
     for benchmark, python, changed, words in (
         (GIL, "3.14t", {"PYTHON_GIL": "1"}, switched_on),
-        (GIL, "3.14", {"SERVEBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
-        (f"{VERSION}-0", "3.14", {"SERVEBENCH_CHECKOUT": str(tmp_path)}, packages),
+        (GIL, "3.14", {"DUETBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
+        (f"{VERSION}-0", "3.14", {"DUETBENCH_CHECKOUT": str(tmp_path)}, packages),
     ):
         said, figure = run_guard(benchmark, tmp_path, python, **changed)
         assert words in said
@@ -354,16 +354,16 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
 def test_nothing_of_ours_reaches_a_benchmark() -> None:
     inherited = {
         "PATH": "/bin", "HOME": "/home/me", "PYTHON_GIL": "1", "PYTHONPATH": "/mine",
-        "SERVEBENCH_FULL": "1", "http_proxy": "x", "SERVEBENCH_STACK": "other",
+        "DUETBENCH_FULL": "1", "http_proxy": "x", "DUETBENCH_STACK": "other",
     }  # fmt: skip
     variables = suite_runs.runner_variables(
         inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
     )
     runner = str(suite_runs.runner_folder())
     assert variables == {
-        "PATH": "/e/bin:/bin", "HOME": "/home/me", "SERVEBENCH_FULL": "1",
-        "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "SERVEBENCH_PYTHON": "3.14",
-        "SERVEBENCH_STACK": "s", "SERVEBENCH_CHECKOUT": "/c",
+        "PATH": "/e/bin:/bin", "HOME": "/home/me", "DUETBENCH_FULL": "1",
+        "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "DUETBENCH_PYTHON": "3.14",
+        "DUETBENCH_STACK": "s", "DUETBENCH_CHECKOUT": "/c",
     }  # fmt: skip
     assert [entry.name for entry in suite_runs.runner_folder().iterdir()] == ["asv_runner"]
 

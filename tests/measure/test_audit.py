@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from duetbench.cli import app
+from duetbench.core.errors import DeclarationError
+from duetbench.core.model import Case
+from duetbench.declare.experiments import load_experiments
+from duetbench.declare.published import load_published
+from duetbench.declare.published_table import Terms, read, table
+from duetbench.measure.audit import RowAudit, audit
 from repos import PROJECT
-from servebench.cli import app
-from servebench.core.errors import DeclarationError
-from servebench.core.model import Case
-from servebench.declare.experiments import load_experiments
-from servebench.declare.published import load_published
-from servebench.declare.published_table import Terms, read, table
-from servebench.measure.audit import RowAudit, audit
 
 
 def audited(cells: Mapping[str, str], terms: Terms | None = None) -> RowAudit:
@@ -206,7 +206,7 @@ def test_the_guide_shows_what_the_command_says(tmp_path: Path) -> None:
             (tmp_path / name).write_text(text, "utf-8")
             continue
         command, _, answer = text.partition("\n")
-        words = shlex.split(command.removeprefix("$ servebench "))
+        words = shlex.split(command.removeprefix("$ duetbench "))
         done = CliRunner().invoke(app, [*words[:1], str(tmp_path / words[1]), *words[2:]])
         said = done.stdout.replace(f"{tmp_path}/", "")
         assert said == answer, said

@@ -20,16 +20,16 @@ import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, valid
 from disks import file_limit, small_disk
-from servebench.core.model import Case, Launch, Run, RunStatus, Status
-from servebench.declare.servers import SERVERS
-from servebench.host import orphans, ports
-from servebench.host.session import Session
-from servebench.measure import figures, launch, oha, oha_results, runner, warmup
-from servebench.measure import server as serving
-from servebench.measure.entry import servebench_entry as entry
-from servebench.measure.testbed import ENTRY, Rig
-from servebench.record import store
-from servebench.toolchain import stacks, tools
+from duetbench.core.model import Case, Launch, Run, RunStatus, Status
+from duetbench.declare.servers import SERVERS
+from duetbench.host import orphans, ports
+from duetbench.host.session import Session
+from duetbench.measure import figures, launch, oha, oha_results, runner, warmup
+from duetbench.measure import server as serving
+from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.measure.testbed import ENTRY, Rig
+from duetbench.record import store
+from duetbench.toolchain import stacks, tools
 from serverlings import command
 
 pytestmark = pytest.mark.real
@@ -101,7 +101,7 @@ def stranger(port: int, *, shared: bool) -> Iterator[subprocess.Popen[str]]:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             yield process
-            assert process.poll() is None, "servebench ended a process that is not its own"
+            assert process.poll() is None, "duetbench ended a process that is not its own"
         finally:
             process.kill()
 
@@ -285,7 +285,7 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         reasons = bad_days(bench, monkeypatch, computed, days)
         for number, pid in enumerate(foreign, start=1):
             assert f"process {pid} " in reasons[f"victim/granian/{number}"]
-    assert "servebench setup" in reasons["victim/uvicorn/1"]
+    assert "duetbench setup" in reasons["victim/uvicorn/1"]
     (log,) = (bench.folder / "state").rglob("*victim.log")
     assert log.name in reasons["victim"]
     assert "in mistake" in log.read_text()
@@ -369,8 +369,8 @@ def test_a_server_that_hangs_on_sigterm(
 def test_oha_that_was_never_made(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    made = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "servebench"
-    cache = tmp_path / "cache" / "servebench"
+    made = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "duetbench"
+    cache = tmp_path / "cache" / "duetbench"
     cache.mkdir(parents=True)
     for name in ("interpreters", "environments"):
         (cache / name).symlink_to(made / name)
@@ -378,7 +378,7 @@ def test_oha_that_was_never_made(
     done = bench.run("right")
     assert done.code == 4
     assert done.err.splitlines() == [
-        "servebench: oha 1.16.0 has not been made: run `servebench setup`"
+        "duetbench: oha 1.16.0 has not been made: run `duetbench setup`"
     ], done
     assert not store.runs(bench.results, partial=True)
     nothing_left(bench)
@@ -441,7 +441,7 @@ def nothing() -> Iterator[Callable[[], None]]:
     yield lambda: None
 
 
-def test_kill_9_of_servebench_itself(bench: Bench) -> None:
+def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
     """The next run reports and ends what was left, by its record, and nothing that looks alike."""
     first = bench.start("--profile", "published", "--select", "badapps/right")
     try:

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from bench import Bench, ask_often, declared, eventually, failures_of, shortened
-from servebench.compare.samples import judged
-from servebench.core.flags import DISTURBING, FlagName
-from servebench.core.metrics import METRICS
-from servebench.core.model import Case, LoadModel
-from servebench.host import ports, resource_usage
-from servebench.host.session import Session
-from servebench.host.signals import InterruptedRun
-from servebench.measure import duet, figures, oha, oha_results, validity
-from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.measure.testbed import assemble
-from servebench.record.comparison import SideName
+from duetbench.compare.samples import judged
+from duetbench.core.flags import DISTURBING, FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, LoadModel
+from duetbench.host import ports, resource_usage
+from duetbench.host.session import Session
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure import duet, figures, oha, oha_results, validity
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.testbed import assemble
+from duetbench.record.comparison import SideName
 from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
@@ -56,7 +56,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
                 seconds=seconds,
             )
         finally:
-            assert not list((state_home / "servebench" / "sessions").glob("*.json"))
+            assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
             assert len(used) == 2
             for port in used:
                 ports.require_free(port)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from servebench.core.errors import CountError
-from servebench.measure.instructions import entries
-from servebench.toolchain import interpreters
+from duetbench.core.errors import CountError
+from duetbench.measure.instructions import entries
+from duetbench.toolchain import interpreters
 
 PAYLOAD = """
     import itertools, threading, time
-    from servebench.measure.instructions.phases import Unit, run
+    from duetbench.measure.instructions.phases import Unit, run
 
     NUMBERS = itertools.count()
 

@@ -14,14 +14,14 @@ from typing import Any, Final
 import pytest
 
 from bench import PROJECT
-from servebench.core.errors import UsageError
-from servebench.measure import testbed
-from servebench.measure.entry import servebench_entry as entry
-from servebench.measure.identity import Identity
-from servebench.measure.instructions import counting
-from servebench.measure.instructions.counting import InstructionCount
-from servebench.measure.testbed import ENTRY
-from servebench.toolchain import interpreters, stacks
+from duetbench.core.errors import UsageError
+from duetbench.measure import testbed
+from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.measure.identity import Identity
+from duetbench.measure.instructions import counting
+from duetbench.measure.instructions.counting import InstructionCount
+from duetbench.measure.testbed import ENTRY
+from duetbench.toolchain import interpreters, stacks
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -93,7 +93,7 @@ def test_asgi_is_answered_or_passed_on(application: Any) -> None:
         asyncio.run(served(scope, None, send))
         assert sent == ["answered"]
         sent.clear()
-    asyncio.run(served({"type": "http", "path": "/_servebench/identity"}, None, send))
+    asyncio.run(served({"type": "http", "path": "/_duetbench/identity"}, None, send))
     start, body = sent
     assert start["status"] == 200
     assert dict(start["headers"])[b"content-length"] == b"%d" % len(body["body"])
@@ -106,7 +106,7 @@ def test_wsgi_is_answered_or_passed_on(application: Any) -> None:
     served = entry.in_front_of(application, "wsgi")
     assert served({"PATH_INFO": "/x"}, None) == [b"/x"]
     started: list[Any] = []
-    (body,) = served({"PATH_INFO": "/_servebench/identity"}, lambda *words: started.extend(words))
+    (body,) = served({"PATH_INFO": "/_duetbench/identity"}, lambda *words: started.extend(words))
     assert started[0] == "200 OK"
     assert Identity.model_validate(json.loads(body)).loop is None
 
@@ -128,11 +128,11 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
         "import os\n\nclass Site:\n    def make():\n        assert os.environ['WHERE'][0] == '/'\n"
         "        return lambda environ, start_response: [b'made']\n\nnothing = 7\n"
     )
-    env = {"PYTHONPATH": f"{ENTRY}:{tmp_path}", "SERVEBENCH_APP": "shop.main:Site.make"}
-    asked = "import servebench_entry; print(servebench_entry.app({}, None))"
+    env = {"PYTHONPATH": f"{ENTRY}:{tmp_path}", "DUETBENCH_APP": "shop.main:Site.make"}
+    asked = "import duetbench_entry; print(duetbench_entry.app({}, None))"
     done = subprocess.run(
         [sys.executable, "-c", asked], check=True, capture_output=True, text=True,
-        env={**env, "SERVEBENCH_FACTORY": "1", "WHERE": "/"},
+        env={**env, "DUETBENCH_FACTORY": "1", "WHERE": "/"},
     )  # fmt: skip
     assert done.stdout == "[b'made']\n"
 
@@ -163,9 +163,9 @@ def test_frameworks_are_found_out(interface: str) -> None:
 
 
 PAYLOAD = """
-import servebench_entry
+import duetbench_entry
 from benchmarks import _drivers
-from servebench.measure.instructions.phases import Unit, run
+from duetbench.measure.instructions.phases import Unit, run
 
 class asgi:
     async def __call__(self, scope, receive, send):
@@ -181,7 +181,7 @@ def prepare(target):
     interface, _, wrapped = target.partition(" ")
     app = globals()[interface]()
     if wrapped:
-        app = servebench_entry.in_front_of(app, interface)
+        app = duetbench_entry.in_front_of(app, interface)
     request = getattr(_drivers, interface)(app, _drivers.Ask("/json"))
     assert request()[0] == 200
     return Unit(request)

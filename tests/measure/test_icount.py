@@ -16,15 +16,15 @@ from types import ModuleType
 
 import pytest
 
-import servebench
+import duetbench
 from bench import PROJECT, carrying, eventually
-from servebench.core.errors import CountError
-from servebench.measure.instructions import counting, valgrind
-from servebench.measure.instructions.counting import Dump, InstructionCount, Uncounted
-from servebench.toolchain import interpreters, stacks
+from duetbench.core.errors import CountError
+from duetbench.measure.instructions import counting, valgrind
+from duetbench.measure.instructions.counting import Dump, InstructionCount, Uncounted
+from duetbench.toolchain import interpreters, stacks
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
-PACKAGE = Path(servebench.__file__).parent
+PACKAGE = Path(duetbench.__file__).parent
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -108,7 +108,7 @@ def test_marks_that_valgrind_did_not_see_are_noticed() -> None:
 
 PAYLOAD = """
     import itertools, json, os, signal, threading, time
-    from servebench.measure.instructions.phases import Unit, run
+    from duetbench.measure.instructions.phases import Unit, run
 
     DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(20)}
 
@@ -298,8 +298,8 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
             [f"request/spinning/{name}" for name in STEPS],
             env={
                 "PYTHONPATH": str(PROJECT),
-                "SERVEBENCH_CHECKOUT": str(spinning),
-                "SERVEBENCH_STACK": "gil-in-process",
+                "DUETBENCH_CHECKOUT": str(spinning),
+                "DUETBENCH_STACK": "gil-in-process",
             },
         )
     )
@@ -321,7 +321,7 @@ def test_the_counter_needs_the_standard_library_alone() -> None:
     files += (PACKAGE / "measure" / "instructions").glob("*.py")
     assert PACKAGE / "measure" / "instructions" / "counting.py" in files
     ours = tuple(
-        f"servebench.{name.replace('/', '.')}." for name in (*shared, "measure/instructions")
+        f"duetbench.{name.replace('/', '.')}." for name in (*shared, "measure/instructions")
     )
     for file in files:
         for node in ast.parse(file.read_text("utf-8")).body:
@@ -332,7 +332,7 @@ def test_the_counter_needs_the_standard_library_alone() -> None:
             else:
                 continue
             for name in names:
-                known = name == "servebench" or f"{name}.".startswith(ours)
+                known = name == "duetbench" or f"{name}.".startswith(ours)
                 assert known or name.split(".")[0] in sys.stdlib_module_names, f"{file}: {name}"
 
 
@@ -392,7 +392,7 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> Non
 _COUNT = """
 import sys
 from pathlib import Path
-from servebench.measure.instructions.counting import count
+from duetbench.measure.instructions.counting import count
 python, token, *payload = sys.argv[1:]
 count(Path(python), payload, ["hangs"], env={"TOKEN": token})
 """
@@ -414,12 +414,12 @@ def test_nothing_survives_the_process_that_counts(
     os.killpg(counter.pid, signal.SIGKILL)
     counter.wait()
     eventually("nothing lives", lambda: not carrying(token))
-    assert len(list(tmp_path.glob("servebench-count-*"))) == 1
+    assert len(list(tmp_path.glob("duetbench-count-*"))) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pretend(tmp_path / "bin", monkeypatch, "exit 1")
     with pytest.raises(CountError, match="exit code 1"):
         counting.count(python, payload, ["1000"])
-    assert not list(tmp_path.glob("servebench-count-*"))
+    assert not list(tmp_path.glob("duetbench-count-*"))
 
 
 # The benchmarks.
@@ -428,7 +428,7 @@ def test_nothing_survives_the_process_that_counts(
 @pytest.fixture
 def instructions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(PROJECT))
-    monkeypatch.setenv("SERVEBENCH_STACK", "current")
+    monkeypatch.setenv("DUETBENCH_STACK", "current")
     return importlib.import_module("benchmarks.instructions")
 
 

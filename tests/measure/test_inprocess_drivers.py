@@ -10,8 +10,8 @@ from wsgiref.validate import validator
 
 import pytest
 
-from servebench.host import paths
-from servebench.toolchain import stacks
+from duetbench.host import paths
+from duetbench.toolchain import stacks
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))

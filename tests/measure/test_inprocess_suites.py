@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from servebench.declare import experiments
-from servebench.declare.schema import PROFILES
-from servebench.host import paths
-from servebench.measure.inprocess import suite_runs
-from servebench.toolchain import interpreters, stacks
+from duetbench.declare import experiments
+from duetbench.declare.schema import PROFILES
+from duetbench.host import paths
+from duetbench.measure.inprocess import suite_runs
+from duetbench.toolchain import interpreters, stacks
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
@@ -132,9 +132,9 @@ def test_the_suites_know_every_declared_endpoint() -> None:
         assert found[name].stacks <= set(stacks.names())
     fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
     assert {name for name, endpoint in found.items() if endpoint.waits} == fixed
-    cut = {name for name, endpoint in found.items() if "SERVEBENCH_WAIT_S" in endpoint.env}
+    cut = {name for name, endpoint in found.items() if "DUETBENCH_WAIT_S" in endpoint.env}
     assert cut
-    assert {found[name].env["SERVEBENCH_WAIT_S"] for name in cut} == {"0"}
+    assert {found[name].env["DUETBENCH_WAIT_S"] for name in cut} == {"0"}
 
 
 def declaration(floor: str, env: str = "") -> str:
@@ -197,7 +197,7 @@ def test_applications_are_imported_from_the_commit_under_test(
     search = list(sys.path)
 
     def load(root: str, experiment: str, env: dict[str, str] | None = None) -> Any:
-        monkeypatch.setenv("SERVEBENCH_CHECKOUT", str(tmp_path / root))
+        monkeypatch.setenv("DUETBENCH_CHECKOUT", str(tmp_path / root))
         return project.load_app(experiment, "same:app", env)
 
     monkeypatch.delenv("SB_WAIT", raising=False)
@@ -214,11 +214,11 @@ def test_applications_are_imported_from_the_commit_under_test(
 
 def test_without_a_stack_nothing_pretends_to_know_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside asv the checkout is this one, and asking for the stack is an error that says so."""
-    monkeypatch.delenv("SERVEBENCH_STACK", raising=False)
-    monkeypatch.delenv("SERVEBENCH_CHECKOUT", raising=False)
+    monkeypatch.delenv("DUETBENCH_STACK", raising=False)
+    monkeypatch.delenv("DUETBENCH_CHECKOUT", raising=False)
     assert project.checkout() == project.tree() == ROOT
     assert not project.under_asv()
-    with pytest.raises(RuntimeError, match="SERVEBENCH_STACK"):
+    with pytest.raises(RuntimeError, match="DUETBENCH_STACK"):
         project.stack()
 
 

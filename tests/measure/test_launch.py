@@ -15,21 +15,21 @@ import httpx
 import pytest
 
 from bench import PROJECT, Bench, declared, eventually, failures, shortened
-from servebench.core.errors import LaunchError, SetupError
-from servebench.core.flags import FlagName
-from servebench.core.metrics import METRICS
-from servebench.core.model import Case, LoadModel
-from servebench.core.protocol import SPOT_SECONDS
-from servebench.declare import experiments, settings
-from servebench.declare.servers import SERVERS
-from servebench.host import ports
-from servebench.host.command import read_log, scrub
-from servebench.host.machine import allocate
-from servebench.host.session import Session
-from servebench.measure import identity, launch, server, validity, verify
-from servebench.measure.runner import LaunchOutcome
-from servebench.measure.server import Counter
-from servebench.measure.testbed import ENTRY, Rig, assemble
+from duetbench.core.errors import LaunchError, SetupError
+from duetbench.core.flags import FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, LoadModel
+from duetbench.core.protocol import SPOT_SECONDS
+from duetbench.declare import experiments, settings
+from duetbench.declare.servers import SERVERS
+from duetbench.host import ports
+from duetbench.host.command import read_log, scrub
+from duetbench.host.machine import allocate
+from duetbench.host.session import Session
+from duetbench.measure import identity, launch, server, validity, verify
+from duetbench.measure.runner import LaunchOutcome
+from duetbench.measure.server import Counter
+from duetbench.measure.testbed import ENTRY, Rig, assemble
 from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
@@ -84,7 +84,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         given = rig(assemble([case], tmp_path / "logs"))
         options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
-        assert not list((state_home / "servebench" / "sessions").glob("*.json"))
+        assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
     return do
@@ -291,10 +291,10 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     environment = assemble([case], tmp_path).environment(case)
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
-        *("PYTHONPATH", "PYTHONUNBUFFERED", "SERVEBENCH_WAIT_S"),
-        *("SERVEBENCH_APP", "SERVEBENCH_FACTORY", "SERVEBENCH_INTERFACE"),
+        *("PYTHONPATH", "PYTHONUNBUFFERED", "DUETBENCH_WAIT_S"),
+        *("DUETBENCH_APP", "DUETBENCH_FACTORY", "DUETBENCH_INTERFACE"),
     }
-    assert environment["SERVEBENCH_WAIT_S"] == "0.3"
+    assert environment["DUETBENCH_WAIT_S"] == "0.3"
     apps = PROJECT / "apps"
     assert environment["PYTHONPATH"] == f"{ENTRY}:{apps / 'await-patterns'}:{apps}"
 
@@ -312,7 +312,7 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
 
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match="servebench setup"):
+    with pytest.raises(SetupError, match="duetbench setup"):
         assemble([declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
 
 

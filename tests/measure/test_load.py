@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servebench.core.errors import LaunchError
-from servebench.core.flags import FlagName
-from servebench.core.model import Endpoint, Expectation, Load, LoadModel
-from servebench.measure import oha as load
-from servebench.measure import warmup
-from servebench.measure.oha_results import figures, sizes
-from servebench.measure.verify import verify
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Endpoint, Expectation, Load, LoadModel
+from duetbench.measure import oha as load
+from duetbench.measure import warmup
+from duetbench.measure.oha_results import figures, sizes
+from duetbench.measure.verify import verify
 from tiny_http import Answer, TinyServer, real_oha, serving
 
 pytestmark = pytest.mark.real
@@ -64,7 +64,7 @@ def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> L
     with pytest.raises(LaunchError) as caught:
         generate(oha, asked or closed(), url, cores=None)
     assert caught.value.flag is FlagName.CLIENT_FAILED
-    assert not list(tmp_path.glob("servebench-load-*"))
+    assert not list(tmp_path.glob("duetbench-load-*"))
     return caught.value
 
 
@@ -144,7 +144,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     assert result.summary.seconds >= 1.5
     assert result.client_cores is not None
     assert 0 < result.client_cores < 1.05
-    assert not list(tmp_path.glob("servebench-load-*"))
+    assert not list(tmp_path.glob("duetbench-load-*"))
 
 
 def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
@@ -231,7 +231,7 @@ def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
 
 def test_a_missing_generator_is_one_sentence(tmp_path: Path) -> None:
     error = failure(tmp_path / "nowhere" / "oha", "http://127.0.0.1:9/", tmp_path)
-    assert "servebench setup" in error.detail
+    assert "duetbench setup" in error.detail
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`servebench inprocess`: what it asks asv for, and a real look inside the process."""
+"""`duetbench inprocess`: what it asks asv for, and a real look inside the process."""
 
 import importlib
 import json
@@ -20,13 +20,13 @@ import psutil
 import pytest
 
 from bench import carrying, eventually
-from servebench.cli import inprocess as cli
-from servebench.core.errors import NothingMeasuredError, SetupError, UsageError
-from servebench.declare.suites import read_suites
-from servebench.host import paths
-from servebench.host.console import Console
-from servebench.measure.inprocess import suite_runs
-from servebench.record.asv_results import Reading, Snapshot
+from duetbench.cli import inprocess as cli
+from duetbench.core.errors import NothingMeasuredError, SetupError, UsageError
+from duetbench.declare.suites import read_suites
+from duetbench.host import paths
+from duetbench.host.console import Console
+from duetbench.measure.inprocess import suite_runs
+from duetbench.record.asv_results import Reading, Snapshot
 
 ROOT = paths.project_root()
 
@@ -39,11 +39,11 @@ def test_every_suite_runs_where_it_says_something() -> None:
     steps = {step.suite: step for step in suite_runs.steps()}
     assert tuple(steps) == tuple(suite.suite for suite in read_suites(ROOT))
     assert steps["gil"].environments == (
-        "servebench-py3.14-stackgil-in-process",
-        "servebench-py3.14t-stackgil-in-process",
+        "duetbench-py3.14-stackgil-in-process",
+        "duetbench-py3.14t-stackgil-in-process",
     )
-    assert steps["pydantic_models"].environments[0] == "servebench-py3.14-stackpydantic-v1"
-    assert "servebench-py3.14t-stackpydantic-v1" not in steps["pydantic_models"].environments
+    assert steps["pydantic_models"].environments[0] == "duetbench-py3.14-stackpydantic-v1"
+    assert "duetbench-py3.14t-stackpydantic-v1" not in steps["pydantic_models"].environments
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     assert suite_runs.configuration(ROOT, None)["results_dir"] == str(ROOT / "results" / "asv")
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
         suite_runs.configuration(tmp_path, None)
-    with pytest.raises(UsageError, match=r"no asv.conf.json: .* servebench's own .* no other"):
+    with pytest.raises(UsageError, match=r"no asv.conf.json: .* duetbench's own .* no other"):
         suite_runs.require_suites(tmp_path)
     suite_runs.require_suites(ROOT)
     with pytest.raises(UsageError, match="not in a git repository"):
@@ -105,14 +105,14 @@ def repository(tmp_path: Path) -> Path:
 def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     home.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [sys.executable, "-c", "from servebench.cli import main; main()", "inprocess", *arguments],
+        [sys.executable, "-c", "from duetbench.cli import main; main()", "inprocess", *arguments],
         cwd=root,
         env={
             **os.environ,
             "HOME": str(home),
             "XDG_CACHE_HOME": str(paths.cache_dir().parent),
             "XDG_STATE_HOME": str(home / "state"),
-            "SERVEBENCH_ROOT": str(root),
+            "DUETBENCH_ROOT": str(root),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -150,7 +150,7 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     code, output, said = run_micro(repository, tmp_path / "home", "--json", *selection)
     assert code == 1, said
     assert "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t" in said
-    log = tmp_path / "home" / "state" / "servebench" / "logs" / "inprocess-gil.log"
+    log = tmp_path / "home" / "state" / "duetbench" / "logs" / "inprocess-gil.log"
     assert "expected 1 counts of 100000," in log.read_text("utf-8")
     described: dict[str, Any] = json.loads(output)
     (snapshot,) = described["snapshots"]
@@ -175,8 +175,8 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
 def test_another_repository_is_told_that_these_are_not_its_suites(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="measure no other repository"):
         cli.inprocess_command()
     with pytest.raises(UsageError, match="measure no other repository"):
@@ -220,7 +220,7 @@ def test_an_interrupted_look_leaves_nothing_behind(repository: Path, tmp_path: P
         _, said = process.communicate(timeout=60)
         assert process.returncode == 130, said
         assert not carrying(str(home))
-        assert not list((home / "state" / "servebench" / "sessions").iterdir())
+        assert not list((home / "state" / "duetbench" / "sessions").iterdir())
 
 
 _ALL_MODES = """
@@ -241,7 +241,7 @@ print(json.dumps({mode: [in_mode(mode, count, [1, 10, 100]), raised(mode)] for m
 @pytest.fixture
 def suite(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT))
-    monkeypatch.setenv("SERVEBENCH_STACK", "gil-in-process")
+    monkeypatch.setenv("DUETBENCH_STACK", "gil-in-process")
     return importlib.import_module("benchmarks.gil")
 
 
@@ -261,11 +261,11 @@ def test_every_way_of_doing_work_does_all_of_it(suite: Any, tmp_path: Path) -> N
 def test_large_files_are_not_made_by_accident(
     suite: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only with SERVEBENCH_FULL=1, and only where there is room."""
-    monkeypatch.delenv("SERVEBENCH_FULL", raising=False)
-    with pytest.raises(NotImplementedError, match="only with SERVEBENCH_FULL=1"):
+    """Only with DUETBENCH_FULL=1, and only where there is room."""
+    monkeypatch.delenv("DUETBENCH_FULL", raising=False)
+    with pytest.raises(NotImplementedError, match="only with DUETBENCH_FULL=1"):
         suite._require_room(str(tmp_path), 1000)
-    monkeypatch.setenv("SERVEBENCH_FULL", "1")
+    monkeypatch.setenv("DUETBENCH_FULL", "1")
     suite._require_room(str(tmp_path), 1000)
     with pytest.raises(NotImplementedError, match="GB of files"):
         suite._require_room(str(tmp_path), 10**18)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from servebench.core.errors import LaunchError
-from servebench.core.flags import FlagName
-from servebench.measure.identity import Identity, check_identity, probe
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.measure.identity import Identity, check_identity, probe
 from tiny_http import Answer, serving
 
 LOCK = {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pywin32": "400"}
@@ -46,7 +46,7 @@ def check(
 
 def workers(*numbers: int) -> Callable[[str, int], Answer]:
     def behaviour(path: str, n: int) -> Answer:
-        assert path == "/_servebench/identity"
+        assert path == "/_duetbench/identity"
         number = numbers[min(n, len(numbers) - 1)]
         body = identity(pid=number, worker=f"{number}-a").model_dump_json().encode()
         return Answer(body=body, media="application/json")

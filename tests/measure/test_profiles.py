@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from servebench.core.errors import CountError
-from servebench.host import paths
-from servebench.measure import testbed
-from servebench.measure.instructions import dumps, entries, profiling
-from servebench.measure.instructions.dumps import TRAMPOLINE, Code
-from servebench.measure.instructions.profiling import Profile
-from servebench.toolchain import interpreters
+from duetbench.core.errors import CountError
+from duetbench.host import paths
+from duetbench.measure import testbed
+from duetbench.measure.instructions import dumps, entries, profiling
+from duetbench.measure.instructions.dumps import TRAMPOLINE, Code
+from duetbench.measure.instructions.profiling import Profile
+from duetbench.toolchain import interpreters
 
 MAP = """\
 7878000 8 py::handle:/env/site-packages/web/app.py
@@ -93,7 +93,7 @@ def test_a_median_is_that_of_each_symbol_of_each_chain() -> None:
 
 
 PAYLOAD = """
-from servebench.measure.instructions.phases import Unit, run
+from duetbench.measure.instructions.phases import Unit, run
 
 def inner():
     return sorted(range(400))
@@ -137,9 +137,9 @@ def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) 
     (tmp_path / "greeting").write_text("Hello, ")
     env = {
         "PYTHONPATH": os.pathsep.join(map(str, (paths.OWN, testbed.ENTRY, tmp_path))),
-        "SERVEBENCH_CHECKOUT": str(tmp_path), "SERVEBENCH_STACK": "project",
-        "SERVEBENCH_APP": "shop:make", "SERVEBENCH_FACTORY": "1", "SERVEBENCH_INTERFACE": "wsgi",
-        "SERVEBENCH_REQUEST": str(tmp_path / "request.json"),
+        "DUETBENCH_CHECKOUT": str(tmp_path), "DUETBENCH_STACK": "project",
+        "DUETBENCH_APP": "shop:make", "DUETBENCH_FACTORY": "1", "DUETBENCH_INTERFACE": "wsgi",
+        "DUETBENCH_REQUEST": str(tmp_path / "request.json"),
     }  # fmt: skip
     asked = {"path": "/items/7", "paths": [], "method": "GET", "headers": {}, "body": ""}
     (tmp_path / "request.json").write_text(json.dumps({**asked, "status": 203}))

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from bench import eventually, failures, failures_of
-from servebench.compare import counted
-from servebench.core.errors import CountError, UsageError
-from servebench.core.flags import FlagName
-from servebench.core.model import Case, Endpoint, Expectation, Load, LoadModel
-from servebench.host import proc
-from servebench.measure import duet, launch
-from servebench.measure.duet import SideCase
-from servebench.measure.instructions import entries
-from servebench.measure.room import Room
-from servebench.measure.runner import LaunchOutcome
-from servebench.measure.testbed import Rig, equip, fill
-from servebench.toolchain import interpreters, stacks
+from duetbench.compare import counted
+from duetbench.core.errors import CountError, UsageError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.host import proc
+from duetbench.measure import duet, launch
+from duetbench.measure.duet import SideCase
+from duetbench.measure.instructions import entries
+from duetbench.measure.room import Room
+from duetbench.measure.runner import LaunchOutcome
+from duetbench.measure.testbed import Rig, equip, fill
+from duetbench.toolchain import interpreters, stacks
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -92,7 +92,7 @@ def perform(case: Case, rig: Rig) -> LaunchOutcome:
         outcome = launch.perform(case, rig, launch.Options(window=0.1), rig.logs / "server.log")
         if not failures(outcome) & {"littles_law", "no_answer"}:
             break
-    assert not list((rig.logs.parent / "state" / "servebench" / "sessions").glob("*"))
+    assert not list((rig.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
     return outcome
 
 
@@ -108,7 +108,7 @@ def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_pat
     left = proc.stat(int((tmp_path / "noted").read_text()))
     assert left is None or not left.alive
     assert not list(
-        Path(os.environ.get("TMPDIR", "/tmp")).glob(f"servebench-launch-*{os.getpid()}*")
+        Path(os.environ.get("TMPDIR", "/tmp")).glob(f"duetbench-launch-*{os.getpid()}*")
     )
     commands = rig.commands(case)
     assert 'TOKEN="$TOKEN"' in commands.server

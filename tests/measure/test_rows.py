@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servebench.core.errors import LaunchError
-from servebench.core.flags import FlagName
-from servebench.core.metrics import METRICS
-from servebench.core.model import Load, LoadModel
-from servebench.measure import oha_results
-from servebench.measure.oha_results import OhaSummary, Rows, Window
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Load, LoadModel
+from duetbench.measure import oha_results
+from duetbench.measure.oha_results import OhaSummary, Rows, Window
 
 RECORDED = Path(__file__).parents[1] / "data" / "oha"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from servebench.core.errors import NothingMeasuredError, RecordError
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import Case, Commands, Plan, Run, RunStatus, Status
-from servebench.host.progress import Progress
-from servebench.host.signals import InterruptedRun
-from servebench.measure import runner
-from servebench.measure.runner import LaunchOutcome
-from servebench.plan.run_plan import launch_order
-from servebench.record import store
+from duetbench.core.errors import NothingMeasuredError, RecordError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Case, Commands, Plan, Run, RunStatus, Status
+from duetbench.host.progress import Progress
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure import runner
+from duetbench.measure.runner import LaunchOutcome
+from duetbench.plan.run_plan import launch_order
+from duetbench.record import store
 from synthetic import make_case, make_run
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from servebench.host import ports
-from servebench.host.signals import InterruptedRun
-from servebench.measure.server import Serving
+from duetbench.host import ports
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure.server import Serving
 
 
 @pytest.fixture

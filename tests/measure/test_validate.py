@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import Case, Endpoint, Expectation, Load, LoadModel
-from servebench.measure.validity import Facts, judge
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.measure.validity import Facts, judge
 
 CLOSED = Load(model=LoadModel.CLOSED, connections=128, duration=30, timeout=30)
 PACED = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=60)

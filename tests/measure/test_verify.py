@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from bench import eventually
-from servebench.core.errors import LaunchError
-from servebench.core.flags import FlagName
-from servebench.core.model import Endpoint, Expectation
-from servebench.measure.verify import Answer as Found
-from servebench.measure.verify import SpotChecks, check_answer, chosen, difference, verify
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Endpoint, Expectation
+from duetbench.measure.verify import Answer as Found
+from duetbench.measure.verify import SpotChecks, check_answer, chosen, difference, verify
 from tiny_http import Answer, serving
 
 SCHEMA = {

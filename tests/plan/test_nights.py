@@ -14,19 +14,19 @@ import pytest
 import foreign
 import synthetic
 from bench import Bench
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Case, Load, LoadModel, Plan, Run, RunStatus
+from duetbench.host import machine
+from duetbench.host.git import Remote
+from duetbench.plan import nights as nights_
+from duetbench.plan import outcomes
+from duetbench.plan.duration import expected
+from duetbench.plan.nights import Recorded, share_out
+from duetbench.record import files, store
+from duetbench.record.comparison import Missing
+from duetbench.record.night import NightPlan, NightRecord, Shard, assignment
 from histories import good, listing, make_remote, night_run, result_of, save
-from servebench.core.errors import RecordError, UsageError
-from servebench.core.flags import FlagName
-from servebench.core.model import Case, Load, LoadModel, Plan, Run, RunStatus
-from servebench.host import machine
-from servebench.host.git import Remote
-from servebench.plan import nights as nights_
-from servebench.plan import outcomes
-from servebench.plan.duration import expected
-from servebench.plan.nights import Recorded, share_out
-from servebench.record import files, store
-from servebench.record.comparison import Missing
-from servebench.record.night import NightPlan, NightRecord, Shard, assignment
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
@@ -231,7 +231,7 @@ def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
     assert who == [(1, A, A), (2, B, B)]
     anywhere = json.loads(nights_.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
     (one,) = anywhere["include"]
-    assert (one["machine"], one["runner"]) == ("", "servebench")
+    assert (one["machine"], one["runner"]) == ("", "duetbench")
     (tmp_path / "night.json").write_bytes(files.encode(night)[:-30])
     with pytest.raises(RecordError, match="expected a night's plan"):
         files.read(NightPlan, tmp_path / "night.json")
@@ -377,9 +377,9 @@ def test_a_night_from_its_plan_to_the_history(
 ) -> None:
     plan, told = bench.folder / "night.json", bench.folder / "told"
     monkeypatch.setenv("GITHUB_OUTPUT", str(told))
-    monkeypatch.setenv("SERVEBENCH_HISTORY_REMOTE", remote.address)
+    monkeypatch.setenv("DUETBENCH_HISTORY_REMOTE", remote.address)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-    monkeypatch.setenv("SERVEBENCH_SELECT", "badapps/right badapps/error")
+    monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     summary = bench.folder / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     shards = ("--shards", "2", "--output", plan, "--github-output")
@@ -437,7 +437,7 @@ def test_a_plan_that_names_another_machine_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = bench.folder / "night.json"
-    monkeypatch.setenv("SERVEBENCH_MACHINES", f"{A}, {B}")
+    monkeypatch.setenv("DUETBENCH_MACHINES", f"{A}, {B}")
     done = bench("plan", "--select", "badapps/right", "--output", plan)
     assert done.code == 0, done
     assert f"on {A}: 1 case," in done.out
@@ -451,7 +451,7 @@ def test_a_plan_that_names_another_machine_is_refused(
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
-    from servebench.automation.github import actions
+    from duetbench.automation.github import actions
 
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
     value = "one\nEND\nsecret=two\nevil<<END\nthree"

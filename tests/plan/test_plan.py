@@ -9,17 +9,17 @@ import typer
 from typer.testing import CliRunner
 
 from bench import make_checkout
-from servebench.cli.plan import plan_command
-from servebench.compare import anchored, inprocess
-from servebench.core.errors import DeclarationError, UsageError
-from servebench.core.model import Case, Load, LoadModel, Plan, Profile
-from servebench.core.protocol import WINDOW_SECONDS
-from servebench.declare.schema import PROFILES
-from servebench.host import paths
-from servebench.measure import testbed
-from servebench.plan import run_plan as planning
-from servebench.plan.duration import Costs, Expected, RemainingTime, drain, expected
-from servebench.plan.run_plan import make_plan, plan_seconds
+from duetbench.cli.plan import plan_command
+from duetbench.compare import anchored, inprocess
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
+from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.declare.schema import PROFILES
+from duetbench.host import paths
+from duetbench.measure import testbed
+from duetbench.plan import run_plan as planning
+from duetbench.plan.duration import Costs, Expected, RemainingTime, drain, expected
+from duetbench.plan.run_plan import make_plan, plan_seconds
 from synthetic import make_case
 
 
@@ -226,7 +226,7 @@ def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
 ) -> None:
     """Plain `uvicorn` brings no httptools, and every launch would fail after its time-out."""
     make_checkout(tmp_path)
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lines = lock.read_text().splitlines(keepends=True)
     lock.write_text("".join(line for line in lines if not line.startswith("httptools==")))

@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 
 import synthetic
-from servebench.core.errors import RecordError
-from servebench.core.flags import FlagName
-from servebench.core.model import CaseResult, Run
-from servebench.record import store
+from duetbench.core.errors import RecordError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import CaseResult, Run
+from duetbench.record import store
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,7 +90,7 @@ def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
 def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
     message = refused({**document(), "format": found})
     assert "expected a run file of format 2: format: Input should be 2, found " in message
-    assert "needs a newer servebench (uv tool upgrade servebench)" in message
+    assert "needs a newer duetbench (uv tool upgrade duetbench)" in message
 
 
 def format_1() -> dict[str, Any]:
@@ -155,7 +155,7 @@ def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "schema.json").read_text("utf-8")
-    assert stored == store.schema(), "make it again: servebench dev schema -o results/schema.json"
+    assert stored == store.schema(), "make it again: duetbench dev schema -o results/schema.json"
 
 
 def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:

@@ -16,14 +16,14 @@ from werkzeug import Request, Response
 
 import made_up as histories
 from disks import file_limit, small_disk
+from duetbench.core.errors import HistoryError, RecordError
+from duetbench.core.model import RunStatus
+from duetbench.host.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
+from duetbench.record import change, store
+from duetbench.record.history.branch import Branch
+from duetbench.record.history.kinds import MOST_BYTES, File, collect
+from duetbench.record.history.sync import PushResult, pull, push
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
-from servebench.core.errors import HistoryError, RecordError
-from servebench.core.model import RunStatus
-from servebench.host.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
-from servebench.record import change, store
-from servebench.record.history.branch import Branch
-from servebench.record.history.kinds import MOST_BYTES, File, collect
-from servebench.record.history.sync import PushResult, pull, push
 
 
 @pytest.fixture(autouse=True)
@@ -209,16 +209,16 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
 
 
 def of_asv(folder: Path, seconds: float) -> Path:
-    """A results folder as `servebench inprocess --record` leaves it, with one of asv's files."""
+    """A results folder as `duetbench inprocess --record` leaves it, with one of asv's files."""
     place = folder / "asv" / "alpha-2c-000001"
     place.mkdir(parents=True)
     found = {
         "commit_hash": "3f2a9c17" * 5,
-        "env_name": "servebench-py3.14-stackone",
+        "env_name": "duetbench-py3.14-stackone",
         "params": {"machine": place.name},
         "results": {"gil.Cpu.time_tasks": [[seconds], [], "1"]},
     }
-    (place / "3f2a9c17-servebench-py3.14-stackone.json").write_text(json.dumps(found))
+    (place / "3f2a9c17-duetbench-py3.14-stackone.json").write_text(json.dumps(found))
     (place / "3f2a9c17-load-runs-py3.14-stackone.json").write_text("{}")
     (place / "machine.json").write_text(json.dumps({"machine": place.name}))
     (folder / "asv" / "benchmarks.json").write_text("{}")
@@ -229,7 +229,7 @@ def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: 
     """A night without a new commit does it again: the first figures stay, none are refused."""
     first, again = of_asv(tmp_path / "one", 1.0), of_asv(tmp_path / "two", 2.0)
     place = "asv/alpha-2c-000001"
-    figures, machine = f"{place}/3f2a9c17-servebench-py3.14-stackone.json", f"{place}/machine.json"
+    figures, machine = f"{place}/3f2a9c17-duetbench-py3.14-stackone.json", f"{place}/machine.json"
     files, runs, others = collect(first)
     assert ([one.path for one in files], runs) == ([figures, machine], ())
     generated = f"{place}/3f2a9c17-load-runs-py3.14-stackone.json"
@@ -249,8 +249,8 @@ def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: 
 def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
     """Under another commit's name it would stand in the graphs where it does not belong."""
     folder = of_asv(tmp_path / "one", 1.0)
-    (path,) = folder.glob("asv/*/*-servebench-*.json")
-    moved = path.rename(path.with_name("00000000-servebench-py3.14-stackone.json"))
+    (path,) = folder.glob("asv/*/*-duetbench-*.json")
+    moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackone.json"))
     with pytest.raises(RecordError, match="as its contents say"):
         collect(folder)
     for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}'):

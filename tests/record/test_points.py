@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 import foreign
-from servebench.core.errors import RecordError
-from servebench.record import points
-from servebench.record.journal import Journal
-from servebench.record.points import AnchoredPoint
+from duetbench.core.errors import RecordError
+from duetbench.record import points
+from duetbench.record.journal import Journal
+from duetbench.record.points import AnchoredPoint
 
 
 @pytest.mark.parametrize(

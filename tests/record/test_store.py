@@ -10,9 +10,9 @@ import pytest
 
 import synthetic
 from disks import BALLAST, small_disk
-from servebench.core.errors import RecordError, SetupError, UsageError
-from servebench.core.model import Profile, Run
-from servebench.record import files, store
+from duetbench.core.errors import RecordError, SetupError, UsageError
+from duetbench.core.model import Profile, Run
+from duetbench.record import files, store
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,10 +76,10 @@ def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
 
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"has been recorded; .*servebench run --profile quick"):
+    with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run --profile quick"):
         store.find(tmp_path, "latest")
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
-    with pytest.raises(RecordError, match="1 unfinished: servebench run --resume"):
+    with pytest.raises(RecordError, match="1 unfinished: duetbench run --resume"):
         store.find(tmp_path, "latest")
     old = store.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
     new = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z"))
@@ -171,8 +171,8 @@ def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
         import resource, signal, sys
         from pathlib import Path
         import test_store
-        from servebench.record import store
-        from servebench.core.errors import RecordError
+        from duetbench.record import store
+        from duetbench.core.errors import RecordError
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:

@@ -15,18 +15,18 @@ import anchored_files
 from anchored_files import ratio
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
-from servebench.cli import completion
-from servebench.declare.target import STACK
-from servebench.host import paths
-from servebench.host.console import Console
-from servebench.record import points, store
-from servebench.record.comparison import Comparison, Judgement, Missing, Verdict
-from servebench.report import drawn, tidy
-from servebench.report import points as as_points
-from servebench.report.rows import ComparisonRow
-from servebench.report.terminal import print_cases, print_comparison, print_overview
-from servebench.series.summary import summarise
-from servebench.site import alone
+from duetbench.cli import completion
+from duetbench.declare.target import STACK
+from duetbench.host import paths
+from duetbench.host.console import Console
+from duetbench.record import points, store
+from duetbench.record.comparison import Comparison, Judgement, Missing, Verdict
+from duetbench.report import drawn, tidy
+from duetbench.report import points as as_points
+from duetbench.report.rows import ComparisonRow
+from duetbench.report.terminal import print_cases, print_comparison, print_overview
+from duetbench.series.summary import summarise
+from duetbench.site import alone
 
 ROOT: Final = Path(__file__).parents[2]
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
@@ -166,7 +166,7 @@ def test_every_column_is_documented(
         rows = list(csv.DictReader(io.StringIO(document.out)))
         assert rows
         assert set(rows[0]) <= named
-    from servebench import load
+    from duetbench import load
 
     found = load(STORED)
     assert isinstance(found, Comparison)
@@ -184,7 +184,7 @@ def test_every_column_is_documented(
 @pytest.fixture
 def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.delenv("SERVEBENCH_ROOT", raising=False)
+    monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
 
 
 @pytest.mark.usefixtures("_at_home")
@@ -194,8 +194,8 @@ def test_the_example_in_python_is_right() -> None:
     assert done.attempted > 5
 
 
-def test_importing_servebench_takes_nothing_with_it() -> None:
-    code = "import sys, servebench; print(sorted({'numpy', 'pydantic', 'typer'} & {*sys.modules}))"
+def test_importing_duetbench_takes_nothing_with_it() -> None:
+    code = "import sys, duetbench; print(sorted({'numpy', 'pydantic', 'typer'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

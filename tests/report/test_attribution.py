@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from attributing import ROUTE, SEND, attribution, node, row
-from servebench.record import attribution as attributions
-from servebench.record.attribution import Sampled, SampledRow, Totals
-from servebench.report import attribution as report
-from servebench.report.formats import MISSING
+from duetbench.record import attribution as attributions
+from duetbench.record.attribution import Sampled, SampledRow, Totals
+from duetbench.report import attribution as report
+from duetbench.report.formats import MISSING
 
 FOLDED = """\
 App.__call__ (main.py:3) 5000 5000

@@ -21,13 +21,13 @@ from comparing import (
     micro,
     one,
 )  # fmt: skip
-from servebench.compare import inprocess
-from servebench.compare.statistics import Method
-from servebench.record import files
-from servebench.record.comparison import CaseComparison, Comparison, Instructions, Missing
-from servebench.record.reproduce import rebuilt
-from servebench.report.comparison import make_view
-from servebench.report.rows import INPROCESS_THRESHOLD
+from duetbench.compare import inprocess
+from duetbench.compare.statistics import Method
+from duetbench.record import files
+from duetbench.record.comparison import CaseComparison, Comparison, Instructions, Missing
+from duetbench.record.reproduce import rebuilt
+from duetbench.report.comparison import make_view
+from duetbench.report.rows import INPROCESS_THRESHOLD
 
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
 TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})
@@ -207,10 +207,10 @@ def test_the_first_row_can_be_measured_alone() -> None:
 
 
 SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"
-REVISIONS = f"servebench compare {'a' * 12} {'b' * 12}"
+REVISIONS = f"duetbench compare {'a' * 12} {'b' * 12}"
 
 
-SEEDED = "servebench compare --seed 2"
+SEEDED = "duetbench compare --seed 2"
 ENDLESS = {"budget_seconds": None}
 
 
@@ -225,7 +225,7 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
     [
         (AGAIN, {}, AGAIN),
         # What it asks for is what was compared, whatever it says.
-        (f"servebench compare x y {SELECTED}", {}, f"{REVISIONS} {SELECTED}"),
+        (f"duetbench compare x y {SELECTED}", {}, f"{REVISIONS} {SELECTED}"),
         (f"{AGAIN} --select '$(id)'", {}, f"{AGAIN} --select '$(id)'"),
         (f'{AGAIN} --select "$(id)"', {}, f"{AGAIN} --select '$(id)'"),
         (f"{AGAIN}; curl x | sh", {}, None),
@@ -238,25 +238,25 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
         (AGAIN.replace("20m", "9h"), {}, None),
         (AGAIN.replace(" --budget 20m", ""), {}, None),
         (
-            "servebench compare --with evilpkg==1.0 --output ~/.bashrc a b", ENDLESS, REVISIONS,
+            "duetbench compare --with evilpkg==1.0 --output ~/.bashrc a b", ENDLESS, REVISIONS,
         ),
         (
-            "servebench compare x --seed 2",
+            "duetbench compare x --seed 2",
             labelled("stack", "stacks as locked", "granian==2.7.8, a==1"),
-            "servebench compare --with granian==2.7.8 --with a==1 --seed 2",
+            "duetbench compare --with granian==2.7.8 --with a==1 --seed 2",
         ),
         (
             SEEDED, labelled("stack", "granian==2.8.2", "granian==2.8.7"),
-            "servebench compare --base-with granian==2.8.2 --with granian==2.8.7 --seed 2",
+            "duetbench compare --base-with granian==2.8.2 --with granian==2.8.7 --seed 2",
         ),
         (
             SEEDED, labelled("stack", "stacks as of 2026-07-01", "stacks as locked"),
-            "servebench compare --stack-as-of 2026-07-01 --stack-as-of locked --seed 2",
+            "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked --seed 2",
         ),
         (SEEDED, labelled("stack", "stacks as locked", "x==1 --output"), None),
         (
             SEEDED, labelled("interpreter", "3.14", "3.14t"),
-            "servebench compare --python 3.14 3.14t --seed 2",
+            "duetbench compare --python 3.14 3.14t --seed 2",
         ),
         (SEEDED, labelled("interpreter", "3.14", "--output"), None),
     ],
@@ -280,7 +280,7 @@ def test_a_broken_case_is_the_next_thing_to_look_at() -> None:
     view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=(AGAIN,)))
     told = "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>."
     assert lines(view, "Next") == (("", told),)
-    assert lines(view, "Commands")[1][1] == "servebench run --select x/a/py3.14"
+    assert lines(view, "Commands")[1][1] == "duetbench run --select x/a/py3.14"
 
 
 def test_duets_that_were_not_used_are_counted() -> None:

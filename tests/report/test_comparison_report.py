@@ -24,10 +24,10 @@ from comparing import (
     micro,
     one,
 )  # fmt: skip
-from servebench.compare.statistics import Method
-from servebench.core.flags import Flag, FlagName
-from servebench.record import files
-from servebench.record.comparison import (
+from duetbench.compare.statistics import Method
+from duetbench.core.flags import Flag, FlagName
+from duetbench.record import files
+from duetbench.record.comparison import (
     Comparison,
     Event,
     Instructions,
@@ -35,12 +35,12 @@ from servebench.record.comparison import (
     PackageChange,
     Verdict,
 )
-from servebench.report import formats
-from servebench.report.comparison import make_view
-from servebench.report.markdown import LIMIT
-from servebench.report.markdown import comparison as markdown
-from servebench.report.terminal import print_comparison
-from servebench.site.charts.forest import ROWS, of_comparison
+from duetbench.report import formats
+from duetbench.report.comparison import make_view
+from duetbench.report.markdown import LIMIT
+from duetbench.report.markdown import comparison as markdown
+from duetbench.report.terminal import print_comparison
+from duetbench.site.charts.forest import ROWS, of_comparison
 
 ROOT: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "comparison"

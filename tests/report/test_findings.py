@@ -7,17 +7,17 @@ import typer
 from typer.testing import CliRunner
 
 import synthetic
-from servebench.cli.show import findings_command
-from servebench.core.errors import RecordError
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import CaseResult, Profile, Run
-from servebench.declare.experiments import load_experiments
-from servebench.declare.published import Published, load_published
-from servebench.record import store
-from servebench.report.claims import change
-from servebench.report.findings import RunSource, write_findings
-from servebench.report.page import About
-from servebench.series.summary import Estimate, summarise
+from duetbench.cli.show import findings_command
+from duetbench.core.errors import RecordError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Profile, Run
+from duetbench.declare.experiments import load_experiments
+from duetbench.declare.published import Published, load_published
+from duetbench.record import store
+from duetbench.report.claims import change
+from duetbench.report.findings import RunSource, write_findings
+from duetbench.report.page import About
+from duetbench.series.summary import Estimate, summarise
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = Published.model_validate(
@@ -213,9 +213,9 @@ def full_run(profile: Profile) -> Run:
 
 def test_the_real_experiments_make_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [full_run("published"), full_run("nightly")]
-    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
     (tmp_path / "apps").symlink_to(ROOT / "apps")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     app = typer.Typer()
     app.command()(findings_command)
     empty = CliRunner().invoke(app, [])

@@ -9,18 +9,18 @@ import asv_files
 import sites
 import synthetic
 from asv_files import SKIPPED, Bench, Figures
-from servebench.core.errors import DeclarationError, RecordError
-from servebench.core.model import Load, LoadModel
-from servebench.declare.suites import read_suites
-from servebench.host import paths
-from servebench.measure.inprocess import suite_runs
-from servebench.record import asv_results
-from servebench.record.asv_results import Snapshot
-from servebench.report import inprocess, markdown
-from servebench.report.findings import RunSource, write_findings
-from servebench.report.page import Section
-from servebench.report.tables import FigureTable
-from servebench.series.summary import RunSummary, summarise
+from duetbench.core.errors import DeclarationError, RecordError
+from duetbench.core.model import Load, LoadModel
+from duetbench.declare.suites import read_suites
+from duetbench.host import paths
+from duetbench.measure.inprocess import suite_runs
+from duetbench.record import asv_results
+from duetbench.record.asv_results import Snapshot
+from duetbench.report import inprocess, markdown
+from duetbench.report.findings import RunSource, write_findings
+from duetbench.report.page import Section
+from duetbench.report.tables import FigureTable
+from duetbench.series.summary import RunSummary, summarise
 
 SUITES = read_suites(paths.project_root())
 DECLARED = {suite.suite: suite for suite in SUITES}
@@ -311,10 +311,10 @@ def test_a_suite_is_added_by_its_declaration_alone(
     shutil.copy(project / "pyproject.toml", root)
     (root / "apps").symlink_to(project / "apps")
     (root / "benchmarks" / "sorting.toml").write_text(SORTING, "utf-8")
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     (step,) = suite_runs.steps(["sorting"])
     assert step.environments == (
-        "servebench-py3.14-stackcurrent", "servebench-py3.14t-stackcurrent",
+        "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent",
     )  # fmt: skip
 
     bench = Bench("sorting.Sort.time_sort", {"threads": [1, 2]})

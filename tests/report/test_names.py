@@ -5,15 +5,15 @@ from collections import Counter
 import pytest
 
 import synthetic
-from servebench.core.metrics import METRICS
-from servebench.core.model import Case
-from servebench.declare import names
-from servebench.declare.experiments import load_experiments
-from servebench.declare.names import CaseName
-from servebench.declare.target import STACK
-from servebench.record.change import Release, SeriesName, Share
-from servebench.report import formats
-from servebench.report.change import told
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case
+from duetbench.declare import names
+from duetbench.declare.experiments import load_experiments
+from duetbench.declare.names import CaseName
+from duetbench.declare.target import STACK
+from duetbench.record.change import Release, SeriesName, Share
+from duetbench.report import formats
+from duetbench.report.change import told
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 

@@ -1,4 +1,4 @@
-"""`servebench show`: figures beside the published ones, failures in words, comparisons again."""
+"""`duetbench show`: figures beside the published ones, failures in words, comparisons again."""
 
 import io
 import json
@@ -20,24 +20,24 @@ from typer.testing import CliRunner
 import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, SLOWER, made, one
-from servebench.cli.show import schema_command, show_command
-from servebench.core.errors import RecordError, UsageError
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
-from servebench.declare.experiments import load_experiments
-from servebench.declare.published import Published, load_published
-from servebench.host import console as printing
-from servebench.record import change, comparison_store, store
-from servebench.record.comparison import Comparison
-from servebench.record.store import encode, schema
-from servebench.report import formats, markdown
-from servebench.report.claims import judge
-from servebench.report.markdown import comparison as report
-from servebench.report.page import RunPage, make_page
-from servebench.report.tables import experiment_tables
-from servebench.report.terminal import print_comparison, print_page
-from servebench.series.summary import Estimate, summarise
-from servebench.site.charts.forest import of_comparison
+from duetbench.cli.show import schema_command, show_command
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
+from duetbench.declare.experiments import load_experiments
+from duetbench.declare.published import Published, load_published
+from duetbench.host import console as printing
+from duetbench.record import change, comparison_store, store
+from duetbench.record.comparison import Comparison
+from duetbench.record.store import encode, schema
+from duetbench.report import formats, markdown
+from duetbench.report.claims import judge
+from duetbench.report.markdown import comparison as report
+from duetbench.report.page import RunPage, make_page
+from duetbench.report.tables import experiment_tables
+from duetbench.report.terminal import print_comparison, print_page
+from duetbench.series.summary import Estimate, summarise
+from duetbench.site.charts.forest import of_comparison
 
 ROOT = Path(__file__).parents[2]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
@@ -239,12 +239,12 @@ def test_intervals_are_short(estimate: Estimate | None, text: str) -> None:
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with one run and one declared experiment."""
-    (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
     (tmp_path / "apps" / "demo").mkdir(parents=True)
     (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
     (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
     store.finalise(tmp_path / "results", demo_run())
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(tmp_path))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     return tmp_path
 
 
@@ -287,7 +287,7 @@ def test_markdown_of_a_selection() -> None:
     text = called(["show", "--markdown", "--select", "demo/io"])
     assert "| io | ours | 7.00/s |" in text
     assert "99.7/s" not in text
-    assert text.endswith("\n\n<sub>What the words mean: `docs/glossary.md` of servebench.</sub>\n")
+    assert text.endswith("\n\n<sub>What the words mean: `docs/glossary.md` of duetbench.</sub>\n")
 
 
 def test_a_partial_run_says_so(checkout: Path) -> None:
@@ -338,7 +338,7 @@ def acting(text: str) -> set[str]:
 @pytest.mark.usefixtures("checkout")
 def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
-    hostile = {"notes": (HOSTILE,), "reproduce": (f"servebench compare {HOSTILE}",)}
+    hostile = {"notes": (HOSTILE,), "reproduce": (f"duetbench compare {HOSTILE}",)}
     compared = made(one(f"x/{HOSTILE}", SLOWER), one("x/b", broken), id=COMPARED, **hostile)
     case = synthetic.make_case(f"demo/{HOSTILE}")
     failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")

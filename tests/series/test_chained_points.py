@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
-from servebench.record.comparison import Missing
-from servebench.record.points import Points
-from servebench.series import events
-from servebench.series.points import METRICS, anchored, trended
-from servebench.series.table import Table, point, tables
+from duetbench.record.comparison import Missing
+from duetbench.record.points import Points
+from duetbench.series import events
+from duetbench.series.points import METRICS, anchored, trended
+from duetbench.series.table import Table, point, tables
 
 
 def table_of(*files: Points) -> Table:

@@ -5,9 +5,9 @@ import math
 import pytest
 
 import synthetic
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import CaseResult, Load, LoadModel
-from servebench.series.summary import estimate, ratio, summarise, summarise_case, values
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Load, LoadModel
+from duetbench.series.summary import estimate, ratio, summarise, summarise_case, values
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 T_1 = 12.706205

@@ -18,11 +18,11 @@ import asv_files
 import repos
 from asv_files import Bench
 from browsing import NewPage, Watched, kept, served
-from servebench.cli.site import asv_app
-from servebench.core.errors import SetupError, UsageError
-from servebench.host import paths
-from servebench.host.progress import Narrator
-from servebench.site import asv_site
+from duetbench.cli.site import asv_app
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.host import paths
+from duetbench.host.progress import Narrator
+from duetbench.site import asv_site
 
 COMMITS = 24
 STEP = 14
@@ -68,7 +68,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        patch.setenv("SERVEBENCH_ROOT", str(paths.OWN))
+        patch.setenv("DUETBENCH_ROOT", str(paths.OWN))
         asv_site.publish(root, site, Narrator(Console(quiet=True)))
         yield site
 
@@ -114,7 +114,7 @@ def test_the_site_names_no_other_host(site: Path) -> None:
 
 def test_the_site_is_made_again_in_its_place(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (site / "old").touch()
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(site.with_name("repository")))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(site.with_name("repository")))
     done = CliRunner().invoke(asv_app, ["publish", "--output", str(site)])
     assert done.exit_code == 0, done.output
     assert f"the site is in {site};" in done.output

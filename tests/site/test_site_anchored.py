@@ -10,10 +10,10 @@ import site_builds
 import sites
 import synthetic as runs
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
-from servebench.record import points as records
-from servebench.record.change import SeriesName
-from servebench.site.pages import addresses, case, run, trends
-from servebench.site.pages.site import Site
+from duetbench.record import points as records
+from duetbench.record.change import SeriesName
+from duetbench.site.pages import addresses, case, run, trends
+from duetbench.site.pages.site import Site
 
 OWN = "s own figures: "
 INSIDE = "inprocess/routing.Route.time_call/py3.14"
@@ -61,7 +61,7 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> No
     assert page.index("Against the anchor A") < page.index(OWN)
     assert "CPU/request, times the anchor&#39;s" in page
     assert "instructions/request" in page
-    assert "servebench anchor play --select" in page
+    assert "duetbench anchor play --select" in page
 
 
 def test_another_kernel_is_a_mark_and_does_not_interrupt_the_line(page: str) -> None:

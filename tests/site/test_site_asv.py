@@ -12,10 +12,10 @@ import asv_files
 import repos
 import sites
 from asv_files import Bench
-from servebench.record import asv_results
-from servebench.series import asv, events, reading
-from servebench.series import table as history
-from servebench.series.reading import Sources
+from duetbench.record import asv_results
+from duetbench.series import asv, events, reading
+from duetbench.series import table as history
+from duetbench.series.reading import Sources
 
 HANDLER = Bench("handlers.Cpu.time_handler")
 FIRST = Bench("data_files.Scaling.time_threads")

@@ -18,11 +18,11 @@ import browsing
 import made_up
 import site_builds
 from browsing import NewPage, Watched
-from servebench.record.change import ChangeRecord
-from servebench.report.change import told
-from servebench.series import table as history
-from servebench.series.table import Table
-from servebench.site.pages import addresses
+from duetbench.record.change import ChangeRecord
+from duetbench.report.change import told
+from duetbench.series import table as history
+from duetbench.series.table import Table
+from duetbench.site.pages import addresses
 
 pytestmark = pytest.mark.real
 
@@ -240,7 +240,7 @@ def test_an_address_restores_a_comparison(watched: Watched, past: Seen) -> None:
 def test_interpreters_and_stacks_are_compared_too(watched: Watched, past: Seen) -> None:
     page = watched.open(f"{addresses.compare('py:3.14', 'py:3.14t')}&show=all")
     assert len(rows(page)) == 4
-    expect(page.locator("#compare-command")).to_have_text("servebench compare --python 3.14 3.14t")
+    expect(page.locator("#compare-command")).to_have_text("duetbench compare --python 3.14 3.14t")
     days = [f"stack:current@{year}-11-01" for year in (2025, 2026)]
     page = watched.open(f"{addresses.compare(*days)}&show=all")
     assert len(rows(page)) == 8

@@ -13,13 +13,13 @@ import site_builds
 import sites
 import synthetic as runs
 from bench import Bench
-from servebench.core.errors import UsageError
-from servebench.core.model import Run
-from servebench.record import files, store
-from servebench.record.comparison import METHOD_VERSION, Verdict
-from servebench.record.night import NightRecord, ShardRecord
-from servebench.record.trial import Installation, Said, Trial, save_trial
-from servebench.site import asv_site, build
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Run
+from duetbench.record import files, store
+from duetbench.record.comparison import METHOD_VERSION, Verdict
+from duetbench.record.night import NightRecord, ShardRecord
+from duetbench.record.trial import Installation, Said, Trial, save_trial
+from duetbench.site import asv_site, build
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
@@ -209,7 +209,7 @@ def test_the_command_on_a_page_repeats_its_figure(bench: Bench, tmp_path: Path) 
     first = bench.recorded()
     page = tmp_path / "site" / "runs" / first.id / "index.html"
     document = sites.read(page)
-    commands = [word for word in document.words if word.startswith("servebench run")]
+    commands = [word for word in document.words if word.startswith("duetbench run")]
     command = shlex.split(commands[-1])
     done = bench(*command[1:], "--results", tmp_path / "again")
     assert done.code == 0, done

@@ -9,14 +9,14 @@ import pytest
 import made_up
 import site_builds
 import synthetic as runs
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import CaseResult, Launch
+from duetbench.record import store
+from duetbench.series.summary import RunSummary, summarise
+from duetbench.site.pages import addresses, case, trace, trends
+from duetbench.site.pages.site import Site
 from made_up import Imagined
-from servebench.core.flags import Flag, FlagName
-from servebench.core.metrics import METRICS
-from servebench.core.model import CaseResult, Launch
-from servebench.record import store
-from servebench.series.summary import RunSummary, summarise
-from servebench.site.pages import addresses, case, trace, trends
-from servebench.site.pages.site import Site
 
 CPU = "server_cpu_per_request"
 
@@ -88,17 +88,17 @@ def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) ->
     assert rows[0] == ("", METRICS[CPU].title)
     assert ("metric=throughput", "throughput") in rows
     assert "closed loop, 128 connections" in page
-    assert "servebench anchor play --select asgi-wsgi/asgi-json/py3.14/w1/c128<" in page
+    assert "duetbench anchor play --select asgi-wsgi/asgi-json/py3.14/w1/c128<" in page
     assert "git switch --detach 6c82073da040" in page
     without_anchor = real["b/asgi-wsgi/asgi-json/py3.14/w2/c256/"]
-    assert "servebench run --profile published" in without_anchor
+    assert "duetbench run --profile published" in without_anchor
     assert "git switch --detach 316bba911551" in without_anchor
 
 
 def test_a_point_of_a_past_date_says_how_it_was_measured(reference_site: Site) -> None:
     header = reference_site.headers["20261124T124111Z-backfill-221461"]
     assert trace.again(header, "asgi-wsgi/asgi-json/py3.14/w1/c128") == (
-        "servebench backfill --from 2025-10-15 --to 2025-10-15 "
+        "duetbench backfill --from 2025-10-15 --to 2025-10-15 "
         "--select asgi-wsgi/asgi-json/py3.14/w1/c128"
     )
 
@@ -108,7 +108,7 @@ def test_a_case_without_a_trend_has_a_page_that_says_so(real: dict[str, str]) ->
     assert "No trend: the runs that trends are made of do not measure this case." in page
     assert 'href="../../../../../../runs/20261120T110053Z-published-316bba91/"' in page
     assert "trend-data" not in page
-    assert "servebench run --profile published" in page
+    assert "duetbench run --profile published" in page
 
 
 def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_results: Path) -> None:

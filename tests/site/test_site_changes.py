@@ -13,17 +13,17 @@ import pytest
 import made_up
 import site_builds
 import synthetic
-from servebench.core.errors import RecordError
-from servebench.core.metrics import METRICS
-from servebench.record import change as changes
-from servebench.record.change import ChangeRecord, Release, SeriesName, Share, StackState
-from servebench.record.comparison import PackageChange, Verdict
-from servebench.report import change
-from servebench.series import table as history
-from servebench.site import data, data_files
-from servebench.site.data import Folder
-from servebench.site.pages import addresses
-from servebench.site.pages import changes as pages
+from duetbench.core.errors import RecordError
+from duetbench.core.metrics import METRICS
+from duetbench.record import change as changes
+from duetbench.record.change import ChangeRecord, Release, SeriesName, Share, StackState
+from duetbench.record.comparison import PackageChange, Verdict
+from duetbench.report import change
+from duetbench.series import table as history
+from duetbench.site import data, data_files
+from duetbench.site.data import Folder
+from duetbench.site.pages import addresses
+from duetbench.site.pages import changes as pages
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
@@ -96,7 +96,7 @@ def test_the_commands_measure_both_sides_again(
     days = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
     before, after = days if run else (None, None)
     found = [command for _, command in change.commands(a_record(**changed), before, after)]
-    assert found == [f"servebench {line} --profile nightly" for line in expected]
+    assert found == [f"duetbench {line} --profile nightly" for line in expected]
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:

@@ -10,21 +10,21 @@ from typing import Any, Final
 
 import pytest
 
-from servebench.core import units
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import CaseResult
-from servebench.core.text import clean
-from servebench.record.comparison import Verdict
-from servebench.series.summary import summarise_case
-from servebench.site.charts import figure, svg
-from servebench.site.charts.data import Caption, Link, Quantity, Value, interval, sentence
-from servebench.site.charts.declared import value_of
-from servebench.site.charts.figure import Chart
-from servebench.site.charts.forest import CHANGE, ROWS, Dot, DotGroup, Forest, change, forest
-from servebench.site.charts.heat import Heat, heat, limits, shade
-from servebench.site.charts.legend import STYLES, assign
-from servebench.site.charts.lines import LinePoint, Lines, LineSeries, lines
-from servebench.site.charts.scale import (
+from duetbench.core import units
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult
+from duetbench.core.text import clean
+from duetbench.record.comparison import Verdict
+from duetbench.series.summary import summarise_case
+from duetbench.site.charts import figure, svg
+from duetbench.site.charts.data import Caption, Link, Quantity, Value, interval, sentence
+from duetbench.site.charts.declared import value_of
+from duetbench.site.charts.figure import Chart
+from duetbench.site.charts.forest import CHANGE, ROWS, Dot, DotGroup, Forest, change, forest
+from duetbench.site.charts.heat import Heat, heat, limits, shade
+from duetbench.site.charts.legend import STYLES, assign
+from duetbench.site.charts.lines import LinePoint, Lines, LineSeries, lines
+from duetbench.site.charts.scale import (
     AxisScale,
     declared_axis,
     nice,
@@ -32,8 +32,8 @@ from servebench.site.charts.scale import (
     time_axis,
     value_axis,
 )
-from servebench.site.charts.svg import MARKS, Drawing, Line, Mark, Path, Text, symbol
-from servebench.site.charts.trend import Trend, TrendEvent, TrendPoint, spark, trend
+from duetbench.site.charts.svg import MARKS, Drawing, Line, Mark, Path, Text, symbol
+from duetbench.site.charts.trend import Trend, TrendEvent, TrendPoint, spark, trend
 from synthetic import failed, make_case, ok
 
 SVG: Final = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-"""`servebench site` as people use it: built, served here, built again when results change."""
+"""`duetbench site` as people use it: built, served here, built again when results change."""
 
 import http.client
 import json
@@ -14,17 +14,17 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-import servebench
+import duetbench
 import sites
 from bench import eventually
-from servebench.cli import app
-from servebench.core.errors import UsageError
-from servebench.record import store
-from servebench.site import local
-from servebench.site.local import Stamp
+from duetbench.cli import app
+from duetbench.core.errors import UsageError
+from duetbench.record import store
+from duetbench.site import local
+from duetbench.site.local import Stamp
 from site_builds import a_run
 
-_MAIN = "from servebench.cli import main; main()"
+_MAIN = "from duetbench.cli import main; main()"
 
 
 class Answer(NamedTuple):
@@ -141,7 +141,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = done.output.replace("\n", " ")
     assert f"{place}: {told['pages']} pages" in said
     assert "0 files written" in said
-    assert f"servebench site -o {place} --serve" in said
+    assert f"duetbench site -o {place} --serve" in said
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_a_new_run_appears_while_the_site_is_served(tmp_path: Path) -> None:
     command += ["-o", str(tmp_path / "made"), "--serve", "--port", "0"]
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(servebench.__file__).parents[1]),
-        "SERVEBENCH_ROOT": str(sites.PROJECT),
+        "PYTHONPATH": str(Path(duetbench.__file__).parents[1]),
+        "DUETBENCH_ROOT": str(sites.PROJECT),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     process = subprocess.Popen(

@@ -10,9 +10,9 @@ import made_up
 import site_builds
 import sites
 import synthetic as runs
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import CaseResult, Run
-from servebench.site.pages.compare import form as form_of
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Run
+from duetbench.site.pages.compare import form as form_of
 from site_builds import a_run
 
 
@@ -220,7 +220,7 @@ def test_a_stack_s_nights_are_those_of_the_lock_that_it_had() -> None:
 
 
 def test_the_command_measures_what_is_compared() -> None:
-    compare, days = "servebench compare", "--stack-as-of 2026-07-01 --stack-as-of 2026-07-02"
+    compare, days = "duetbench compare", "--stack-as-of 2026-07-01 --stack-as-of 2026-07-02"
     one, other = "20260701T030000Z-nightly", "20260702T030000Z-nightly"
     wanted = {
         f"{compare} --python 3.14 3.14t": ("py:3.14", "py:3.14t"),

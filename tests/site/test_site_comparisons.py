@@ -13,11 +13,11 @@ import comparing
 import site_builds
 import sites
 import synthetic
-from servebench.record import change, comparison_store
-from servebench.record.comparison import Comparison
-from servebench.report import formats
-from servebench.report.comparison import make_view
-from servebench.site.pages import comparisons
+from duetbench.record import change, comparison_store
+from duetbench.record.comparison import Comparison
+from duetbench.report import formats
+from duetbench.report.comparison import make_view
+from duetbench.site.pages import comparisons
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -81,7 +81,7 @@ def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     assert "78.7 µs → 91.7 µs" in text
     assert "fastapi 0.139.0 0.163.2" in text
     assert "screening look 1 5 5% screening look 2 8 15%" in text
-    assert "servebench compare --stack-as-of 2026-07-01 --stack-as-of locked" in text
+    assert "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked" in text
     assert "1 × only 1 duet usable: too few to look at" in text
     listed = [one for one in sites.read(site / "cmp" / "index.html").links if "-compare-" in one]
     oldest = [f"../cmp/{STORED}/", "../cmp/20261120T201607Z-compare-1d8b37a3/"]

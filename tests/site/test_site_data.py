@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import synthetic as runs
-from servebench.core.errors import UsageError
-from servebench.core.flags import Flag, FlagName
-from servebench.core.metrics import HEADLINES, METRICS
-from servebench.core.model import CaseResult, RunStatus
-from servebench.record import asv_results, store
-from servebench.series import asv, columns, events, reading
-from servebench.series import table as history
-from servebench.series.columns import of_run
-from servebench.series.table import Table
-from servebench.site import data, data_files, overview
-from servebench.site.data import Folder
+from duetbench.core.errors import UsageError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.core.model import CaseResult, RunStatus
+from duetbench.record import asv_results, store
+from duetbench.series import asv, columns, events, reading
+from duetbench.series import table as history
+from duetbench.series.columns import of_run
+from duetbench.series.table import Table
+from duetbench.site import data, data_files, overview
+from duetbench.site.data import Folder
 from site_builds import FREE, JSON, a_run, failed, scattered, steady, table_of
 
 WIDE = [100.0, 200.0, 400.0]

@@ -8,7 +8,7 @@ import pytest
 import site_builds
 import sites
 import synthetic as runs
-from servebench.core.model import Run
+from duetbench.core.model import Run
 from site_builds import FREE, JSON, a_run, scattered
 
 TWO = "asgi-wsgi/asgi-json/py3.14/w2/c256"

@@ -11,21 +11,21 @@ import pytest
 from pydantic import ValidationError
 
 import synthetic as runs
-from servebench.core import units
-from servebench.core.model import Load, LoadModel
-from servebench.declare.layouts import BarsLayout, HeatLayout, LinesLayout
-from servebench.declare.published import Published
-from servebench.declare.suites import SHARED_PAGE, SuiteDeclaration
-from servebench.record.asv_results import Snapshot, newest
-from servebench.report.asv_figures import SpeedUp, speed_ups
-from servebench.report.claims import ONE_LAUNCH
-from servebench.series.summary import CaseSummary, summarise_case
-from servebench.site.charts import declared
-from servebench.site.charts.declared import ChartCases
-from servebench.site.charts.figure import Chart
-from servebench.site.charts.svg import Mark
-from servebench.site.pages import addresses, experiment, front, run, words
-from servebench.site.pages.site import Site
+from duetbench.core import units
+from duetbench.core.model import Load, LoadModel
+from duetbench.declare.layouts import BarsLayout, HeatLayout, LinesLayout
+from duetbench.declare.published import Published
+from duetbench.declare.suites import SHARED_PAGE, SuiteDeclaration
+from duetbench.record.asv_results import Snapshot, newest
+from duetbench.report.asv_figures import SpeedUp, speed_ups
+from duetbench.report.claims import ONE_LAUNCH
+from duetbench.series.summary import CaseSummary, summarise_case
+from duetbench.site.charts import declared
+from duetbench.site.charts.declared import ChartCases
+from duetbench.site.charts.figure import Chart
+from duetbench.site.charts.svg import Mark
+from duetbench.site.pages import addresses, experiment, front, run, words
+from duetbench.site.pages.site import Site
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_run(
     assert "it moves with every release of the interpreter and the framework" in page
     assert 'href="../../b/asgi-wsgi/asgi-json/py3.14/w1/c128/"' in page
     assert 'href="../../runs/20261120T110053Z-published-316bba91.json"' in page
-    assert "servebench run --profile published --select 'asgi-wsgi/*'" in html.unescape(page)
+    assert "duetbench run --profile published --select 'asgi-wsgi/*'" in html.unescape(page)
 
 
 def test_the_heat_map_has_the_five_cells_that_the_article_has(site: Site) -> None:

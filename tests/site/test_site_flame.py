@@ -8,13 +8,13 @@ import pytest
 import site_builds
 import synthetic
 from attributing import attribution
-from servebench.record import attribution as attributions
-from servebench.record import change as changes
-from servebench.record import comparison_store
-from servebench.report.attribution import folded
-from servebench.site.charts.data import Caption
-from servebench.site.charts.flame import flame, frames
-from servebench.site.charts.svg import NARROW, WIDE
+from duetbench.record import attribution as attributions
+from duetbench.record import change as changes
+from duetbench.record import comparison_store
+from duetbench.report.attribution import folded
+from duetbench.site.charts.data import Caption
+from duetbench.site.charts.flame import flame, frames
+from duetbench.site.charts.svg import NARROW, WIDE
 
 
 def test_frames_are_as_wide_as_the_newer_side() -> None:

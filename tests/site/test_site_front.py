@@ -10,8 +10,8 @@ import pytest
 import site_builds
 import sites
 import synthetic
-from servebench.record import change, comparison_store
-from servebench.record.change import ChangeRecord, SeriesName
+from duetbench.record import change, comparison_store
+from duetbench.record.change import ChangeRecord, SeriesName
 from site_builds import FREE, JSON, a_run, disturbed, scattered, steady
 
 UVICORN = f"{JSON}/uvicorn"
@@ -48,7 +48,7 @@ def nights(folder: Path, number: int) -> None:
 def test_without_any_data_it_says_how_to_get_some(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     assert told(tmp_path) == "Nothing has been measured yet."
-    assert "servebench run --profile nightly" in front(tmp_path).text
+    assert "duetbench run --profile nightly" in front(tmp_path).text
 
 
 @pytest.mark.parametrize(("number", "said"), [(1, "1 night"), (3, "3 nights")])

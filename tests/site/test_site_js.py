@@ -21,15 +21,15 @@ import pytest
 
 import made_up
 import sites
-from servebench.core import units
-from servebench.core.metrics import METRICS
-from servebench.host import paths
-from servebench.series import events
-from servebench.series import table as history
-from servebench.series.table import Table
-from servebench.site import build, data_files
-from servebench.site.charts.data import Quantity, Value, interval
-from servebench.site.pages import trends
+from duetbench.core import units
+from duetbench.core.metrics import METRICS
+from duetbench.host import paths
+from duetbench.series import events
+from duetbench.series import table as history
+from duetbench.series.table import Table
+from duetbench.site import build, data_files
+from duetbench.site.charts.data import Quantity, Value, interval
+from duetbench.site.pages import trends
 
 _JS = build.STATICS / "js"
 _VENDOR = build.STATICS / "vendor"

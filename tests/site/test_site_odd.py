@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 import browsing
 import site_builds
 from browsing import NewPage, Watched
-from servebench.site.pages import addresses
+from duetbench.site.pages import addresses
 
 pytestmark = pytest.mark.real
 PHONE = {"width": 390, "height": 844}

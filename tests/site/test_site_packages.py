@@ -10,14 +10,14 @@ import pytest
 import site_builds
 import sites
 import synthetic
-from servebench.detect.releases import ReleaseEffect, Result
-from servebench.detect.steps import CPU
-from servebench.record import change, comparison_store
-from servebench.record.comparison import Missing, Verdict
-from servebench.record.packages import VersionLinks
-from servebench.series.events import Bump
-from servebench.site.pages import packages as pages
-from servebench.site.pages import trends
+from duetbench.detect.releases import ReleaseEffect, Result
+from duetbench.detect.steps import CPU
+from duetbench.record import change, comparison_store
+from duetbench.record.comparison import Missing, Verdict
+from duetbench.record.packages import VersionLinks
+from duetbench.series.events import Bump
+from duetbench.site.pages import packages as pages
+from duetbench.site.pages import trends
 from site_builds import JSON
 
 FIRST, SECOND, THIRD = site_builds.RELEASES

@@ -12,21 +12,21 @@ import pytest
 from markupsafe import Markup
 
 import synthetic as runs
-from servebench.core.model import CaseResult, Run, StackRecord
-from servebench.record.change import ChangeRecord, SeriesName
-from servebench.record.comparison import Verdict
-from servebench.series import events
-from servebench.series.columns import RunColumns, of_run
-from servebench.series.summary import Estimate
-from servebench.series.table import Table
-from servebench.site import overview
-from servebench.site.overview import Stated
-from servebench.site.pages import case, front, machines, reference, run, trace, words
-from servebench.site.pages.front import NightStatus
+from duetbench.core.model import CaseResult, Run, StackRecord
+from duetbench.record.change import ChangeRecord, SeriesName
+from duetbench.record.comparison import Verdict
+from duetbench.series import events
+from duetbench.series.columns import RunColumns, of_run
+from duetbench.series.summary import Estimate
+from duetbench.series.table import Table
+from duetbench.site import overview
+from duetbench.site.overview import Stated
+from duetbench.site.pages import case, front, machines, reference, run, trace, words
+from duetbench.site.pages.front import NightStatus
 from site_builds import FREE, JSON, a_run, disturbed, failed, scattered, steady, table_of
 
 NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
-SWITCH = "git switch --detach abababababab && servebench setup && "
+SWITCH = "git switch --detach abababababab && duetbench setup && "
 FLASK = "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
 HERE = runs.MACHINE.id
 KERNEL = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
@@ -266,15 +266,15 @@ def test_the_lines_of_a_night_say_what_was_odd() -> None:
 @pytest.mark.parametrize(
     ("case", "profile", "commit", "expected"),
     [
-        (JSON, "nightly", None, f"servebench run --profile nightly --select {JSON}"),
-        (JSON, "asv", None, f"servebench run --profile nightly --select {JSON}"),
-        ("a/b [c]*", "quick", None, "servebench run --profile quick --select 'a/b [[]c][*]'"),
+        (JSON, "nightly", None, f"duetbench run --profile nightly --select {JSON}"),
+        (JSON, "asv", None, f"duetbench run --profile nightly --select {JSON}"),
+        ("a/b [c]*", "quick", None, "duetbench run --profile quick --select 'a/b [[]c][*]'"),
         ("a/b", "quick", "ab" * 20,
-         f"{SWITCH}servebench run --profile quick --select a/b"),
-        ("a/b", "quick", "$(rm -rf)", "servebench run --profile quick --select a/b"),
-        ("a/b; rm -rf ~", "quick", None, "servebench run --profile quick --select 'a/b; rm -rf ~'"),
+         f"{SWITCH}duetbench run --profile quick --select a/b"),
+        ("a/b", "quick", "$(rm -rf)", "duetbench run --profile quick --select a/b"),
+        ("a/b; rm -rf ~", "quick", None, "duetbench run --profile quick --select 'a/b; rm -rf ~'"),
         ("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current", "asv", None,
-         "servebench inprocess --select 'gil.Cpu.time_tasks*'"),
+         "duetbench inprocess --select 'gil.Cpu.time_tasks*'"),
     ],
 )  # fmt: skip
 def test_the_command_of_a_figure(

@@ -6,9 +6,9 @@ import pytest
 
 import browsing
 import site_builds
-from servebench.core.errors import SetupError
-from servebench.site import pictures
-from servebench.toolchain.packages import Package
+from duetbench.core.errors import SetupError
+from duetbench.site import pictures
+from duetbench.toolchain.packages import Package
 
 
 @pytest.mark.real

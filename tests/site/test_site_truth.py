@@ -21,12 +21,12 @@ import site_builds
 import sites
 import synthetic as runs
 from browsing import NewPage, Watched
-from servebench.core.model import CaseResult, Profile, Run, StackRecord
-from servebench.declare.published import headlines
-from servebench.record import change, store
-from servebench.record.change import ChangeRecord, SeriesName
-from servebench.record.comparison import PackageChange
-from servebench.site.pages import addresses
+from duetbench.core.model import CaseResult, Profile, Run, StackRecord
+from duetbench.declare.published import headlines
+from duetbench.record import change, store
+from duetbench.record.change import ChangeRecord, SeriesName
+from duetbench.record.comparison import PackageChange
+from duetbench.site.pages import addresses
 
 FIRST: Final = datetime(2026, 10, 20, 3, tzinfo=UTC)
 NIGHTS: Final = 30

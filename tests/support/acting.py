@@ -26,9 +26,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from duetbench.core.errors import SetupError
+from duetbench.toolchain import tools
 from fake_github import FakeGitHub
-from servebench.core.errors import SetupError
-from servebench.toolchain import tools
 
 PROJECT: Final = Path(__file__).parents[2]
 STANDINS: Final = PROJECT / "tests" / "standins"
@@ -111,7 +111,7 @@ class Stage:
         job: str | None = None,
     ) -> Running:
         tree = tree or self.tree
-        if not (command := self.folder / "servebench").exists():
+        if not (command := self.folder / "duetbench").exists():
             write_command(command)
         number = next(_runs)
         place = self.folder / "runs" / str(number)
@@ -222,8 +222,8 @@ def load(text: str) -> dict[str, Any]:
 
 @functools.cache
 def forker() -> str:
-    """Where a process listens that forks a `servebench` for each call, while these tests run."""
-    place = Path(tempfile.mkdtemp(prefix="servebench-forking-")) / "socket"
+    """Where a process listens that forks a `duetbench` for each call, while these tests run."""
+    place = Path(tempfile.mkdtemp(prefix="duetbench-forking-")) / "socket"
     argv: list[str | Path] = [sys.executable, "-P", _FORKING, place]
     process = subprocess.Popen(argv, env=_clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     _kept.append(process)
@@ -233,10 +233,10 @@ def forker() -> str:
 
 
 def write_command(path: Path) -> None:
-    """Write a `servebench` that is ours, with state of its own per job, as on as many machines."""
+    """Write a `duetbench` that is ours, with state of its own per job, as on as many machines."""
     path.write_text(
         f"""#!/bin/sh
-export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" SERVEBENCH_LOCK="servebench-tests-$$"
+export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
 case "$1 $2" in "ci fleet") shift 2 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
 case "$1" in selftest) exit 0 ;; esac
@@ -256,14 +256,14 @@ MAKEFILE: Final = """\
 .PHONY: harness tools setup check test dist publish
 harness:
 \t@mkdir -p .venv/bin
-\t@ln -sf "$(STANDIN_FOLDER)/servebench" .venv/bin/servebench
+\t@ln -sf "$(STANDIN_FOLDER)/duetbench" .venv/bin/duetbench
 # The tools of the machine; the stacks too, since there is no room that would make them.
 setup tools: harness
-\t@.venv/bin/servebench setup
+\t@.venv/bin/duetbench setup
 check test:
 \t@echo "stand-in for make $@"
 dist:
-\t@mkdir -p dist && echo "$$TAG" > dist/servebench.whl
+\t@mkdir -p dist && echo "$$TAG" > dist/duetbench.whl
 publish:
 \t@echo "stand-in for make $@ of $$(cat dist/*.whl)"
 """
@@ -274,5 +274,5 @@ def _clean() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GITHUB_", "RUNNER_", "ACTIONS_", "SERVEBENCH_", "GIT_"))
+        if not name.startswith(("GITHUB_", "RUNNER_", "ACTIONS_", "DUETBENCH_", "GIT_"))
     } | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import synthetic as runs
-from servebench.core.model import StackRecord
-from servebench.record.points import AnchoredPoint, CasePoints, Points
+from duetbench.core.model import StackRecord
+from duetbench.record.points import AnchoredPoint, CasePoints, Points
 
 CPU: Final = "server_cpu_per_request"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -38,7 +38,7 @@ def a_file(
     return Points(
         id=f"{measured or day:02d}-{origin}-{machine}-{len(cases)}", anchor=anchor, origin=origin,
         label=label or f"as of {when:%Y-%m-%d}", when=when,
-        started=when.replace(day=measured or day), seconds=1.0, servebench="0.1.0", commit=None,
+        started=when.replace(day=measured or day), seconds=1.0, duetbench="0.1.0", commit=None,
         machine=base.machine.model_copy(update={"id": machine, "kernel": kernel}),
         interpreters=base.interpreters, stacks=(stack,), cases=cases, **changes,
     )  # fmt: skip

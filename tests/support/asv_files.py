@@ -76,7 +76,7 @@ def write(
         commit,
         committed,
         python,
-        f"servebench-py{python}-stack{stack}",
+        f"duetbench-py{python}-stack{stack}",
         {},
     )
     for bench, values in figures:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from servebench.record.attribution import (
+from duetbench.record.attribution import (
     Attribution,
     Function,
     Native,
@@ -12,8 +12,8 @@ from servebench.record.attribution import (
     Row,
     Totals,
 )
-from servebench.record.change import StackState
-from servebench.record.comparison import PackageChange
+from duetbench.record.change import StackState
+from duetbench.record.comparison import PackageChange
 
 APP = Function(name="App.__call__", file="main.py", line=3, package="application")
 ROUTE = Function(name="route.<locals>.app", file="fastapi/routing.py", line=10, package="fastapi")
@@ -57,7 +57,7 @@ def attribution(**changed: Any) -> Attribution:
     fields: dict[str, Any] = {
         "id": "20261120-granian-0",
         "when": datetime(2026, 11, 20, 3, tzinfo=UTC),
-        "servebench": "0.1.0",
+        "duetbench": "0.1.0",
         "case": "a/b",
         "python": "3.14.7t",
         "base": StackState(stack="current", digest="0" * 64),

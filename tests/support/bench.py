@@ -12,19 +12,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-import servebench
-from servebench import cli
-from servebench.core.flags import Flag
-from servebench.core.model import Case, Launch, Profile, Run, Status
-from servebench.declare import experiments
-from servebench.host import proc
-from servebench.measure import verify
-from servebench.measure.runner import LaunchOutcome
-from servebench.record import store
+import duetbench
+from duetbench import cli
+from duetbench.core.flags import Flag
+from duetbench.core.model import Case, Launch, Profile, Run, Status
+from duetbench.declare import experiments
+from duetbench.host import proc
+from duetbench.measure import verify
+from duetbench.measure.runner import LaunchOutcome
+from duetbench.record import store
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
-_MAIN = "from servebench.cli import main; main()"
+_MAIN = "from duetbench.cli import main; main()"
 
 
 def make_checkout(folder: Path) -> Path:
@@ -123,7 +123,7 @@ def invoke(
 ) -> Done:
     """Run a verb in this process, through the real `main`."""
     capture.readouterr()
-    patch.setattr(sys, "argv", ["servebench", *map(str, words)])
+    patch.setattr(sys, "argv", ["duetbench", *map(str, words)])
     code = 0
     try:
         cli.main()
@@ -155,7 +155,7 @@ class Bench:
 
     @property
     def sessions(self) -> list[Path]:
-        return sorted((self.folder / "state" / "servebench" / "sessions").glob("*.json"))
+        return sorted((self.folder / "state" / "duetbench" / "sessions").glob("*.json"))
 
     def __call__(self, *arguments: str | Path) -> Done:
         """Run a verb in this process, through the real `main`."""
@@ -166,10 +166,10 @@ class Bench:
         return self("run", "--results", self.results, *_selected(cases))
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start `servebench run` as a process of its own; the environment is this one's."""
+        """Start `duetbench run` as a process of its own; the environment is this one's."""
         return subprocess.Popen(
             [sys.executable, "-c", _MAIN, "run", "--results", self.results, *arguments],
-            env={**os.environ, "PYTHONPATH": str(Path(servebench.__file__).parents[1])},
+            env={**os.environ, "PYTHONPATH": str(Path(duetbench.__file__).parents[1])},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

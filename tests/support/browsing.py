@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from servebench.site import pictures
-from servebench.toolchain.packages import CHROMIUM
+from duetbench.site import pictures
+from duetbench.toolchain.packages import CHROMIUM
 
 expect.set_options(timeout=20_000)
 
@@ -140,5 +140,5 @@ def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
 
 def kept(page: Page, name: str) -> None:
     """Take a screenshot where somebody wants to look at it."""
-    if folder := os.environ.get("SERVEBENCH_SCREENSHOTS"):
+    if folder := os.environ.get("DUETBENCH_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

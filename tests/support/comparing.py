@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import Case, Load, LoadModel
-from servebench.record.comparison import (
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Case, Load, LoadModel
+from duetbench.record.comparison import (
     CaseComparison,
     Comparison,
     Duet,
@@ -16,7 +16,7 @@ from servebench.record.comparison import (
     SideRecord,
     Verdict,
 )
-from servebench.report.comparison import ComparisonView
+from duetbench.report.comparison import ComparisonView
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
@@ -66,7 +66,7 @@ def micro(name: str, judgement: Judgement) -> MicroComparison:
     )  # fmt: skip
 
 
-AGAIN = f"servebench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
+AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
 """What asks for a comparison of `made` again."""
 
 
@@ -74,7 +74,7 @@ def made(*cases: CaseComparison, **more: Any) -> Comparison:
     side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
         "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 600.0, "budget_seconds": 1200.0, "servebench": "0.1.0", "oha": "1.16.0",
+        "wall_seconds": 600.0, "budget_seconds": 1200.0, "duetbench": "0.1.0", "oha": "1.16.0",
         "machine": MACHINE, "base": side,
         "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
         "planned": len(cases), "untouched": 3, "cases": cases,

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from histories import FIRST
-from servebench.record import store
-from servebench.record.change import (
+from duetbench.record import store
+from duetbench.record.change import (
     Candidate,
     ChangeRecord,
     Dismissal,
@@ -18,10 +17,11 @@ from servebench.record.change import (
     StackState,
     Step,
 )
-from servebench.record.comparison import PackageChange, Verdict
-from servebench.series import table as history
-from servebench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
-from servebench.series.table import Table
+from duetbench.record.comparison import PackageChange, Verdict
+from duetbench.series import table as history
+from duetbench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
+from duetbench.series.table import Table
+from histories import FIRST
 from synthetic import change_record
 
 MACHINE = "alpha-2c-000001"

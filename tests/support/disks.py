@@ -72,7 +72,7 @@ def file_limit() -> Iterator[None]:
 
 
 def _mount(folder: Path) -> bool:
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "servebench-test", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "duetbench-test", str(folder)]
     try:
         return subprocess.run(mount, check=False, capture_output=True).returncode == 0
     except OSError:

@@ -1,4 +1,4 @@
-"""The part of GitHub's REST API that servebench uses: stateful, on a real socket, with faults."""
+"""The part of GitHub's REST API that duetbench uses: stateful, on a real socket, with faults."""
 
 from __future__ import annotations
 

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from servebench.compare import session
-from servebench.compare.affected import Affected
-from servebench.compare.builder import Question
-from servebench.compare.inprocess import Place, Target
-from servebench.compare.instruments import Reporter
-from servebench.compare.pairs import Pair
-from servebench.compare.processes import InprocessComparison
-from servebench.compare.samples import ProcessPair, ProcessReading
-from servebench.compare.sides import Side
-from servebench.compare.statistics import Method
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import Case
-from servebench.host.signals import InterruptedRun
-from servebench.measure.duet import DuetOutcome, SideCase
-from servebench.measure.runner import LaunchOutcome
-from servebench.measure.testbed import Rig
-from servebench.record.comparison import Comparison, Duet, Instructions, SideRecord
+from duetbench.compare import session
+from duetbench.compare.affected import Affected
+from duetbench.compare.builder import Question
+from duetbench.compare.inprocess import Place, Target
+from duetbench.compare.instruments import Reporter
+from duetbench.compare.pairs import Pair
+from duetbench.compare.processes import InprocessComparison
+from duetbench.compare.samples import ProcessPair, ProcessReading
+from duetbench.compare.sides import Side
+from duetbench.compare.statistics import Method
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Case
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.runner import LaunchOutcome
+from duetbench.measure.testbed import Rig
+from duetbench.record.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures, make_case
 
 GIL = Place("current", "3.14")

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from servebench import __version__
-from servebench.automation.incoming.facts import Checkout, Lock
-from servebench.automation.incoming.inprocess import COLUMNS
-from servebench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
-from servebench.declare.settings import InterpreterSpec
-from servebench.detect.conclude import conclude
-from servebench.host.machine import asv_profile
-from servebench.measure import testbed
-from servebench.record import store
-from servebench.record.change import Candidate, ChangeRecord, SeriesName, StackState, Step
-from servebench.record.comparison import (
+from duetbench import __version__
+from duetbench.automation.incoming.facts import Checkout, Lock
+from duetbench.automation.incoming.inprocess import COLUMNS
+from duetbench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
+from duetbench.declare.settings import InterpreterSpec
+from duetbench.detect.conclude import conclude
+from duetbench.host.machine import asv_profile
+from duetbench.measure import testbed
+from duetbench.record import store
+from duetbench.record.change import Candidate, ChangeRecord, SeriesName, StackState, Step
+from duetbench.record.comparison import (
     CaseComparison,
     Comparison,
     Judgement,
@@ -25,9 +25,9 @@ from servebench.record.comparison import (
     SideRecord,
     Verdict,
 )
-from servebench.record.night import NightPlan, Shard
-from servebench.record.points import AnchoredPoint, CasePoints, Points
-from servebench.record.trial import Installation, Said, Trial
+from duetbench.record.night import NightPlan, Shard
+from duetbench.record.points import AnchoredPoint, CasePoints, Points
+from duetbench.record.trial import Installation, Said, Trial
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -43,7 +43,7 @@ DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
 TRUSTED: Final = Checkout(
-    servebench=__version__,
+    duetbench=__version__,
     oha=_SOURCE.oha,
     interpreters={
         one.name: InterpreterSpec(version=one.version, free_threaded=one.free_threaded)
@@ -103,7 +103,7 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
         )
         for case in shard.plan.cases
     ]
-    fields = {"servebench": __version__, "machine": machine, "night": plan.id, "shard": number}
+    fields = {"duetbench": __version__, "machine": machine, "night": plan.id, "shard": number}
     return make_run(results, **{**fields, **changes})
 
 
@@ -125,7 +125,7 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
     ]  # fmt: skip
     document: dict[str, Any] = {
         "commit_hash": COMMIT,
-        "env_name": "servebench-py3.14-stackcurrent",
+        "env_name": "duetbench-py3.14-stackcurrent",
         "date": DATE,
         "params": {**asv_profile(machine), "python": "3.14", **stack},
         "python": "3.14",
@@ -145,7 +145,7 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
     place.mkdir(parents=True, exist_ok=True)
     (place / "machine.json").write_text("{}")
     (place.parent / "benchmarks.json").write_text("{}")
-    file = place / f"{COMMIT[:8]}-servebench-py3.14-stackcurrent.json"
+    file = place / f"{COMMIT[:8]}-duetbench-py3.14-stackcurrent.json"
     file.write_text(json.dumps(document))
     return file
 
@@ -168,7 +168,7 @@ def points(number: int = 1, **changes: Any) -> Points:
         "id": f"20261120T100000Z-night-0a1b2c-s{number}", "anchor": "2026-11", "origin": "night",
         "label": COMMIT[:12], "night": night().id, "shard": number,
         "when": "2026-11-20T10:00:00Z", "started": "2026-11-20T10:00:00Z", "seconds": 2400.5,
-        "servebench": __version__, "commit": COMMIT, "machine": machine,
+        "duetbench": __version__, "commit": COMMIT, "machine": machine,
         "interpreters": run.interpreters, "stacks": run.stacks, "cases": cases,
         "missing": (Missing(case=second, reason="head: not_ready: 60 s"),),
     }  # fmt: skip
@@ -207,7 +207,7 @@ def comparison(**changes: Any) -> Comparison:
         "id": "20261120T090000Z-aaaaaaaa-bbbbbbbb",
         "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
-        "servebench": __version__,
+        "duetbench": __version__,
         "oha": TRUSTED.oha,
         "machine": machine,
         **sides,
@@ -217,7 +217,7 @@ def comparison(**changes: Any) -> Comparison:
             CaseComparison(case=case, because="apps changed", commands=commands(case, machine)),
         ),
         "reproduce": (
-            f"servebench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
+            f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
         ),
     }
     return Comparison(**{**fields, **changes})

@@ -1,7 +1,7 @@
-"""`servebench` that does not wait for its imports: a process that has them forks one for each call.
+"""`duetbench` that does not wait for its imports: a process that has them forks one for each call.
 
     python forking.py SOCKET             # says that it listens, and does until its input ends
-    python -I -S forking.py SOCKET WORD… # instead of `servebench WORD…`; standard library only
+    python -I -S forking.py SOCKET WORD… # instead of `duetbench WORD…`; standard library only
 
 Each call is a process of its own with the folder, environment and open files of who calls; signals
 are passed on to it, and its exit code is passed back.
@@ -21,8 +21,8 @@ from types import FrameType
 
 
 def serve(place: str) -> None:
-    from servebench import cli
-    from servebench.core import protocol
+    from duetbench import cli
+    from duetbench.core import protocol
 
     protocol.WINDOW_SECONDS["quick"] = 0.1  # nobody keeps these figures
     for module in iter_modules(cli.__path__, f"{cli.__name__}."):
@@ -62,7 +62,7 @@ def _answer(calling: socket.socket) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["servebench", *words]
+    sys.argv = ["duetbench", *words]
 
 
 def call(place: str, words: list[str]) -> int:

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import synthetic
-from servebench.core.model import Case, CaseResult, Launch, Run, RunStatus
-from servebench.host.git import BRANCH, Patience, Remote
-from servebench.record import store
+from duetbench.core.model import Case, CaseResult, Launch, Run, RunStatus
+from duetbench.host.git import BRANCH, Patience, Remote
+from duetbench.record import store
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
 """Patience for a remote that is near."""

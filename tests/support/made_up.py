@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from detecting import header_of
-from servebench.core.metrics import METRICS
-from servebench.record import change as changes
-from servebench.record import store
-from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import PackageChange, Verdict
-from servebench.series.columns import TRENDS, CaseState, RunColumns, empty
-from servebench.series.reading import Sources
-from servebench.series.reading import read as read_results
+from duetbench.core.metrics import METRICS
+from duetbench.record import change as changes
+from duetbench.record import store
+from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.record.comparison import PackageChange, Verdict
+from duetbench.series.columns import TRENDS, CaseState, RunColumns, empty
+from duetbench.series.reading import Sources
+from duetbench.series.reading import read as read_results
 
 PROJECT: Final = Path(__file__).parents[2]
 MACHINE: Final = "synthetic-2c-0a1b2c3d"

@@ -1,4 +1,4 @@
-"""Stand-in for `servebench anchor play` of a shard: its points, without a duet.
+"""Stand-in for `duetbench anchor play` of a shard: its points, without a duet.
 
     python playing.py --plan NIGHT --plan-sha256 … --shard N … --results FOLDER
 
@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from servebench import __version__
-from servebench.host.machine import fingerprint
-from servebench.record import points
-from servebench.record.comparison import Missing
-from servebench.record.night import assignment
-from servebench.record.points import AnchoredPoint, CasePoints, Points
+from duetbench import __version__
+from duetbench.host.machine import fingerprint
+from duetbench.record import points
+from duetbench.record.comparison import Missing
+from duetbench.record.night import assignment
+from duetbench.record.points import AnchoredPoint, CasePoints, Points
 
 
 def main(words: list[str]) -> None:
@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
     )
     made = Points(
         id=f"{now:%Y%m%dT%H%M%SZ}-night-0a1b2c", anchor="first", origin="night", label="a night",
-        when=now, started=now, seconds=60.0, servebench=__version__, commit=assigned.commit,
+        when=now, started=now, seconds=60.0, duetbench=__version__, commit=assigned.commit,
         machine=fingerprint(), interpreters=(), stacks=(),
         cases=tuple(
             CasePoints(case=one.id, stack=one.stack, python=one.python, points=(point,))

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from servebench.host.ports import free_port
-from servebench.toolchain.packages import POSTGRESQL
+from duetbench.host.ports import free_port
+from duetbench.toolchain.packages import POSTGRESQL
 
 _SETTINGS: Final = (
     "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
@@ -27,7 +27,7 @@ def server() -> Iterator[str]:
     it is started as its own user, or as nobody.
     """
     programs = _programs()
-    folder = Path(tempfile.mkdtemp(prefix="servebench-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="duetbench-postgres-"))
     as_whom: dict[str, Any] = {}
     if os.geteuid() == 0:
         user = next(u for name in ("postgres", "nobody") if (u := _user(name)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servebench.host import paths
+from duetbench.host import paths
 
 PROJECT = Path(__file__).parents[2]
 
@@ -106,7 +106,7 @@ def make_tiny(root: Path) -> Path:
 
 
 SHOP: dict[str, str] = {
-    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n\n[tool.servebench]\n',
+    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n\n[tool.duetbench]\n',
     "apps/pyproject.toml": (
         '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
         '[dependency-groups]\ncurrent = ["fastapi", "granian", "uvicorn"]\n'
@@ -169,7 +169,7 @@ def declare(root: Path) -> None:
 
 def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     """Use what set-up has made, and write what is new elsewhere."""
-    made, place = paths.cache_dir(), folder / "servebench"
+    made, place = paths.cache_dir(), folder / "duetbench"
     (place / "environments").mkdir(parents=True)
     for name in ("interpreters", "tools"):
         (place / name).symlink_to(made / name)

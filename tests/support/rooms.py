@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import psutil
 
-from servebench.automation.runner import foreign
-from servebench.automation.runner import room as room_
-from servebench.automation.runner.room import PATH, OtherUser, Room
-from servebench.cli import main as servebench
-from servebench.core.errors import ArtifactError, ServebenchError
-from servebench.host import paths
+from duetbench.automation.runner import foreign
+from duetbench.automation.runner import room as room_
+from duetbench.automation.runner.room import PATH, OtherUser, Room
+from duetbench.cli import main as duetbench
+from duetbench.core.errors import ArtifactError, DuetbenchError
+from duetbench.host import paths
 
 USER: Final = "nobody"
 OPEN_TO_ALL: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
@@ -31,10 +31,10 @@ KEPT: Final = Path("/mnt")
 """Where what is covered is kept, closed to others."""
 
 _ASV: Final = """
-import sys, pathlib, servebench.measure.inprocess.suite_runs as micro
+import sys, pathlib, duetbench.measure.inprocess.suite_runs as micro
 print(micro.configuration(pathlib.Path(sys.argv[1]), None)["env_dir"])
 """
-CACHED: Final = "for f in cache/servebench/tools/oha-*/made.json; do : >>$f; done"
+CACHED: Final = "for f in cache/duetbench/tools/oha-*/made.json; do : >>$f; done"
 LINGERING: Final = """
 trap '' TERM HUP INT
 setsid sh -c 'trap "" TERM; exec sleep 600' >/dev/null 2>&1 </dev/null &
@@ -57,7 +57,7 @@ def seen(folder: Path) -> dict[str, Any]:
             "parent": ["sh", "-c", "cat /proc/$PPID/environ"],
             "cache": ["sh", "-c", CACHED],
             "asv": [sys.executable, "-I", "-c", _ASV, str(paths.project_root())],
-            "oha": ["sh", "-c", "cache/servebench/tools/oha-*/bin/oha --version"],
+            "oha": ["sh", "-c", "cache/duetbench/tools/oha-*/bin/oha --version"],
         }
         return {name: said(room, argv) for name, argv in answers.items()}
 
@@ -141,19 +141,19 @@ def each(makers: dict[str, str], taken: Callable[[Room, str], str]) -> dict[str,
 
 
 def fleet(folder: Path) -> dict[str, Any]:
-    """A verb below `servebench ci fleet`, of hostile code, from beginning to end."""
+    """A verb below `duetbench ci fleet`, of hostile code, from beginning to end."""
     wanted = json.loads((folder / "wanted.json").read_text())
     os.chdir(folder)
     with a_room() as room:
         file = folder / "fleet.json"
         described = {"user": USER, "room": str(room.folder), "passes": ["UV_DEFAULT_INDEX"]}
         file.write_text(json.dumps(described))
-        os.environ["SERVEBENCH_FLEET"] = str(file)
+        os.environ["DUETBENCH_FLEET"] = str(file)
         os.environ["GITHUB_ACTIONS"] = "true"
-        sys.argv = ["servebench", "ci", "fleet", *wanted]
+        sys.argv = ["duetbench", "ci", "fleet", *wanted]
         code: object = 0
         try:
-            servebench()
+            duetbench()
         except SystemExit as ended:
             code = ended.code
         alive = sorted(room.user.running())
@@ -164,7 +164,7 @@ def fleet(folder: Path) -> dict[str, Any]:
 def a_room() -> Iterator[Room]:
     """An empty room of the other user, with the machine's cache."""
     user = OtherUser(USER)
-    made = user.run(["mktemp", "-d", "/tmp/servebench-room-XXXXXX"])
+    made = user.run(["mktemp", "-d", "/tmp/duetbench-room-XXXXXX"])
     folder = Path(made.stdout.decode().strip())
     room = Room(user, folder)
     room.empty()
@@ -236,7 +236,7 @@ def main() -> None:
     secret.chmod(0o600)
     try:
         found = scene(folder)
-    except ServebenchError as error:
+    except DuetbenchError as error:
         found = {"error": str(error)}
     (folder / "seen.json").write_text(json.dumps(found))
 

@@ -11,17 +11,16 @@ import comparing
 import made_up
 import sites
 import synthetic as runs
-from made_up import Imagined
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
-from servebench.detect.releases import ReleaseAxis, axes
-from servebench.host import paths
-from servebench.record import attribution as attributions
-from servebench.record import change, comparison_store, packages, store
-from servebench.record import points as records
-from servebench.record.attribution import Attribution, Function, Native, Own
-from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import (
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
+from duetbench.detect.releases import ReleaseAxis, axes
+from duetbench.host import paths
+from duetbench.record import attribution as attributions
+from duetbench.record import change, comparison_store, packages, store
+from duetbench.record import points as records
+from duetbench.record.attribution import Attribution, Function, Native, Own
+from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.record.comparison import (
     CaseComparison,
     Comparison,
     Event,
@@ -30,13 +29,14 @@ from servebench.record.comparison import (
     PackageChange,
     Verdict,
 )
-from servebench.record.packages import VersionLinks
-from servebench.record.points import AnchoredPoint, CasePoints, Points
-from servebench.series.columns import of_run
-from servebench.series.table import Table, tables
-from servebench.site import data
-from servebench.site.data import Folder
-from servebench.site.pages.site import Site, gather
+from duetbench.record.packages import VersionLinks
+from duetbench.record.points import AnchoredPoint, CasePoints, Points
+from duetbench.series.columns import of_run
+from duetbench.series.table import Table, tables
+from duetbench.site import data
+from duetbench.site.data import Folder
+from duetbench.site.pages.site import Site, gather
+from made_up import Imagined
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -203,7 +203,7 @@ def release_points(
     locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
     return Points(
         id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}", anchor="2026-09", origin="backfill",
-        label=f"fastapi {version}", when=moment, started=moment, seconds=60.0, servebench="0.1.0",
+        label=f"fastapi {version}", when=moment, started=moment, seconds=60.0, duetbench="0.1.0",
         release=Release(package="fastapi", version=version, previous=previous),
         commit=None, machine=base.machine, interpreters=base.interpreters, cases=cases,
         stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
@@ -334,7 +334,7 @@ def _hostile_attribution() -> Attribution:
     ]
     leaves = (attributing.node(one, 1_000, 2_000) for one in every)
     return attributing.attribution(
-        id="hostile", case=HOSTILE[1], python=HOSTILE[0], servebench=HOSTILE[2], notes=HOSTILE,
+        id="hostile", case=HOSTILE[1], python=HOSTILE[0], duetbench=HOSTILE[2], notes=HOSTILE,
         change="20261119-hostile-0", comparison=HOSTILE[4],
         rows=tuple(
             attributing.row(one, 1_000, 2_000, caller=one, native=(
@@ -374,7 +374,7 @@ def _hostile_comparison() -> Comparison:
     ]  # fmt: skip
     return made.model_copy(update={
         "id": "20261119T120000Z-compare-hostile", "base": side, "head": side, "events": (event,),
-        "cases": (*cases, odd), "notes": HOSTILE, "reproduce": HOSTILE, "servebench": HOSTILE[0],
+        "cases": (*cases, odd), "notes": HOSTILE, "reproduce": HOSTILE, "duetbench": HOSTILE[0],
         "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
         "micro": tuple(comparing.micro(text, comparing.SLOWER) for text in HOSTILE),
         "method": {text: text for text in HOSTILE},

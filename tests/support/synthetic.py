@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from servebench.core.flags import Flag, FlagName
-from servebench.core.model import (
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import (
     Case,
     CaseResult,
     Commands,
@@ -23,8 +23,8 @@ from servebench.core.model import (
     StackRecord,
     Status,
 )
-from servebench.record.change import ChangeRecord, Release, SeriesName, StackState
-from servebench.record.comparison import PackageChange, Verdict
+from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.record.comparison import PackageChange, Verdict
 
 PACKAGES = [
     "annotated-doc", "annotated-types", "anyio", "blinker", "click", "fastapi", "flask",
@@ -160,7 +160,7 @@ def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
         "started": "2026-11-20T09:00:00+00:00",
         "finished": "2026-11-20T09:55:10+00:00",
         "wall_seconds": 3310.123456,
-        "servebench": "0.1.0",
+        "duetbench": "0.1.0",
         "commit": "3f2a9c17" * 5,
         "dirty": False,
         "profile": profile,

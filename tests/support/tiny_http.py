@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from servebench.core.errors import SetupError
-from servebench.toolchain import tools
+from duetbench.core.errors import SetupError
+from duetbench.toolchain import tools
 
 
 @dataclass(frozen=True)

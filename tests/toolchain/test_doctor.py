@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from bare import Programs
-from servebench.cli.doctor import summary, tables
-from servebench.declare import settings
-from servebench.host import paths
-from servebench.toolchain import doctor, interpreters, stacks
-from servebench.toolchain.doctor import Diagnosis
+from duetbench.cli.doctor import summary, tables
+from duetbench.declare import settings
+from duetbench.host import paths
+from duetbench.toolchain import doctor, interpreters, stacks
+from duetbench.toolchain.doctor import Diagnosis
 
-DOCTOR = [sys.executable, "-c", "from servebench.cli import main; main()", "doctor"]
+DOCTOR = [sys.executable, "-c", "from duetbench.cli import main; main()", "doctor"]
 
 
 def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -62,8 +62,8 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
     """It still shows all, says what is missing with its remedy, and ends with 1."""
     done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
     assert done.returncode == 1
-    assert "has not been made: run `servebench setup`" in done.stdout
-    assert "remedy: servebench setup" in done.stdout
+    assert "has not been made: run `duetbench setup`" in done.stdout
+    assert "remedy: duetbench setup" in done.stdout
     *_, last = done.stdout.splitlines()
     assert last.startswith("Not ready to measure: CPython 3.14, CPython 3.14t, oha")
     for title in ("Machine", "Interpreters", "Tools", "Stacks", "Warnings"):

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from servebench.core.errors import RecordError
-from servebench.record import packages
-from servebench.record.history import kinds
-from servebench.record.packages import VersionLinks
-from servebench.toolchain import metadata
+from duetbench.core.errors import RecordError
+from duetbench.record import packages
+from duetbench.record.history import kinds
+from duetbench.record.packages import VersionLinks
+from duetbench.toolchain import metadata
 
 
 def installed(folder: Path, name: str, version: str, *lines: str, description: str = "") -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bare import Programs
-from servebench.core.errors import SetupError
-from servebench.declare import settings
-from servebench.declare.settings import GoToolSpec
-from servebench.host.progress import Narrator
-from servebench.toolchain import packages, tools
-from servebench.toolchain.packages import CHROMIUM, VALGRIND, Package, ensure
+from duetbench.core.errors import SetupError
+from duetbench.declare import settings
+from duetbench.declare.settings import GoToolSpec
+from duetbench.host.progress import Narrator
+from duetbench.toolchain import packages, tools
+from duetbench.toolchain.packages import CHROMIUM, VALGRIND, Package, ensure
 
 SPEC = GoToolSpec(
     module="example.org/tool",
@@ -165,6 +165,6 @@ def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrat
     declared = settings.load().go_tools
     assert set(declared) == {"act", "actionlint"}
     assert all(spec.package.startswith(spec.module) for spec in declared.values())
-    told = r"act .* has not been made: run `servebench setup --tests`"
+    told = r"act .* has not been made: run `duetbench setup --tests`"
     with pytest.raises(SetupError, match=told):
         tools.go_tool("act")

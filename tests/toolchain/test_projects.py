@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.declare import settings, target
+from duetbench.declare.target import Target
+from duetbench.host import paths
+from duetbench.toolchain import interpreters, locks, projects, stacks, tools, wheels
+from duetbench.toolchain.interpreters import Interpreter
+from duetbench.toolchain.projects import Given
 from repos import commit, git, write
-from servebench.core.errors import SetupError, UsageError
-from servebench.declare import settings, target
-from servebench.declare.target import Target
-from servebench.host import paths
-from servebench.toolchain import interpreters, locks, projects, stacks, tools, wheels
-from servebench.toolchain.interpreters import Interpreter
-from servebench.toolchain.projects import Given
 from tiny_index import Index, serving
 
 WANTED = Target(app="shop:app")
@@ -166,7 +166,7 @@ def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Inte
     write(root, "requirements.txt", "alpha==1.0\nbeta==1.0  # of alpha\n")
     stack = projects.locked(root, given(root, python), ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-    asked = (root / ".servebench-target" / "project.in").read_text()
+    asked = (root / ".duetbench-target" / "project.in").read_text()
     assert asked == "alpha\nbeta\nwinonly ; sys_platform == 'win32'\ngranian\n"
 
 
@@ -276,7 +276,7 @@ def test_a_project_that_cannot_be_built_is_measured_from_its_source(
 ) -> None:  # fmt: skip
     import rich.console
 
-    from servebench.host.progress import Narrator
+    from duetbench.host.progress import Narrator
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"
@@ -290,4 +290,4 @@ def test_a_project_that_cannot_be_built_is_measured_from_its_source(
     assert "note: building the wheel of lib failed" in said
     assert "Its code is measured from its source" in said
     assert not list((root / projects.SITE).iterdir())
-    assert paths.cache_dir() == tmp_path / "cache" / "servebench"
+    assert paths.cache_dir() == tmp_path / "cache" / "duetbench"

@@ -10,14 +10,14 @@ import filelock
 import pytest
 from rich.console import Console
 
-from servebench.cli import setup as setup_cli
-from servebench.core.errors import BusyError
-from servebench.declare import anchor, settings
-from servebench.host import cache as artefact
-from servebench.host import paths
-from servebench.host.machine_lock import measuring
-from servebench.host.progress import Narrator
-from servebench.toolchain import interpreters, prune, stacks
+from duetbench.cli import setup as setup_cli
+from duetbench.core.errors import BusyError
+from duetbench.declare import anchor, settings
+from duetbench.host import cache as artefact
+from duetbench.host import paths
+from duetbench.host.machine_lock import measuring
+from duetbench.host.progress import Narrator
+from duetbench.toolchain import interpreters, prune, stacks
 
 _DAY: Final = 86400.0
 

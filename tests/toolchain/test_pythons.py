@@ -8,10 +8,10 @@ import pytest
 from packaging.version import Version
 
 from bare import QUIET
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.declare import settings
+from duetbench.toolchain import interpreters, pythons, tools
 from repos import borrow_cache, write
-from servebench.core.errors import SetupError, UsageError
-from servebench.declare import settings
-from servebench.toolchain import interpreters, pythons, tools
 
 
 @pytest.mark.parametrize(

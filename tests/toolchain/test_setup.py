@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.declare import settings
+from duetbench.host import paths
+from duetbench.toolchain import interpreters, stacks, tools
 from repos import borrow_cache
-from servebench.core.errors import DeclarationError, SetupError, UsageError
-from servebench.declare import settings
-from servebench.host import paths
-from servebench.toolchain import interpreters, stacks, tools
 
 ROOT = paths.project_root()
-SERVEBENCH = [sys.executable, "-c", "from servebench.cli import main; main()"]
+DUETBENCH = [sys.executable, "-c", "from duetbench.cli import main; main()"]
 
 
 def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
@@ -46,7 +46,7 @@ def set_up(*words: str, env: dict[str, str] | None = None) -> str:
 def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
-    *optional, line = set_up(*prefix, *SERVEBENCH, "setup", env=env).splitlines()
+    *optional, line = set_up(*prefix, *DUETBENCH, "setup", env=env).splitlines()
     assert all(" is not here" in sentence for sentence in optional), "valgrind, without root"
     assert re.match(
         r"ready and checked: interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line
@@ -60,7 +60,7 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     """Where others' packages may not run as oneself, no environment of them is made."""
     place = borrow_cache(tmp_path, monkeypatch)
     shutil.rmtree(place / "environments")
-    heard = set_up(*SERVEBENCH, "setup", "--no-stacks")
+    heard = set_up(*DUETBENCH, "setup", "--no-stacks")
     assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", heard)
     assert "stack" not in heard
     assert not (place / "environments").exists()
@@ -98,9 +98,9 @@ def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.M
         interpreters.locate("2.7")
     assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `servebench setup`"):
+    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `duetbench setup`"):
         interpreters.locate("3.14t")
-    with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `servebench setup`"):
+    with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `duetbench setup`"):
         tools.oha()
 
 
@@ -133,25 +133,25 @@ def test_a_wrong_declaration_says_where(
 def test_the_checkout_is_found_from_anywhere_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Below the working directory first; SERVEBENCH_ROOT decides, and must be a checkout.
+    """Below the working directory first; DUETBENCH_ROOT decides, and must be a checkout.
 
     The cache and the state are outside of it, where the person wants them.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
-    assert paths.cache_dir() == tmp_path / "c" / "servebench"
-    assert paths.state_dir() == tmp_path / "s" / "servebench"
+    assert paths.cache_dir() == tmp_path / "c" / "duetbench"
+    assert paths.state_dir() == tmp_path / "s" / "duetbench"
     inner = tmp_path / "other" / "apps" / "deep"
     inner.mkdir(parents=True)
-    (tmp_path / "other" / "pyproject.toml").write_text("[tool.servebench]\n")
+    (tmp_path / "other" / "pyproject.toml").write_text("[tool.duetbench]\n")
     monkeypatch.chdir(inner)
     assert paths.project_root() == tmp_path / "other"
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(ROOT))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(ROOT))
     assert paths.project_root() == ROOT
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(inner))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(inner))
     with pytest.raises(UsageError, match=r"expected a folder of a repository or project"):
         paths.project_root()
-    monkeypatch.delenv("SERVEBENCH_ROOT")
+    monkeypatch.delenv("DUETBENCH_ROOT")
     # A folder of its own project, inside of the repository that declares.
     (inner / "pyproject.toml").touch()
     monkeypatch.chdir(inner)
@@ -167,9 +167,9 @@ def test_another_project_is_never_taken_for_ours(
     inner.mkdir(parents=True)
     if mark == ".git":
         # Not even where the repository around it declares something.
-        (tmp_path / "pyproject.toml").write_text("[tool.servebench]\n")
+        (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
     (inner.parent / mark).touch()
-    monkeypatch.delenv("SERVEBENCH_ROOT", raising=False)
+    monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
     monkeypatch.chdir(inner)
     assert paths.project_root() == inner.parent
     sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*docs/automation\.md$"
@@ -180,7 +180,7 @@ def test_another_project_is_never_taken_for_ours(
     with pytest.raises(UsageError, match=r"^/ lies in no repository: change into"):
         paths.project_root(stand_in=False)
     # Declared, and nothing there that could be measured.
-    (inner.parent / "pyproject.toml").write_text("[tool.servebench]\n")
+    (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
     with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
         settings.stacks(inner.parent)
 

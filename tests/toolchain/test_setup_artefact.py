@@ -15,9 +15,9 @@ from rich.console import Console
 
 from bare import QUIET
 from bench import eventually, lives
-from servebench.core.errors import SetupError
-from servebench.host import cache
-from servebench.host.progress import Narrator
+from duetbench.core.errors import SetupError
+from duetbench.host import cache
+from duetbench.host.progress import Narrator
 
 # The tool of a maker: it runs until a file is there.
 TOOL = """
@@ -33,9 +33,9 @@ MAKER = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from servebench.host import cache, command
-from servebench.host.progress import Narrator
-from servebench.host.signals import interruptible
+from duetbench.host import cache, command
+from duetbench.host.progress import Narrator
+from duetbench.host.signals import interruptible
 
 folder = Path(sys.argv[1])
 target = folder / "thing"

@@ -10,8 +10,8 @@ from subprocess import Popen
 
 import pytest
 
-from servebench.host import paths
-from servebench.toolchain import tools
+from duetbench.host import paths
+from duetbench.toolchain import tools
 
 ROOT = paths.project_root()
 # Python itself, not that of .venv: an environment made from an environment would depend on it.
@@ -66,19 +66,19 @@ def said(process: Popen[str], code: int = 0) -> str:
 
 
 def works(checkout: Path) -> bool:
-    program = checkout / ".venv" / "bin" / "servebench"
+    program = checkout / ".venv" / "bin" / "duetbench"
     return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
 
 
 def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
-    """First all is installed and `servebench` works; then nothing is said, or changed.
+    """First all is installed and `duetbench` works; then nothing is said, or changed.
 
     Also after activating it, when `python3` is its own, and so would be the uv that fills it.
     """
     said(start(checkout, tmp_path))
     assert works(checkout)
     venv = checkout / ".venv"
-    stamp, own = venv / "servebench-made.json", venv / "bin"
+    stamp, own = venv / "duetbench-made.json", venv / "bin"
     made = stamp.stat().st_mtime_ns
     assert said(start(checkout, tmp_path)) == ""
     activated = {"PATH": f"{own}:{environment(tmp_path)['PATH']}", "VIRTUAL_ENV": str(venv)}
@@ -114,7 +114,7 @@ def test_two_at_once_and_one_killed(checkout: Path, tmp_path: Path) -> None:
         time.sleep(0.005)
     killed.kill()
     killed.communicate()
-    assert not (checkout / ".venv" / "servebench-made.json").exists()
+    assert not (checkout / ".venv" / "duetbench-made.json").exists()
 
     heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
     assert heard.count("making .venv") == 1
@@ -147,4 +147,4 @@ def test_without_network_and_with_nothing_cached(checkout: Path, tmp_path: Path)
     heard = said(start(checkout, tmp_path, **nothing), 1)
     assert heard.startswith("fetching uv, which installs everything else\n")
     assert "check the network" in heard
-    assert not (checkout / ".venv" / "servebench-made.json").exists()
+    assert not (checkout / ".venv" / "duetbench-made.json").exists()

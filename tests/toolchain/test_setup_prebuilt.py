@@ -14,12 +14,12 @@ from pytest_httpserver import HTTPServer
 from rich.console import Console
 
 from bare import QUIET
-from servebench.core.errors import SetupError
-from servebench.declare import settings
-from servebench.declare.settings import OhaSpec
-from servebench.host.progress import Narrator
-from servebench.toolchain import cpython, interpreters, oha, tools
-from servebench.toolchain.interpreters import Interpreter
+from duetbench.core.errors import SetupError
+from duetbench.declare import settings
+from duetbench.declare.settings import OhaSpec
+from duetbench.host.progress import Narrator
+from duetbench.toolchain import cpython, interpreters, oha, tools
+from duetbench.toolchain.interpreters import Interpreter
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
 

@@ -11,11 +11,11 @@ from pytest_httpserver import HTTPServer
 from rich.console import Console
 
 from bare import NOBODY, QUIET, Programs
-from servebench.core.errors import SetupError
-from servebench.declare import settings
-from servebench.host import cache, command, paths
-from servebench.host.progress import Narrator
-from servebench.toolchain import cpython, interpreters, oha, setup, stacks
+from duetbench.core.errors import SetupError
+from duetbench.declare import settings
+from duetbench.host import cache, command, paths
+from duetbench.host.progress import Narrator
+from duetbench.toolchain import cpython, interpreters, oha, setup, stacks
 
 
 def test_missing_headers_are_named_with_their_packages(programs: Programs) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from servebench.core.errors import DeclarationError, SetupError, UsageError
-from servebench.declare import settings
-from servebench.host import paths
-from servebench.toolchain import interpreters, locks, stacks, tools
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.declare import settings
+from duetbench.host import paths
+from duetbench.toolchain import interpreters, locks, stacks, tools
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -39,7 +39,7 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
         '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
         '[dependency-groups]\none = ["alpha"]\n'
     )
-    monkeypatch.setenv("SERVEBENCH_ROOT", str(root))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
@@ -72,7 +72,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     stack = stacks.read("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda _name: interpreter)
-    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `servebench setup`"):
+    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `duetbench setup`"):
         stacks.environment("one", "3.14t")
     assert stacks.make_environment(stack, interpreter, QUIET)
     assert not stacks.make_environment(stack, interpreter, QUIET)
@@ -108,7 +108,7 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
         locks.lock(["two"])
-    with pytest.raises(SetupError, match="run `servebench stack lock one`"):
+    with pytest.raises(SetupError, match="run `duetbench stack lock one`"):
         stacks.read("one")
     locks.lock()
     lock = checkout / "apps" / "stacks" / "one.txt"
@@ -138,7 +138,7 @@ def test_no_release_runs_code_where_that_is_asked_for(
 )
 def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
     """Unpinned, unhashed and foreign lines are refused with file, line and remedy."""
-    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*servebench stack lock"):
+    with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*duetbench stack lock"):
         stacks.parse(line + "\n", "lock.txt")
 
 
@@ -156,10 +156,10 @@ def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
     """Settings for a stack or interpreter that does not exist name the file and the key."""
     file = checkout / "apps" / "pyproject.toml"
     text = file.read_text()
-    file.write_text(text + "[tool.servebench.stacks.two]\n")
+    file.write_text(text + "[tool.duetbench.stacks.two]\n")
     with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'; allowed: a dep.*: one$"):
         settings.stacks()
-    file.write_text(text + '[tool.servebench.stacks.one]\ninterpreters = ["2.7"]\n')
+    file.write_text(text + '[tool.duetbench.stacks.one]\ninterpreters = ["2.7"]\n')
     with pytest.raises(DeclarationError, match=r"stacks\.one\.interpreters: found '2\.7'"):
         stacks.names()
 
@@ -194,7 +194,7 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
 
     def locked(declared: str) -> dict[str, str]:
-        own = '[tool.servebench.interpreters."3.14"]'
+        own = '[tool.duetbench.interpreters."3.14"]'
         text = (ROOT / "pyproject.toml").read_text("utf-8")
         text = text.replace("cooldown-days = 3\n", "")
         (checkout / "pyproject.toml").write_text(text.replace(own, f"{declared}\n{own}", 1))

@@ -16,14 +16,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from duetbench import __version__
+from duetbench.declare import settings
+from duetbench.host import paths
+from duetbench.toolchain import tools
 from repos import commit, git, write
-from servebench import __version__
-from servebench.declare import settings
-from servebench.host import paths
-from servebench.toolchain import tools
 
 ROOT: Final = paths.OWN
-OWN: Final = "servebench/own/"
+OWN: Final = "duetbench/own/"
 READ: Final = {
     "pyproject.toml", "docs/glossary.md",
     "benchmarks/__init__.py", "benchmarks/_counted.py", "benchmarks/_drivers.py",
@@ -32,12 +32,12 @@ READ: Final = {
 """What the package reads of its checkout, wherever it is."""
 
 _EVERY_VERB: Final = """
-from servebench.cli.verbs import CI, DEV, VERBS, Verb
+from duetbench.cli.verbs import CI, DEV, VERBS, Verb
 for table in (VERBS, CI, DEV):
     for name, row in table.items():
         Verb(name, *row).load()
-from servebench.host import paths
-from servebench.measure.instructions import valgrind
+from duetbench.host import paths
+from duetbench.measure.instructions import valgrind
 print(valgrind._packages(), paths.OWN, sep=":")
 """
 
@@ -58,7 +58,7 @@ class Installed:
                 "PATH": os.defpath,
                 "HOME": str(self.folder),
                 "COLUMNS": "200",
-                "SERVEBENCH_LOCK": f"servebench-tests-{os.getpid()}",
+                "DUETBENCH_LOCK": f"duetbench-tests-{os.getpid()}",
                 **env,
             },
             capture_output=True,
@@ -85,7 +85,7 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def described(wheel: Path) -> metadata.Distribution:
-    info = zipfile.Path(wheel, f"servebench-{__version__}.dist-info/")
+    info = zipfile.Path(wheel, f"duetbench-{__version__}.dist-info/")
     return metadata.PathDistribution(info)
 
 
@@ -128,19 +128,19 @@ def test_the_wheel_has_the_package_and_what_it_reads(
 ) -> None:
     """All that git has of the package and nothing beside it: no test, result, application, tool."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    place = "scripts/servebench"
+    place = "scripts/duetbench"
     listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", place)
-    package = {f"servebench{file.removeprefix(place)}" for file in listed.splitlines()}
+    package = {f"duetbench{file.removeprefix(place)}" for file in listed.splitlines()}
     of_package = {name for name in names if ".dist-info/" not in name}
     assert of_package == package | {f"{OWN}{file}" for file in READ}
-    info = f"servebench-{__version__}.dist-info"
+    info = f"duetbench-{__version__}.dist-info"
     assert names - of_package == {
         f"{info}/{name}"
         for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
     }
     assert described.version == __version__
     page = described.metadata["Description"]
-    assert "$ uvx servebench compare" in page
+    assert "$ uvx duetbench compare" in page
     links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", page)
     assert links
     assert {link or image for link, image in links if not (link or image).startswith("https:")} == {
@@ -157,31 +157,31 @@ def test_the_source_archive_has_what_the_wheel_is_built_from(dist: Path) -> None
         "pyproject.toml", "scripts",
     }  # fmt: skip
     assert {str(Path(*name.parts[:2])) for name in names if name.parts[0] == "scripts"} == {
-        "scripts/hatch_build.py", "scripts/servebench",
+        "scripts/hatch_build.py", "scripts/duetbench",
     }  # fmt: skip
     assert not [name for name in names if "node_modules" in name.parts]
 
 
 def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> None:
-    """None imports what is an extra at its top; and what is counted imports servebench alone."""
+    """None imports what is an extra at its top; and what is counted imports duetbench alone."""
     done = installed.run("python", "-c", _EVERY_VERB)
     assert done.returncode == 0, done.stderr
     packages, own = done.stdout.strip().split(":")
-    assert [path.name for path in Path(packages).iterdir()] == ["servebench"]
-    assert own == str(Path(packages, "servebench").resolve() / "own")
-    imports = "import benchmarks._counted, benchmarks._requests; import servebench.measure"
-    imports += "; from servebench.measure.instructions import phases"
+    assert [path.name for path in Path(packages).iterdir()] == ["duetbench"]
+    assert own == str(Path(packages, "duetbench").resolve() / "own")
+    imports = "import benchmarks._counted, benchmarks._requests; import duetbench.measure"
+    imports += "; from duetbench.measure.instructions import phases"
     done = installed.run("python", "-S", "-c", imports, PYTHONPATH=f"{own}:{packages}")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> None:
     """Pins are the checkout's; interpreters and stacks are nobody's here, and are not missed."""
-    assert installed.run("servebench", "--version").stdout == f"{__version__}\n"
-    done = installed.run("servebench", "doctor")
+    assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
+    done = installed.run("duetbench", "doctor")
     assert (done.returncode, done.stderr) == (1, "")
     oha = settings.load(ROOT).oha.version
-    assert f"oha {oha} has not been made: run `servebench setup`" in done.stdout
+    assert f"oha {oha} has not been made: run `duetbench setup`" in done.stdout
     assert "Not ready to measure: oha" in done.stdout
     assert "CPython 3" not in done.stdout
     assert "Stacks" not in done.stdout
@@ -191,14 +191,14 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
 def test_what_an_extra_brings_is_asked_for_by_a_command(
     installed: Installed, tmp_path: Path
 ) -> None:
-    write(tmp_path, "pyproject.toml", "[tool.servebench]\n")
+    write(tmp_path, "pyproject.toml", "[tool.duetbench]\n")
     write(tmp_path, "apps/pyproject.toml", "[dependency-groups]\n")
     write(tmp_path, "asv.conf.json", "{}")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path, "A project with asv's benchmarks")
-    done = installed.run("servebench", "inprocess", "--json", SERVEBENCH_ROOT=str(tmp_path))
+    done = installed.run("duetbench", "inprocess", "--json", DUETBENCH_ROOT=str(tmp_path))
     assert done.returncode == 4
     assert done.stderr == (
-        "servebench: this needs asv, which is not installed; it comes with servebench[asv]: "
-        "uvx --from 'servebench[asv]' servebench inprocess --json\n"
+        "duetbench: this needs asv, which is not installed; it comes with duetbench[asv]: "
+        "uvx --from 'duetbench[asv]' duetbench inprocess --json\n"
     )

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-import servebench_entry  # type: ignore[import-not-found, unused-ignore]
+import duetbench_entry  # type: ignore[import-not-found, unused-ignore]
 from answers import right
 from bare_asgi import App
 
@@ -12,5 +12,5 @@ async def silence(_send: Any) -> None:
     await asyncio.sleep(3600)
 
 
-servebench_entry._answer = silence
+duetbench_entry._answer = silence
 app = App({"/right": right})

@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-from servebench.host.orphans import Role
-from servebench.host.session import Session
+from duetbench.host.orphans import Role
+from duetbench.host.session import Session
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 PATIENCE = 30.0

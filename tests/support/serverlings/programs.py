@@ -176,8 +176,8 @@ def affinity() -> NoReturn:
 
 
 def owner(folder: str) -> NoReturn:
-    """Be a servebench that has started a session with a worker, and wait to be killed."""
-    from servebench.host.session import Session
+    """Be a duetbench that has started a session with a worker, and wait to be killed."""
+    from duetbench.host.session import Session
 
     session = Session.start(
         [sys.executable, str(HERE), "stubborn_master"],

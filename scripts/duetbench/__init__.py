@@ -1,0 +1,34 @@
+"""duetbench: what did this change do to our Python web stack, and which release did it?"""
+
+# The names of the Python API (docs/python.md) are imported when they are asked for first, so that
+# importing duetbench takes no time.
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duetbench.api import (
+        Audit,
+        Comparison,
+        Points,
+        Run,
+        Tidy,
+        audit,
+        compare,
+        load,
+        run,
+        tables,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Audit", "Comparison", "Points", "Run", "Tidy", "audit", "compare", "load", "run", "tables",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'duetbench' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - as quick as can be
+
+    return getattr(import_module("duetbench.api"), name)

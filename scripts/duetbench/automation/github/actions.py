@@ -1,0 +1,155 @@
+"""What GitHub Actions gives to a step and takes from it: variables, the event, outputs, a summary.
+
+Outputs and the summary are files that the environment names. A value is set apart by a line that
+nobody can guess, so that no value can begin another output.
+"""
+
+import ipaddress
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from duetbench.core.errors import RecordError, UsageError
+
+BOT: Final = "github-actions[bot]"
+"""Who writes with a job's own token. Nobody can register a name with brackets."""
+
+API: Final = "https://api.github.com"
+SERVER: Final = "https://github.com"
+OUTPUT: Final = "GITHUB_OUTPUT"
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+MOST_SUMMARY: Final = 1_000_000
+"""Bytes that a summary may have; GitHub refuses more than 1 MiB of it as a whole."""
+
+_EVENT_LIMIT: Final = 25 * 2**20  # bytes; GitHub's own limit of a webhook's payload
+_REPOSITORY: Final = re.compile(r"(?P<owner>[A-Za-z0-9_-]+)/(?P<name>[A-Za-z0-9._-]+)")
+_HINT: Final = "; a job of GitHub Actions has it, elsewhere set it by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The environment of a step."""
+
+    repository: str  # `owner/name`
+    token: str = field(repr=False)  # never shown
+    api_url: str = API  # base address of the REST API
+    server_url: str = SERVER  # base address of the pages for people
+    run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
+    attempt: int = 1  # of that run, from 1
+    event_name: str = ""
+    event_path: Path | None = None
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Self:
+        """Read the variables `GITHUB_*`; raises UsageError."""
+        repository, token = _needed(environ, "GITHUB_REPOSITORY"), _needed(environ, "GITHUB_TOKEN")
+        if not _REPOSITORY.fullmatch(repository):
+            raise UsageError(f"GITHUB_REPOSITORY={repository!r}: expected owner/name")
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise UsageError("GITHUB_TOKEN: expected a token, found letters that none has")
+        event = environ.get("GITHUB_EVENT_PATH")
+        return cls(
+            repository=repository,
+            token=token,
+            api_url=_address(environ, "GITHUB_API_URL", API),
+            server_url=_address(environ, "GITHUB_SERVER_URL", SERVER),
+            run_id=_number(environ, "GITHUB_RUN_ID", 0),
+            attempt=_number(environ, "GITHUB_RUN_ATTEMPT", 1),
+            event_name=environ.get("GITHUB_EVENT_NAME", ""),
+            event_path=Path(event) if event else None,
+        )
+
+    @property
+    def run_url(self) -> str:
+        """The page of this run; of all runs outside of Actions."""
+        base = f"{self.server_url}/{self.repository}/actions"
+        return f"{base}/runs/{self.run_id}" if self.run_id else base
+
+    @property
+    def pages_url(self) -> str:
+        """Where GitHub Pages shows the site of this repository, with a slash at its end."""
+        owner, _, name = self.repository.lower().partition("/")
+        home = f"{owner}.github.io"
+        return f"https://{home}/" if name == home else f"https://{home}/{name}/"
+
+    def event(self) -> dict[str, Any]:
+        """Read what started the workflow; raises UsageError."""
+        if self.event_path is None:
+            raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
+        try:
+            with self.event_path.open("rb") as file:
+                data = file.read(_EVENT_LIMIT + 1)
+            found = json.loads(data) if len(data) <= _EVENT_LIMIT else None
+        except OSError as error:
+            raise UsageError(f"{self.event_path}: cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise UsageError(f"{self.event_path}: expected the event as JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise UsageError(f"{self.event_path}: expected an event of at most 25 MiB")
+        return found
+
+
+def _needed(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "")
+    if not value:
+        raise UsageError(f"{name} is not set{_HINT}")
+    return value
+
+
+def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    value = environ.get(name) or str(default)
+    if not (value.isascii() and value.isdecimal()):
+        raise UsageError(f"{name}={value!r}: expected a number")
+    return int(value)
+
+
+def _address(environ: Mapping[str, str], name: str, default: str) -> str:
+    """A base address; the token travels over plain HTTP within this machine only."""
+    value = (environ.get(name) or default).rstrip("/")
+    with suppress(ValueError):
+        parts = urlsplit(value)
+        host = parts.hostname or ""
+        if host and parts.scheme == "https":
+            return value
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        if local and parts.scheme == "http":
+            return value
+    raise UsageError(f"{name}={value!r}: expected https://…, or http:// on this machine")
+
+
+def outputs(values: Mapping[str, str]) -> None:
+    """Hand values to the following steps and jobs; raises UsageError or RecordError."""
+    path = os.environ.get(OUTPUT)
+    if not path:
+        raise UsageError(
+            f"--github-output: expected the file's name in {OUTPUT}, which is not set: leave the "
+            "option out elsewhere than in a workflow"
+        )
+    lines = []
+    for name, value in values.items():
+        fence = f"end-{secrets.token_hex(16)}"
+        lines.append(f"{name}<<{fence}\n{value}\n{fence}\n")
+    _append(Path(path), "".join(lines))
+
+
+def summary(markdown: str) -> None:
+    """Add to the step's summary; nothing where there is none; raises RecordError."""
+    path = os.environ.get(SUMMARY)
+    if path:
+        kept = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
+        _append(Path(path), kept.rstrip("\n") + "\n\n")
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        raise RecordError(f"{path}: cannot be written: {problem.strerror}") from problem

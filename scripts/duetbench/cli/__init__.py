@@ -1,0 +1,84 @@
+"""The verbs: arguments in, sentences out."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from duetbench import __version__
+from duetbench.cli.verbs import VerbGroup
+from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
+from duetbench.host.signals import InterruptedRun
+
+_CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+
+app = typer.Typer(
+    cls=VerbGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog=f"Exit codes\n\n{_CODES}",  # a blank line each: typer joins the others
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version_: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Benchmark the Python web stack: what did a change do to it, and how sure is that?
+
+    Start with `duetbench doctor` (is everything there?) and `duetbench plan` (what would run?),
+    then `duetbench run` and `duetbench show latest`.
+    """
+
+
+def main() -> None:
+    """Run the command line; errors meant for people become one line and their exit code.
+
+    A mistake of ours keeps its traceback, and does not end like Python's own: 1 would say that
+    something got slower.
+    """
+    try:
+        app()
+    except DuetbenchError as error:
+        _say(f"duetbench: {error}")
+        sys.exit(error.exit_code)
+    except InterruptedRun as interruption:
+        advice = f": {interruption.advice}" if interruption.advice else ""
+        _say(f"duetbench: interrupted by {interruption}{advice}")
+        sys.exit(interruption.exit_code)
+    except OSError as error:
+        from duetbench.record.files import remedy  # noqa: PLC0415 - only such an end waits for it
+
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"duetbench: {where}{error.strerror or error}; {remedy(error)}")
+        sys.exit(FAILED)
+    except Exception as error:
+        told = _lacking(error)
+        if told is None:
+            traceback.print_exc()
+        else:
+            _say(f"duetbench: {told}")
+        sys.exit(FAILED)
+
+
+def _lacking(error: Exception) -> str | None:
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    from duetbench.core import extras  # noqa: PLC0415 - as above
+
+    return extras.lacking(error, sys.argv[1:])
+
+
+def _say(sentence: str) -> None:
+    from duetbench.host.console import Console  # noqa: PLC0415 - an error alone waits for rich
+
+    Console(stderr=True).print(sentence, markup=False, soft_wrap=True)

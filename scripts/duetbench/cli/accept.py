@@ -1,0 +1,120 @@
+"""`duetbench ci accept`: turn what measuring machines sent into files that may be used."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from typer import Exit, Option
+
+from duetbench.automation.github import actions
+from duetbench.automation.incoming import acceptance, facts, folder
+from duetbench.automation.incoming.acceptance import Acceptance
+from duetbench.cli.github import DEFAULT_PATIENCE, connected
+from duetbench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256, tell
+from duetbench.core.errors import UsageError
+from duetbench.host import paths
+from duetbench.record import files
+from duetbench.record.change import Candidates
+from duetbench.record.night import NightPlan, assignment
+
+
+def accept_command(
+    target: Annotated[Path, Option("--to", help="Where checked files go.")],
+    source: Annotated[
+        Path | None, Option("--from", help="Where the artifacts were put, in an empty folder.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        Option(
+            "--fetch",
+            metavar="NAMES",
+            help="Only put the artifacts of this workflow run whose names match this glob into "
+            "--to.",
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
+    ] = None,
+    plan_sha256: PlanSha256Option = None,
+    shard: Annotated[
+        int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
+    ] = None,
+    comparison: Annotated[
+        bool, Option("--comparison", help="The artifact is a comparison of two commits.")
+    ] = False,
+    base: Annotated[
+        str | None, Option("--base", help="The commit that was to be compared with.")
+    ] = None,
+    head: Annotated[str | None, Option("--head", help="The commit that was to be judged.")] = None,
+    confirmed: Annotated[
+        bool, Option("--confirmed", help="Artifacts are records of confirmed changes.")
+    ] = False,
+    candidates: Annotated[
+        Path | None,
+        Option(
+            "--candidates",
+            help="With --confirmed: what was to be judged (`duetbench ci detect --output`).",
+        ),
+    ] = None,
+    candidates_sha256: Annotated[
+        str | None,
+        Option("--candidates-sha256", help="What their SHA-256 must be, from a job's output."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check artifacts of measuring machines, and copy what is right.
+
+    Artifacts are foreign data. Links, odd names, too many files and too large ones are refused
+    before anything is read; the rest must fit what was asked for: the plan's cases, commit,
+    packages and machines, or the two commits. Nothing is executed, and no path of an artifact
+    decides where a file goes. A refused artifact costs the others nothing.
+
+    Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
+    1: something is refused or missing, the rest was copied. 3: nothing was accepted.
+
+    With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
+    far too large once it is unpacked, is left out and named, and is missing then. Needs
+    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
+    """
+    if fetch is not None:  # nothing else talks to GitHub
+        with connected(DEFAULT_PATIENCE) as (context, repository):
+            fetched, refused = folder.fetch(repository, context.run_id, fetch, target)
+        _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
+        return
+    if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
+        raise UsageError(
+            "expected --from FOLDER with one of --plan FILE, --comparison and --confirmed; "
+            "or --fetch NAMES"
+        )
+    now = datetime.now(UTC)
+    checkout = facts.of_checkout(paths.project_root())
+    if shard is not None:
+        assignment(plan, shard)  # it is one of the plan's
+    require_sha256(plan, plan_sha256)
+    if plan is not None:
+        found = acceptance.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
+    elif comparison:
+        sides = commit("--base", base), commit("--head", head)
+        found = acceptance.comparison(source, target, *sides, checkout, now)
+    else:
+        known = None
+        if candidates is not None:
+            require_sha256(candidates, candidates_sha256)
+            known = {one.id: one for one in files.read(Candidates, candidates).candidates}
+        found = acceptance.confirmed(source, target, checkout, now, known)
+    _tell(found, "accepted", as_json=as_json)
+    if found.exit_code:
+        raise Exit(found.exit_code)
+
+
+def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
+    missing = [f"missing: {sentence}" for sentence in found.missing]
+    # Foreign text stands as code, which it cannot end.
+    refused = [(one.artifact, one.reason, one.reason.replace("`", "'")) for one in found.refused]
+    shown = [f"refused: `{name}`: `{reason}`" for name, _, reason in refused]
+    heading = f"**{len(found.accepted)} {done}, {len(found.refused)} refused**\n\n"
+    actions.summary(heading + "\n".join(f"- {line}" for line in (*shown, *missing)))
+    lines = [f"{done}: {path}" for path in found.accepted]
+    lines += [f"refused: artifact {name}: {reason}" for name, reason, _ in refused]
+    lines = [*lines, *missing] or ["nothing came, and nothing was expected"]
+    tell(lines, lambda: found.model_dump(mode="json"), as_json=as_json)

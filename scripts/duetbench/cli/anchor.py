@@ -1,0 +1,228 @@
+"""`duetbench anchor`: the frozen stack that all trend points are held against."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument, Exit, Option, Typer
+
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    PlanSha256Option,
+    ProfileOption,
+    ResultsOption,
+    SeedOption,
+    SelectOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+    require_sha256,
+    tell,
+    workflow_option,
+)
+from duetbench.compare import backfill, revisions
+from duetbench.compare import sides as sides_
+from duetbench.compare.anchored import NIGHTLY, Precision
+from duetbench.compare.instruments import Reporter
+from duetbench.compare.sides import Scope
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Profile
+from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.declare import anchor as declared
+from duetbench.declare import settings
+from duetbench.declare.anchor import Anchor
+from duetbench.host import machine, paths
+from duetbench.host.console import Console
+from duetbench.host.machine_lock import measuring
+from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.measure import runner
+from duetbench.record import files, points
+from duetbench.record.night import assignment
+from duetbench.record.points import Points
+from duetbench.report.points import sentences
+from duetbench.toolchain import stacks
+
+anchor_app = Typer(no_args_is_help=True, help="What all trend points are held against.")
+
+RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
+"""For the ratio of a new anchor to the old one, which stands in all points to come: ± 0.2 to 0.3 %
+of a quick case, in 4 minutes of it."""
+
+
+@anchor_app.command("show")
+def show_command(as_json: JsonOption = False) -> None:
+    """Show the anchor of this checkout: its commit, locks and interpreters."""
+    found = declared.load()
+    root = paths.project_root()
+    here = backfill.present(root, found)
+    lines = [
+        f"{found.name}: commit {found.commit[:12]}, since {found.since}"
+        + (f", continues {found.previous}" if found.previous else ""),
+        *(f"interpreter {name}: {version}" for name, version in found.interpreters.items()),
+        *(f"stack {name}: lock {digest[:12]}" for name, digest in found.stacks.items()),
+        "its commit is here" if here else "its commit is not here: it is fetched when it is needed",
+    ]
+    tell(lines, lambda: {**found.model_dump(mode="json"), "present": here}, as_json=as_json)
+
+
+@anchor_app.command("play")
+def play_command(
+    select: SelectOption = None,
+    profile: ProfileOption = "nightly",
+    se: Annotated[
+        float,
+        Option("--se", min=0.0005, help="Play a case until its ratio's standard error is this."),
+    ] = 0.005,
+    inside: Annotated[
+        bool, Option("--inside/--no-inside", help="Benchmarks inside the process as well.")
+    ] = True,
+    budget: Annotated[str | None, budget_option("Time for playing")] = None,
+    plan_file: Annotated[
+        Path | None,
+        workflow_option("--plan", help="Play a shard of this night (`duetbench plan --output`)."),
+    ] = None,
+    plan_sha256: PlanSha256Option = None,
+    shard: Annotated[
+        int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
+    ] = None,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Hold this checkout against the anchor by duets: a point of every case's trend.
+
+    A case is played 5 times, and on until its ratio is known as well as --se says, 20 times at
+    most; one whose duets take 8 s and longer, because it waits or is paced, 3 to 5 times. Where the
+    time is up earlier, intervals are wider.
+
+    Exit code 0: every case has a point; with --plan also where some have none, with the reason,
+    which is a result. 1: some have none. 3: none has.
+    """
+    require_sha256(plan_file, plan_sha256)
+    root, folder = paths.project_root(), results or paths.results_dir()
+    assigned = assignment(plan_file, shard)
+    if assigned is not None and select:
+        raise UsageError("--plan says what is played: leave --select out")
+    files.require_room(folder)
+    console = Console(stderr=as_json)
+    clean_up(console)
+    globs, commit = tuple(select or ()), None
+    if assigned is not None:
+        assigned.require(machine.fingerprint().id, runner.revision(root)[0])
+        # By its name: the other user of a machine cannot write what git makes of files around us.
+        commit = assigned.commit and assigned.commit[:12]
+        profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
+    found, limit = declared.load(root), budget_seconds(budget)
+    precision = replace(NIGHTLY, se=se)
+
+    def keep(made: Points) -> None:
+        marks = {} if assigned is None else assigned.marks(made.id)
+        _keep(folder, made.model_copy(update=marks), as_json=as_json)
+
+    made = _played(
+        root, found, profile, globs, precision, seed, limit, console, inside=inside, commit=commit,
+        interrupted=keep,
+    )  # fmt: skip
+    keep(made)
+    if made.missing and (assigned is None or not made.cases):
+        raise Exit(1 if made.cases else 3)
+
+
+@anchor_app.command("renew")
+def renew_command(
+    name: Annotated[str, Argument(help="Of the new anchor, such as 2027-01.")],
+    budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
+    anew: Annotated[
+        bool,
+        Option("--anew", help="Measure nothing: the old anchor cannot be played any more."),
+    ] = False,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Make the commit of this checkout the anchor, and measure it against the one before.
+
+    Its ratios to the old anchor chain the series. Where they are cut short by --budget, or a case
+    cannot be played on the old anchor any more, that case's series begins anew; with --anew all do.
+    Without an anchor before, nothing is measured.
+
+    Exit code 1: it is the anchor, and some series begin anew.
+    """
+    root, folder = paths.project_root(), results or paths.results_dir()
+    console = Console(stderr=as_json)
+    state = revisions.working(root)
+    if state.dirty:
+        raise UsageError("expected a checkout without changes, found some: commit them first")
+    before = declared.load(root) if declared.place(root).is_file() else None
+    if before is not None and before.name == name:
+        raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
+    made = Anchor(
+        name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
+        previous=before.name if before and not anew else None,
+        interpreters={key: one.version for key, one in settings.load(root).interpreters.items()},
+        stacks={stack: stacks.read(stack, root).digest for stack in stacks.names(root)},
+    )  # fmt: skip
+    chained = True
+    if before is not None and not anew:
+        files.require_room(folder)
+        clean_up(console)
+        limit = budget_seconds(budget)
+        found = _played(root, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
+        update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
+        found = found.model_copy(update=update)
+        _keep(folder, found, as_json=as_json)
+        chained = not found.missing
+    files.replace(declared.place(root), declared.text(made).encode())
+    console.say(f"{declared.place(root)}: commit it, and nights go on with {name}")
+    if not chained:
+        raise Exit(1)
+
+
+def _played(
+    root: Path,
+    anchor: Anchor,
+    profile: Profile,
+    globs: tuple[str, ...],
+    precision: Precision,
+    seed: int,
+    limit: float | None,
+    console: Console,
+    *,
+    inside: bool,
+    commit: str | None = None,
+    interrupted: Callable[[Points], None] = lambda _: None,
+) -> Points:
+    """Hold the checkout against an anchor; with its `commit`, without what is not committed.
+
+    What was played before an interruption goes to `interrupted`.
+    """
+    reporter = Reporter(console)
+    backfill.fetch(root, anchor)
+    with interruptible(), revisions.copies(reporter) as copies:
+        scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
+        both = sides_.of_revisions(root, anchor.commit, commit, scope)
+        backfill.verify(anchor, both.base)
+        head = backfill.of_checkout(both, inside=inside)
+        began = datetime.now(UTC)
+
+        def described() -> Points:
+            return backfill.described(anchor, head, "night", both.head.record.label, began, began)
+
+        try:
+            with measuring():
+                done = backfill.play([head], scope, reporter, precision, seed, limit)
+        except InterruptedRun:
+            head.notes.append("it was interrupted")
+            interrupted(described())
+            raise
+        if not done:
+            head.notes.append("the time was up before all cases were known as well as they should")
+        return described()
+
+
+def _keep(folder: Path, made: Points, *, as_json: bool) -> None:
+    path = points.save(folder, made)
+    tell(sentences(made, path), lambda: made.model_dump(mode="json"), as_json=as_json)

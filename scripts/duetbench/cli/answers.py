@@ -1,0 +1,110 @@
+"""What a verb has found, handed over in the forms that were asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from typer import Option
+
+from duetbench.automation.github import actions
+from duetbench.cli.options import require_writable
+from duetbench.host import paths
+from duetbench.host.console import Console, write
+from duetbench.record.comparison import Comparison
+from duetbench.report import markdown as as_markdown
+
+if TYPE_CHECKING:  # numpy and jinja2 come with them: only those who ask for a page wait for it
+    from duetbench.report.page import RunPage
+    from duetbench.series.summary import RunSummary
+
+_STANDARD: Final = Path("-")
+
+HtmlOption = Annotated[
+    Path | None,
+    Option(
+        "--html",
+        metavar="FILE",
+        help="Write one HTML page, which needs no server and no network: every sample as a dot.",
+    ),
+]
+
+MarkdownOption = Annotated[
+    Path | None,
+    Option("--markdown", metavar="FILE", help="Write the report as Markdown; -: standard output."),
+]
+
+JsonFileOption = Annotated[
+    Path | None,
+    Option(
+        "--output", "-o", "--json", metavar="FILE", help="Write it as JSON; -: standard output."
+    ),
+]
+
+DetailsOption = Annotated[
+    bool, Option("--details", help="Print all of the report, as duetbench show does.")
+]
+
+
+def console_for(targets: dict[str, Path | None]) -> Console:
+    """The console of a verb that will write these files, which are tried; see `require_writable`.
+
+    Where standard output gets one of them, what is said goes to standard error.
+    """
+    require_writable({option: _file(path) for option, path in targets.items()})
+    return Console(stderr=_STANDARD in targets.values())
+
+
+def put(text: str, path: Path | None) -> None:
+    """Write a text to a file or, with `-`, to standard output; RecordError if it cannot be."""
+    if path is not None:
+        write(text, _file(path))
+
+
+def of_comparison(
+    comparison: Comparison, *, document: Path | None, markdown: Path | None, html: Path | None
+) -> None:
+    """Write a comparison as files, and on the page of the job of GitHub Actions that this is."""
+    if _in_a_job() or markdown is not None:
+        text = as_markdown.comparison(comparison)
+        actions.summary(text)
+        put(text, markdown)
+    put(comparison.model_dump_json(indent=1) + "\n", document)
+    if html is not None:
+        from duetbench.site import alone  # noqa: PLC0415 - see above
+
+        put(alone.of_comparison(comparison), html)
+
+
+def of_run(
+    summary: RunSummary, *, document: Path | None, markdown: Path | None, html: Path | None
+) -> None:
+    """Write a run as files, and on the page of the job of GitHub Actions that this is."""
+    page = page_of(summary)
+    if _in_a_job() or markdown is not None:
+        text = as_markdown.page(page)
+        actions.summary(text)
+        put(text, markdown)
+    put(summary.run.model_dump_json(indent=1) + "\n", document)
+    if html is not None:
+        from duetbench.site import alone  # noqa: PLC0415 - see above
+
+        put(alone.of_run(summary, page), html)
+
+
+def page_of(summary: RunSummary, select: tuple[str, ...] = ()) -> RunPage:
+    """A run as a page, with what the repository declares of its experiments."""
+    from duetbench.declare.published import load_published  # noqa: PLC0415 - see above
+    from duetbench.report import page as pages  # noqa: PLC0415 - see above
+
+    root = paths.project_root()
+    return pages.make_page(summary, load_published(root), pages.read_about(root), select)
+
+
+def _file(path: Path | None) -> Path | None:
+    return None if path == _STANDARD else path
+
+
+def _in_a_job() -> bool:
+    return bool(os.environ.get(actions.SUMMARY))

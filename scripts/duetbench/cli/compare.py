@@ -1,0 +1,312 @@
+"""`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from typer import Argument, Exit, Option
+
+from duetbench.cli import answers
+from duetbench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, MarkdownOption
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    ProfileOption,
+    SeedOption,
+    SelectOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+    day,
+    locked,
+    repository,
+)
+from duetbench.cli.target_options import Options, left_out, ready, repeated, told, with_target
+from duetbench.compare import affected as affected_
+from duetbench.compare import revisions, session, targets
+from duetbench.compare import sides as sides_
+from duetbench.compare.attribution.attribute import attribute
+from duetbench.compare.builder import Question, unmeasured
+from duetbench.compare.instruments import Reporter
+from duetbench.compare.sides import Scope, Sides
+from duetbench.core.errors import CountError, UsageError
+from duetbench.declare.target import STACK
+from duetbench.detect import explaining
+from duetbench.host import paths
+from duetbench.host.console import Console
+from duetbench.host.machine_lock import measuring
+from duetbench.host.progress import Narrator
+from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.record import comparison_store
+from duetbench.record import reproduce as again
+from duetbench.record.attribution import Attribution
+from duetbench.record.comparison import Comparison
+from duetbench.report.attribution import print_attribution
+from duetbench.report.comparison import exit_code
+from duetbench.report.terminal import print_comparison, print_overview
+from duetbench.site.charts.forest import of_comparison
+from duetbench.toolchain import interpreters
+
+_AS_LOCKED: Final = "locked"
+_INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
+_OR: Final = f", or {_AS_LOCKED!r}"
+
+
+@with_target
+def compare_command(
+    base: Annotated[
+        str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
+    ] = None,
+    head: Annotated[
+        str | None,
+        Argument(
+            help="A revision; default: the files as they are, with what is not committed.",
+            show_default=False,
+        ),
+    ] = None,
+    stack_as_of: Annotated[
+        list[str] | None,
+        Option(
+            "--stack-as-of",
+            metavar="DATE",
+            help="Compare stacks: as locked with those of a date; given twice: base, then head. "
+            f"'{_AS_LOCKED}' stands for the locks.",
+        ),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        Option(
+            "--with",
+            "--head-with",
+            metavar="PACKAGE==VERSION",
+            help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
+        ),
+    ] = None,
+    base_with: Annotated[
+        list[str] | None,
+        Option(
+            "--base-with",
+            metavar="PACKAGE==VERSION",
+            help="Such a package in base, with --head-with or alone; repeatable.",
+        ),
+    ] = None,
+    lock: Annotated[
+        tuple[str, str] | None,
+        Option(
+            "--lock",
+            metavar="BASE HEAD",
+            help="Compare two lock files of a project, 'uv.lock@main uv.lock', or of one stack; "
+            "then head's file is named as the stack is. FILE@REV is that of a revision.",
+        ),
+    ] = None,
+    python: Annotated[
+        list[str] | None,
+        Option(
+            "--python",
+            metavar="BASE HEAD",
+            help="Compare two interpreters, e.g. 3.14 3.14t. One alone is that of an --app.",
+        ),
+    ] = None,
+    select: SelectOption = None,
+    profile: ProfileOption = "quick",
+    budget: Annotated[
+        str | None,
+        budget_option(
+            "Time for measuring", "Default: until all is decided, or more duets would be no use."
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, Option("--all", help="Judge the cases that the change cannot touch as well.")
+    ] = False,
+    output: JsonFileOption = None,
+    markdown: MarkdownOption = None,
+    html: HtmlOption = None,
+    details: DetailsOption = False,
+    svg: Annotated[Path | None, Option("--svg", help="Write the forest plot.")] = None,
+    fail_on: Annotated[
+        Literal["undecided", "slower"],
+        Option(
+            "--fail-on",
+            help="With 'slower' the exit code is 0 as long as anything was judged and nothing got "
+            "slower: for gates that shall not fail because the time was too short.",
+        ),
+    ] = "undecided",
+    seed: SeedOption = DEFAULT_SEED,
+    why: Annotated[
+        Path | None,
+        Option(
+            "--why",
+            metavar="FILE",
+            help="Say which code it is, of the case that moved most surely, as `duetbench why` "
+            "does, and write that as JSON: up to a minute more, where anything moved.",
+        ),
+    ] = None,
+    *,
+    options: Options,
+) -> None:
+    """Compare HEAD with BASE on this machine, both measured together; judge what can have changed.
+
+    Exit code 0: all that was to be judged was judged, and nothing got slower; or there was nothing
+    to judge. 1: something got slower, or does not work any more. 3: something was not judged or
+    not decided, and nothing that was got slower: a longer --budget may help. 4: it could not be
+    measured.
+    """
+    limit = budget_seconds(budget)
+    console = answers.console_for(
+        {"--output": output, "--markdown": markdown, "--html": html, "--svg": svg, "--why": why}
+    )
+    root = repository(console)
+    left = clean_up(console)
+    narrator = Narrator(console)
+    base, head, pythons = _interpreters(base, head, python or [])
+    target = told(root, options, pythons)
+    if target is None and len(pythons) == 1:
+        raise UsageError(
+            f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
+            "measured on this one"
+        )
+    ready(target, narrator)
+    asked = [word for glob in select or () for word in ("--select", glob)]
+    asked += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
+    asked += ["--budget", budget] if budget else []
+    with interruptible(), revisions.copies(narrator) as copies:
+        logs = paths.state_dir() / "logs"
+        scope = Scope(profile, tuple(select or ()), logs, narrator, copies, target)
+        pins = base_with or [], with_ or []
+        pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
+        sides = sides_of(root, (base, head), stack_as_of or [], pins, lock, pair, scope)
+        affected = affected_.find(sides, everything=everything)
+        asked += repeated(options, pythons)
+        reproduce = again.command(sides.base.record, sides.head.record, asked)
+        killed = f"{len(left)} sessions that a killed run had left were found first"
+        question = Question(
+            sides.base,
+            sides.head,
+            affected,
+            limit,
+            seed,
+            sides.cross,
+            reproduce=(reproduce,) if reproduce else (),
+            notes=(
+                *([killed] if left else ()),
+                *(left_out(options) if reproduce else ()),
+            ),
+        )
+        comparison, interruption = _compared(question, console)
+        explained = None
+        if why is not None and interruption is None:
+            explained = _explained(comparison, sides, narrator)
+    try:
+        answers.of_comparison(comparison, document=output, markdown=markdown, html=html)
+        if svg is not None:
+            answers.put(of_comparison(comparison), svg)
+        if explained is not None:
+            answers.put(explained.model_dump_json() + "\n", why)
+    finally:
+        (print_comparison if details else print_overview)(console, comparison)
+        if explained is not None:
+            console.say("")
+            print_attribution(console, explained)
+        # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
+        if console.is_terminal and comparison_store.file_of(comparison).is_file():
+            console.say(f"\nKept; all of it: duetbench show {comparison.id}")
+    if interruption is not None:
+        raise interruption
+    if code := exit_code(comparison, lenient=fail_on == "slower"):
+        raise Exit(code)
+
+
+def _interpreters(
+    base: str | None, head: str | None, python: list[str]
+) -> tuple[str | None, str | None, list[str]]:
+    """Tell two interpreters, of which a parser takes the second for a revision, from one."""
+    if len(python) == 1:
+        if head is not None and _INTERPRETER.fullmatch(head):
+            return base, None, [*python, head]
+        if head is None and base is not None and _INTERPRETER.fullmatch(base):
+            return None, None, [*python, base]
+    if len(python) > 2:
+        raise UsageError(f"--python: expected two interpreters, found {' '.join(python)}")
+    return base, head, python
+
+
+def sides_of(
+    root: Path,
+    revisions: tuple[str | None, str | None],
+    dates: list[str],
+    pins: tuple[list[str], list[str]],
+    lock: tuple[str, str] | None,
+    python: tuple[str, str] | None,
+    scope: Scope,
+) -> Sides:
+    """Prepare what the command line asks for: one kind of comparison."""
+    given = {
+        "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
+        "--python": python,
+    }  # fmt: skip
+    named = [name for name, value in given.items() if value]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} were given: choose one kind of comparison")
+    if len(dates) > 2:
+        raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
+    if dates:
+        days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
+        first, second = (None, days[0]) if len(days) == 1 else days
+    told, narrator, copies = scope.told, scope.narrator, scope.copies
+    if told is not None and len(named) == 1 and not revisions[0]:
+        root = targets.working(told, narrator, copies, lock[1] if lock else None)
+    if dates:
+        return sides_.of_dates(root, first, second, scope)
+    if any(pins):
+        return sides_.of_packages(root, *pins, scope)
+    if lock is not None and told is not None:
+        base = lock[0], targets.other_text(told, root, narrator, copies, lock=lock[0])
+        return sides_.of_locks(root, STACK, base, (lock[1], targets.text_of(root)), scope)
+    if lock is not None:
+        base, head = ((name, locked(root, name)) for name in lock)
+        stack = Path(lock[1].rpartition("@")[0] or lock[1]).stem
+        return sides_.of_locks(root, stack, base, head, scope)
+    if python is not None:
+        # In a copy of a target they go by the names of what was found.
+        both = python if told is None else tuple(interpreters.declared(root))
+        if len(both) != 2:
+            raise UsageError(
+                f"--python: expected two different interpreters, found {both[0]} twice"
+            )
+        return sides_.of_interpreters(root, *both, scope)
+    return sides_.of_revisions(root, *revisions, scope)
+
+
+def _explained(comparison: Comparison, sides: Sides, narrator: Narrator) -> Attribution | None:
+    """Which code it is; None: nothing moved that instructions explain, or a reason was told."""
+    found = explaining.moved_most(comparison, sides)
+    if found is None:
+        return None
+    try:
+        with measuring():
+            one = attribute(*found, narrator, live="unmoved")
+    except CountError as problem:
+        narrator.say(f"which code it is was not found out: {problem}")
+        return None
+    return one.model_copy(update={"comparison": comparison.id})
+
+
+def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:
+    """Measure, if there is something to judge; an interrupted comparison is partial."""
+    affected = question.affected
+    if affected.nothing:
+        return unmeasured(question), None
+    told = Reporter(console)
+    for sentence in affected.notes:
+        told.note(sentence)
+    counts = {
+        "cases that can have changed": len(affected.pairs),
+        "that cannot": affected.unaffected,
+        "without counterpart": len(affected.missing) or None,
+        "in-process benchmarks": len(affected.targets) or None,
+    }
+    told.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
+    try:
+        with measuring():
+            return session.compare(question, told), None
+    except session.InterruptedComparison as interruption:
+        return interruption.comparison, interruption

@@ -1,0 +1,296 @@
+"""`duetbench ci detect`: where did a series move for good, and was it the stack?"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+from rich.table import Table
+from typer import Exit, Option
+
+from duetbench.automation.github import actions
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    JsonOption,
+    SeedOption,
+    budget_option,
+    budget_seconds,
+    clean_up,
+    require_sha256,
+    tell,
+    workflow_option,
+)
+from duetbench.compare.instruments import Reporter
+from duetbench.core.errors import UsageError
+from duetbench.detect.candidates import searched, unjudged
+from duetbench.detect.conclude import closed, grown
+from duetbench.detect.confirm import confirm as conclude
+from duetbench.detect.duets import RealDuets, declared_benchmarks
+from duetbench.detect.explaining import Counting
+from duetbench.detect.narrowing import narrowed
+from duetbench.detect.releases import axes
+from duetbench.host import machine, paths
+from duetbench.host.console import Console, errors, print_json
+from duetbench.host.progress import Narrator
+from duetbench.host.signals import interruptible
+from duetbench.plan.nights import present
+from duetbench.record import change, comparison_store, files
+from duetbench.record.change import (
+    Candidate,
+    Candidates,
+    ChangeRecord,
+    Dismissal,
+    Step,
+    dismissals,
+)
+from duetbench.record.comparison import Comparison
+from duetbench.report.change import by_release, title
+from duetbench.report.formats import ends, percent
+from duetbench.series import reading
+from duetbench.series.table import tables as tables_of
+
+_SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
+
+
+def detect_command(
+    confirm: Annotated[
+        bool, Option("--confirm", help="Judge this machine's candidates by duets: measures.")
+    ] = False,
+    elsewhere: Annotated[
+        bool,
+        Option(
+            "--elsewhere",
+            help="With --confirm: candidates of other machines, too. The size is then this one's.",
+        ),
+    ] = False,
+    from_: Annotated[
+        Path | None,
+        Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
+    ] = None,
+    from_sha256: Annotated[
+        str | None,
+        workflow_option("--from-sha256", help="What its SHA-256 must be, from a job's output."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        Option("--to", help="Results folder for what is recorded; default: this checkout's."),
+    ] = None,
+    budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
+    output: Annotated[Path | None, Option("--output", "-o", help="Write the candidates.")] = None,
+    github_output: Annotated[
+        bool,
+        workflow_option(
+            "--github-output",
+            help="Hand the machines to a workflow: matrix, candidates and sha256 in GITHUB_OUTPUT.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Find series that moved for good when a stack changed, and confirm them by duets.
+
+    Each machine's series of this checkout's results (`duetbench ci history pull` fetches the
+    nights) are looked through: the ratios to the anchor, and of what has none the figures of server
+    runs from their last break on, and those inside the process that a comparison can play (git
+    tells with which locks a commit was measured). Steps
+    near a change of their stack are candidates: one per change of a stack, however many series
+    moved. Changes that were undone are closed; to those between whose stacks other series have
+    stepped since, these are added, as not played. Where several releases lie between the versions
+    of a culprit, and `duetbench backfill --releases` has measured them, the one is named.
+
+    With --confirm, on the machine itself, the stacks before and after are measured together. Where
+    that machine is no more, --elsewhere judges on this one, and the change says so. What
+    is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
+    comparison is kept beside them. Nothing is judged twice. The functions behind what is confirmed
+    are looked for at once, by counting instructions, and kept in results/attributions/<id>.json.
+
+    Exit code 0: done. 1: a candidate could not be judged, with the reason.
+    """
+    if from_ is not None and not confirm:
+        raise UsageError("--from: the candidates of a file are there already: add --confirm")
+    if elsewhere and not confirm:
+        raise UsageError("--elsewhere: nothing is judged without --confirm")
+    require_sha256(from_, from_sha256)
+    results = to or paths.results_dir()
+    if confirm:
+        files.require_room(results)
+        _confirm(
+            from_,
+            results,
+            budget_seconds(budget) or 0.0,
+            seed,
+            elsewhere=elsewhere,
+            as_json=as_json,
+        )
+        return
+    found, undone, more, there = _detected(paths.results_dir())
+    for record in (*undone, *more):
+        change.save(results, record)
+    if output is not None:
+        files.write(output, found)
+    if github_output:
+        actions.outputs(_outputs(found, there))
+    lines = [f"- {_headline(candidate)}" for candidate in found.candidates]
+    lines += [f"- closed: `{record.id}`: {record.note}" for record in undone]
+    heading = f"### Detection: {len(found.candidates)} candidates"
+    actions.summary("\n".join((heading, "", *lines)))
+    if as_json:
+        print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
+    else:
+        _show(Console(), found, undone, more)
+
+
+def _detected(
+    results: Path,
+) -> tuple[Candidates, tuple[ChangeRecord, ...], tuple[ChangeRecord, ...], frozenset[str]]:
+    """Candidates, records that are undone now, others that are grown, and machines at work."""
+    root = paths.project_root()
+    sources = reading.read(results, paths.cache_dir() / "site", root)
+    tables = tables_of(sources.nights)
+    names = sorted({record.evidence for record in sources.changes if record.evidence})
+    kept = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
+    unread: list[str] = []
+    read = files.attempted(filter(Path.is_file, kept), partial(files.read, Comparison), unread)
+    evidence = {comparison.id: comparison for comparison in read}
+    dismissed, unreadable = dismissals(results)
+    for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
+        errors().say(f"note: {problem}")
+    # Without such nights no declaration is read.
+    inside = declared_benchmarks(root) if any(not table.track.served for table in tables) else {}
+    every = searched(tables, inside)
+    found = unjudged(every, sources.changes, dismissed)
+    candidates = [one for table in every for one in table.candidates]
+    seen: dict[str, ChangeRecord] = {}
+
+    def known() -> list[ChangeRecord]:
+        return [seen.get(record.id, record) for record in sources.changes]
+
+    seen |= {record.id: record for record in grown(known(), candidates, evidence)}
+    seen |= {record.id: record for record in narrowed(known(), axes(sources.points))}
+    undone = closed(known(), evidence)
+    for record in undone:
+        seen.pop(record.id, None)
+    # Ids begin with the time at which they were measured.
+    latest: dict[str, str] = {}
+    for table in tables:
+        if table.kind != "inprocess":
+            newest = max(night.run for night in table.nights)
+            latest[table.machine] = max(latest.get(table.machine, ""), newest)
+    return found, undone, tuple(seen.values()), present(latest)
+
+
+def _confirm(
+    from_: Path | None, results: Path, seconds: float, seed: int, *, elsewhere: bool, as_json: bool
+) -> None:
+    """Judge the candidates of this machine, or all."""
+    found = (
+        files.read(Candidates, from_) if from_ is not None else _detected(paths.results_dir())[0]
+    )
+    here = machine.fingerprint().id
+    ours = [one for one in found.candidates if elsewhere or one.machine == here]
+    for candidate in found.candidates:
+        if candidate not in ours:
+            errors().say(
+                f"note: {candidate.id} waits for its machine {candidate.machine}; where that is no "
+                "more: --elsewhere"
+            )
+    clean_up(errors())
+    told = Console(stderr=as_json)
+    root, narrator = paths.project_root(), Narrator(told)
+    judge = RealDuets(root, seed, Reporter(told), narrator)
+    explain = Counting(root, narrator)
+    with interruptible():
+        confirmed = conclude(ours, judge, seconds, results, told=told.say, explain=explain)
+    document = {
+        "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
+        "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
+        "left": {candidate.id: why for candidate, why in confirmed.left},
+    }
+    said = [*map(_sentence, confirmed.records), *map(_sentence, confirmed.dismissed)]
+    said += [] if ours else [f"no candidate on this machine ({here})"]
+    tell(said, lambda: document, as_json=as_json)
+    actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
+    for candidate, why in confirmed.left:
+        errors().say(f"{candidate.id}: not judged: {why}")
+    if confirmed.left:
+        raise Exit(1)
+
+
+def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
+    """What a workflow needs of the candidates: one job per machine that has any, and is there."""
+    counts = Counter(one.machine for one in found.candidates if one.machine in machines)
+    include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
+    return {
+        "matrix": json.dumps({"include": include}, separators=(",", ":")),
+        "machines": json.dumps(list(counts), separators=(",", ":")),
+        "candidates": str(counts.total()),
+        "sha256": hashlib.sha256(files.encode(found)).hexdigest(),
+    }
+
+
+def _show(
+    console: Console,
+    found: Candidates,
+    undone: Sequence[ChangeRecord],
+    more: Sequence[ChangeRecord],
+) -> None:
+    for record in undone:
+        console.say(f"closed: {record.id}: {record.note}")
+    for record in more:
+        if record.narrowed:
+            console.say(f"{record.id}: {by_release(record.narrowed)}")
+        if record.unplayed:
+            console.say(
+                f"{record.id}: {len(record.unplayed)} series stepped with it and were not played"
+            )
+    for candidate in found.candidates:
+        console.say(_headline(candidate))
+        table = Table("case", "metric", "change", "nights")
+        for step in candidate.steps[:_SHOWN]:
+            nights = f"{step.nights[0]} + {step.nights[1]}"
+            table.add_row(step.series.case, title(step.series.metric), _size(step), nights)
+        console.print(table)
+        if len(candidate.steps) > _SHOWN:
+            console.say(f"and {len(candidate.steps) - _SHOWN} more series")
+    if found.unexplained:
+        console.say(
+            f"{len(found.unexplained)} steps where no stack changed (the machine, or our own "
+            "commits); the strongest:"
+        )
+    for step in sorted(found.unexplained, key=lambda step: -step.strength)[:_SHOWN]:
+        console.say(
+            f"  {step.series.case} {title(step.series.metric)} {_size(step)} at "
+            f"{step.after_run} on {step.series.machine}"
+        )
+    next_ = "; judge them on their machines: duetbench ci detect --confirm"
+    hint = next_ if found.candidates else ""
+    console.say(f"{len(found.candidates)} candidates, {found.known} judged already{hint}")
+
+
+def _size(step: Step) -> str:
+    """A step, with its interval where it has one."""
+    return percent(step.ratio) + (f" ({ends(*step.within)})" if step.within else "")
+
+
+def _headline(candidate: Candidate) -> str:
+    moved = ", ".join(
+        f"{move.package} {move.base or '—'} → {move.head or '—'}" for move in candidate.packages
+    )
+    return (
+        f"{candidate.id}: {len(candidate.steps)} series on {candidate.machine} moved with "
+        f"{moved or 'the files of the same versions'}"
+    )
+
+
+def _sentence(concluded: ChangeRecord | Dismissal) -> str:
+    if isinstance(concluded, Dismissal):
+        return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
+    return (
+        f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
+        f"{title(concluded.series.metric)} {percent(concluded.ratio)} "
+        f"({percent(concluded.low)} to {percent(concluded.high)}), and "
+        f"{len(concluded.others)} more series; not played: {len(concluded.unplayed)}"
+    )

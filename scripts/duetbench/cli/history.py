@@ -1,0 +1,146 @@
+"""`duetbench ci history`: the results of all nights, on a branch of their own."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument, Exit, Option, Typer
+
+from duetbench.automation.github import actions
+from duetbench.cli.options import JsonOption, PlanSha256Option, require_sha256, tell
+from duetbench.core.errors import NothingMeasuredError
+from duetbench.host import paths
+from duetbench.host.console import Console, errors
+from duetbench.host.git import BRANCH, remote_of
+from duetbench.plan import outcomes
+from duetbench.record import files as files_
+from duetbench.record.history.kinds import File, collect
+from duetbench.record.history.sync import pull, push
+from duetbench.record.night import NightPlan, NightRecord
+from duetbench.record.points import FOLDER as POINTS
+from duetbench.record.points import Points
+
+history_app = Typer(no_args_is_help=True)
+
+RemoteOption = Annotated[
+    str,
+    Option(
+        "--remote",
+        envvar="DUETBENCH_HISTORY_REMOTE",
+        help="A remote of this checkout, a URL, or a path.",
+    ),
+]
+BranchOption = Annotated[str, Option("--branch", help="The history's branch.")]
+
+_SHOWN: Final = 10  # paths that are printed
+
+
+@history_app.callback()
+def _group() -> None:
+    """The results of all nights, on a branch of their own.
+
+    The branch holds a folder `results/` and nothing else. A night adds a run file for each shard
+    that was measured, what asv measured inside the process, and a record of what came of it; no run
+    is ever rewritten. `pull` lays all of it out beside the reference runs of this checkout, where
+    the other verbs find it; `push` adds to it, however many others do so at the same time.
+    """
+
+
+@history_app.command("pull")
+def pull_command(
+    to: Annotated[
+        Path | None,
+        Option("--to", help="Results folder to lay it out in; default: this checkout's."),
+    ] = None,
+    remote: RemoteOption = "origin",
+    branch: BranchOption = BRANCH,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch the history and lay it out in the results folder.
+
+    Only the newest state is fetched, without its past, and only what is not here yet is written.
+    A branch that is not there yet is an empty history. In this checkout they are untracked files,
+    which no commit of yours should add.
+    """
+    where = remote_of(paths.project_root(), remote, branch)
+    found = pull(where, to or paths.results_dir(), told=errors().say)
+    said = f"no branch {branch} there: the history is empty so far"
+    if found.tip is not None:
+        said = (
+            f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with "
+            f"newer contents, {found.kept} already here"
+        )
+    tell([said], lambda: asdict(found), as_json=as_json)
+
+
+@history_app.command("push")
+def push_command(
+    folder: Annotated[
+        Path, Argument(help="A results folder: runs/<machine>/<year>/<run>.json, changes/, …")
+    ],
+    plan: Annotated[
+        Path | None,
+        Option("--plan", help="The night's plan: what is missing is recorded and reported."),
+    ] = None,
+    plan_sha256: PlanSha256Option = None,
+    remote: RemoteOption = "origin",
+    branch: BranchOption = BRANCH,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the files of a results folder to the history.
+
+    Every file is checked first; what is damaged, or would replace a run, is refused, and nothing is
+    pushed. Refused and broken pushes are repeated, 20 times in a few minutes. A run that was
+    cut short is kept as a partial run.
+
+    Exit code 0: all is there. 1: with --plan: cases are missing (what came is pushed all the same).
+    3: with --plan: the night gave no usable launch. 4: it could not be pushed, and everything is
+    where it was.
+    """
+    require_sha256(plan, plan_sha256)
+    warn = errors().say
+    files, runs, others = collect(folder)
+    for path in others[:_SHOWN]:
+        warn(f"note: {path}: no part of the history, left out")
+    if len(others) > _SHOWN:
+        warn(f"note: and {len(others) - _SHOWN} more were left out")
+    record = None
+    if plan is not None:
+        played = [
+            files_.parse(Points, one.data, one.path)
+            for one in files
+            if one.path.startswith(f"{POINTS}/")
+        ]
+        record = outcomes.outcome(files_.read(NightPlan, plan), runs, played)
+        files = (*files, File(record.path, files_.encode(record), replaceable=True))
+    if not files:
+        Console().say(f"{folder}: nothing to push")
+        return
+    where = remote_of(paths.project_root(), remote, branch)
+    subject = "Changes and their evidence"
+    if record is not None:
+        subject = f"Night {record.id}: {record.status}"
+    elif runs:
+        subject = f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
+    pushed = push(files, where, subject=subject, told=warn)
+    of_night = record.model_dump(mode="json") if record else None
+    said = (
+        f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
+        f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
+    )
+    tell([said], lambda: {**asdict(pushed), "night": of_night}, as_json=as_json)
+    if record is not None:
+        _judge(record)
+
+
+def _judge(record: NightRecord) -> None:
+    actions.summary(outcomes.markdown(record))
+    for sentence in outcomes.sentences(record):
+        errors().say(sentence)
+    if record.status == "empty":
+        raise NothingMeasuredError(
+            f"night {record.id}: expected runs of {len(record.shards)} shards, found no usable "
+            "launch: see the logs of the shards' jobs"
+        )
+    if record.status == "incomplete":
+        raise Exit(1)

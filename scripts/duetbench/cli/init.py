@@ -1,0 +1,102 @@
+"""`duetbench init`: keep how an application is measured."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from duetbench.cli.options import repository
+from duetbench.core.errors import UsageError
+from duetbench.declare import discover, target
+from duetbench.declare.schema import read_toml
+from duetbench.declare.target import FILE, toml
+from duetbench.host.console import Console
+from duetbench.record import files
+from duetbench.toolchain import projects, pythons
+
+_HEADER = "[tool.duetbench]"
+
+
+def init_command(
+    app: Annotated[
+        str | None,
+        Option(
+            "--app",
+            metavar="MODULE:ATTRIBUTE",
+            help="The application; default: the one that is found.",
+        ),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        Option("--path", metavar="PATH", help="What it is asked for; repeatable."),
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show what would be written, and write nothing.")
+    ] = False,
+) -> None:
+    """Write how this repository's application is measured into its pyproject.toml.
+
+    Application, framework, lock and interpreter are found out. All else in the file stays as it
+    is; where there is none, a duetbench.toml is written.
+    """
+    console = Console()
+    root = repository(console)
+    file, table = target.written(root)
+    if table or any((root / "apps").glob("*/experiment.toml")):
+        raise UsageError(
+            f"{file} declares already what is measured: change it there, or remove its {_HEADER} "
+            "first"
+        )
+    chosen = _chosen(root, app, console)
+    lock, asked = projects.lock_of(root), pythons.wanted(root)
+    said = lock.name if lock else "no packages of its own"
+    source = f" ({asked.source})" if asked.text != "any" else ""
+    console.say(f"packages: {said}; Python: {asked.text}{source}")
+    lines = [f"app = {toml(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
+    requests = tuple(f"GET {one}" for one in path or chosen.paths[:2] or ("/",))
+    lines.append(f"requests = {toml(requests)}")
+    own = root / "pyproject.toml"
+    place = own if own.is_file() else root / FILE
+    text = _written(own, lines) if place == own else "".join(f"{line}\n" for line in lines)
+    tomllib.loads(text)  # what is written can be read
+    console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
+    for line in (_HEADER, *lines) if place == own else lines:
+        console.say(f"  {line}")
+    if dry_run:
+        return
+    files.replace(place, text.encode())
+    console.say(
+        "next: duetbench run (how fast is it?), then duetbench compare HEAD~1 (what did the last "
+        "commit do?)"
+    )
+
+
+def _chosen(root: Path, app: str | None, console: Console) -> discover.Application:
+    found = discover.applications(root)
+    if app is not None:
+        known = next((one for one in found if one.name == app), None)
+        return known or discover.Application(app, "", factory=False, paths=())
+    if not found:
+        known_ones = ", ".join(sorted({*discover.FRAMEWORKS.values()}))
+        raise UsageError(
+            f"{root}: expected an application of {known_ones}, found none: name it with --app "
+            "module:attribute"
+        )
+    first, *others = found
+    made = f" makes it ({first.framework})" if first.factory else f" ({first.framework})"
+    console.say(f"application: {first.name}{made}")
+    if others:
+        console.say(f"others: {', '.join(one.name for one in others[:5])}; choose with --app")
+    return first
+
+
+def _written(file: Path, lines: list[str]) -> str:
+    """The file with the table at its end, in its own line ends; `UsageError`: it is no TOML."""
+    read_toml(file)
+    before = file.read_bytes().decode()
+    end = "\r\n" if "\r\n" in before else "\n"
+    gap = (
+        "" if not before or before.endswith(2 * end) else end if before.endswith("\n") else 2 * end
+    )
+    return before + gap + "".join(f"{line}{end}" for line in (_HEADER, *lines))

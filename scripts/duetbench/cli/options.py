@@ -1,0 +1,181 @@
+"""What several verbs share: options, how their values are read, and how a measurement begins."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from typer import Context, Option
+
+from duetbench.cli import completion
+from duetbench.core import units
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Profile
+from duetbench.host import git, orphans, paths
+from duetbench.host.console import Console, print_json
+from duetbench.host.machine_lock import measuring
+from duetbench.host.signals import interruptible
+from duetbench.measure import oha, room
+from duetbench.record import files
+
+DEFAULT_SEED: Final = 1
+
+FOR_WORKFLOWS: Final = "For workflows"
+"""Panel of a verb's help for the options that nobody gives by hand."""
+
+SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
+SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_TIMES: Final = "180s, 5m, 1h or 1h30m"
+
+ProfileOption = Annotated[
+    Profile,
+    Option(
+        "--profile",
+        help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
+        "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
+        "articles' own durations, about an hour.",
+    ),
+]
+
+SelectOption = Annotated[
+    list[str] | None, Option("--select", help=SELECT, autocompletion=completion.cases)
+]
+
+LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
+
+PlanSha256Option = Annotated[
+    str | None,
+    Option(
+        "--plan-sha256",
+        help="What the plan's SHA-256 must be, from a job's output.",
+        rich_help_panel=FOR_WORKFLOWS,
+    ),
+]
+
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+
+ResultsOption = Annotated[
+    Path | None, Option("--results", help="Results folder; default: the checkout's.")
+]
+
+SecondsOption = Annotated[float | None, Option("--seconds", min=0.5, help=SECONDS)]
+
+SeedOption = Annotated[
+    int, Option("--seed", help="Of what is drawn at random, such as the order of launches.")
+]
+
+
+def budget_option(what: str, more: str = "") -> Any:
+    """The option `--budget`, read by `budget_seconds`: what it is for, more after its format."""
+    return Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
+
+
+def budget_seconds(text: str | None) -> float | None:
+    """Read the time of a `--budget`, such as 90s, 20m, 1h30m: seconds; UsageError if it is none."""
+    total = None if text is None else units.read_time(text)
+    if text is not None and not total:
+        raise UsageError(f"--budget {text!r}: expected a time such as {_TIMES}")
+    return total
+
+
+def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002 - typer's word
+    """An option that nobody gives by hand."""
+    return Option(*names, help=help, rich_help_panel=FOR_WORKFLOWS, **settings)
+
+
+def clean_up(console: Console) -> list[str]:
+    """End what killed runs have left on this machine; a sentence per session, which is said."""
+    found = orphans.reap()
+    oha.sweep()
+    room.sweep()
+    for sentence in found:
+        console.say(f"note: {sentence}")
+    return found
+
+
+def tell(lines: Iterable[str], document: Callable[[], Any], *, as_json: bool) -> None:
+    """Print a verb's result: a sentence per line for people, or its document for programs."""
+    if as_json:
+        print_json(document())
+        return
+    console = Console()
+    for line in lines:
+        console.say(line)
+
+
+@contextmanager
+def machine() -> Iterator[None]:
+    """Hold the machine for a measurement that can be interrupted."""
+    with interruptible(), measuring():
+        yield
+
+
+def repository(console: Console) -> Path:
+    """Find the repository to be measured, and say which it is; UsageError if there is none."""
+    root = paths.project_root(stand_in=False)
+    console.say(f"repository: {root}")
+    return root
+
+
+def day(text: str, option: str, more: str = "") -> date:
+    """Read a date; the UsageError names the option, and `more` that would have been right."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
+
+
+def locked(root: Path, name: str) -> str:
+    """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
+    file, sign, revision = name.rpartition("@")
+    if sign and not Path(name).is_file():
+        found = git.ask_or_none(root, "show", f"{revision}:{file}")
+        if found is None:
+            raise UsageError(f"--lock {name}: {revision} has no file {file}")
+        return f"{found}\n"
+    try:
+        return Path(name).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error
+
+
+def commit(option: str, text: str | None) -> str:
+    """Read a commit's full name; UsageError if it is none."""
+    if text is None or not _COMMIT.fullmatch(text):
+        raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
+    return text
+
+
+def require_sha256(file: Path | None, expected: str | None) -> None:
+    """Compare a file with its SHA-256, where both are given; ArtifactError if they differ."""
+    if file is not None and expected is not None:
+        # Every verb imports this module, and only workflows give a digest.
+        from duetbench.automation.incoming.acceptance import require_digest  # noqa: PLC0415
+
+        require_digest(file, expected)
+
+
+def require_writable(targets: Mapping[str, Path | None]) -> None:
+    """Try the files that will be written, by their options, before hours of work go into them.
+
+    UsageError: there can be no such file. RecordError: it cannot be written.
+    """
+    for option, path in targets.items():
+        if path is None:
+            continue
+        if path.is_dir():
+            raise UsageError(f"{option} {path}: expected a file, found a folder")
+        if not path.parent.is_dir():
+            raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
+        if path.is_file() or not path.exists():  # a pipe or device is not tried
+            files.require_writable(path)
+
+
+def given(context: Context, name: str) -> bool:
+    """Whether an option was given, and has not its default, by the name of its parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in {"COMMANDLINE", "ENVIRONMENT"}

@@ -1,0 +1,277 @@
+"""`duetbench run`: measure."""
+
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Context, Exit, Option
+
+from duetbench.cli import answers
+from duetbench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, MarkdownOption
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    LaunchesOption,
+    PlanSha256Option,
+    ProfileOption,
+    ResultsOption,
+    SecondsOption,
+    SeedOption,
+    SelectOption,
+    clean_up,
+    given,
+    machine,
+    repository,
+    require_sha256,
+    workflow_option,
+)
+from duetbench.cli.target_options import (
+    Options,
+    PythonOption,
+    left_out,
+    placed,
+    repeated,
+    told,
+    with_target,
+)
+from duetbench.compare import sides
+from duetbench.compare.sides import Scope
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case, Plan, Profile, Run, Status
+from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.declare.experiments import load_experiments
+from duetbench.host import paths
+from duetbench.host.console import Console
+from duetbench.host.progress import Narrator, Progress
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure import launch, runner
+from duetbench.measure.testbed import Rig, assemble
+from duetbench.plan import run_plan as planning
+from duetbench.plan.duration import expected
+from duetbench.record import files, store
+from duetbench.record.night import Assignment, assignment
+from duetbench.report.terminal import print_cases, print_page
+from duetbench.series.summary import summarise
+
+KEPT_LOGS: Final = 20
+"""Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
+
+
+@with_target
+def run_command(
+    context: Context,
+    profile: ProfileOption = "quick",
+    select: SelectOption = None,
+    launches: LaunchesOption = None,
+    resume: Annotated[
+        str | None,
+        Option(
+            "--resume", help="Go on with an interrupted run: its id, or 'latest'.", metavar="RUN"
+        ),
+    ] = None,
+    count_requests: Annotated[
+        bool,
+        workflow_option(
+            "--count-requests",
+            help="Verification: compare the server's own count with ours, where it has one.",
+        ),
+    ] = False,
+    seconds: SecondsOption = None,
+    plan_file: Annotated[
+        Path | None,
+        workflow_option(
+            "--plan", help="Measure a shard of this night (`duetbench plan --output`)."
+        ),
+    ] = None,
+    plan_sha256: PlanSha256Option = None,
+    shard: Annotated[
+        int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
+    ] = None,
+    results: ResultsOption = None,
+    python: PythonOption = None,
+    output: JsonFileOption = None,
+    markdown: MarkdownOption = None,
+    html: HtmlOption = None,
+    details: DetailsOption = False,
+    seed: SeedOption = DEFAULT_SEED,
+    *,
+    options: Options,
+) -> None:
+    """Measure: launch each case's server, load it, record what it did.
+
+    The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
+    goes on with its plan. With --plan and --shard it is one machine's part of a night, in which a
+    launch that failed is a result.
+    Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
+    recorded. 3: none was usable.
+    """
+    console = answers.console_for({"--output": output, "--markdown": markdown, "--html": html})
+    require_sha256(plan_file, plan_sha256)
+    root = repository(console)
+    results = results or paths.results_dir()
+    left = clean_up(console)
+    earlier = _earlier(resume, results)
+    assigned = assignment(plan_file, shard)
+    target, narrator = told(root, options, [python] if python else []), Narrator(console)
+    with placed(root, target, narrator) as place:
+        plan = _planned(place, earlier, assigned, profile, select, launches, seed, seconds)
+        for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
+            if given(context, name) and wanted != has:
+                raise UsageError(
+                    f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, "
+                    "or start a new run"
+                )
+        files.require_room(results)
+        logs = paths.state_dir() / "logs"
+        if target is None:
+            rig = assemble(plan.cases, logs)
+        else:
+            scope = Scope(plan.profile, (), logs, narrator, place.parent, target)
+            rig = sides.of_target(place, plan.cases, scope).rig
+        if earlier is not None:
+            runner.require_resumable(earlier, rig, root)
+        start = earlier or runner.header(plan, rig, root)
+        if assigned is not None:
+            start = assigned.begin(start)
+        notes = {
+            f"{len(left)} sessions that an earlier, killed run had left were found first": left,
+            f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
+            "the servers' metrics exporters ran beside them: a verification, no reference": (
+                count_requests
+            ),
+        }
+        new = (note for note, holds in notes.items() if holds)
+        start = start.model_copy(update={"notes": (*start.notes, *new)})
+        with _advising(start, results, options, [python] if python else []):
+            finished, path = _measure(
+                plan, start, rig, results, console, count_requests=count_requests
+            )
+    made = [launch for result in finished.results for launch in result.launches]
+    failed = sum(launch.status is Status.FAILED for launch in made)
+    loaded = sum(launch.load_seconds for launch in made)
+    asked = bool(output or markdown or html or details)
+    if assigned is None or asked:  # a shard is one of many, whose night has a page
+        summary = summarise(finished)
+        answers.of_run(summary, document=output, markdown=markdown, html=html)
+        if details:
+            print_page(console, answers.page_of(summary))
+        else:
+            print_cases(console, summary)
+    console.say(
+        f"{len(made) - failed} of {len(made)} launches valid; load was measured in "
+        f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s"
+    )
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    console.say(f"Saved {shown}; read it: duetbench show {finished.id}{_in(results)}")
+    # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
+    # fails night after night is shown on the site.
+    if failed and assigned is None:
+        raise Exit(1)
+
+
+def _earlier(resume: str | None, results: Path) -> Run | None:
+    if resume is None:
+        return None
+    unfinished = store.partials(results)
+    if resume == "latest" and not unfinished:
+        raise UsageError(f"{results} holds no interrupted run to resume; start a new one")
+    path = unfinished[-1] if resume == "latest" else store.find(results, resume)
+    if path not in unfinished:
+        raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
+    return store.load(path)
+
+
+def _planned(
+    root: Path,
+    earlier: Run | None,
+    assigned: Assignment | None,
+    profile: Profile,
+    select: list[str] | None,
+    launches: int | None,
+    seed: int,
+    seconds: float | None,
+) -> Plan:
+    """What is to be measured: the plan of an earlier run, of a shard, or of the options."""
+    own = bool(select or launches or seconds)
+    if earlier is not None and (own or assigned):
+        raise UsageError(
+            "--resume goes on with the run's own plan: leave --select, --launches, --seconds and "
+            "--plan out"
+        )
+    if assigned is not None and own:
+        raise UsageError(
+            "--plan says what is measured: leave --select, --launches and --seconds out, or give "
+            "them to `duetbench plan`"
+        )
+    if earlier is not None:
+        return planning.of_run(earlier)
+    if assigned is not None:
+        return assigned.plan
+    experiments = load_experiments(root)
+    plan = planning.make_plan(profile, list(select or ()), launches, seed, experiments)
+    return planning.lasting(plan, seconds) if seconds is not None else plan
+
+
+def _measure(
+    plan: Plan, start: Run, rig: Rig, results: Path, console: Console, *, count_requests: bool
+) -> tuple[Run, Path]:
+    folder = rig.logs / start.id
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = sorted((p for p in rig.logs.iterdir() if p.is_dir()), key=lambda path: path.name)
+    for old in logs[:-KEPT_LOGS]:
+        shutil.rmtree(old, ignore_errors=True)
+    numbers = count(sum(1 for _ in folder.iterdir()))
+    told = Progress(console)
+    options = launch.Options(
+        window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
+    )
+
+    def perform(case: Case) -> runner.LaunchOutcome:
+        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
+        return launch.perform(case, rig, options, log)
+
+    with machine():
+        return runner.execute(
+            plan,
+            start,
+            perform=perform,
+            commands=rig.commands,
+            expected=lambda case: expected(case, plan.profile).total,
+            results=results,
+            progress=told,
+        )
+
+
+@contextmanager
+def _advising(
+    begun: Run, results: Path, options: Options, pythons: Sequence[str]
+) -> Iterator[None]:
+    """Whoever interrupts is told how to go on, and what of the target's options to add for that."""
+    try:
+        yield
+    except InterruptedRun as interruption:
+        found = _advice(begun, results, repeated(options, pythons))
+        interruption.advice = "; ".join((found, *left_out(options))) if found else ""
+        raise
+
+
+def _advice(begun: Run, results: Path, target: Sequence[str]) -> str:
+    path = store.partial_path_for(results, begun)
+    if not path.is_file():
+        return ""
+    run = store.load(path)
+    kept = sum(1 for _ in runner.resumable(run))
+    newest = store.partials(results)[-1] == path
+    words = ["duetbench", "run", "--resume", "latest" if newest else run.id, *target]
+    again = f"{shlex.join(words)}{_in(results)}"
+    return f"{kept} of {run.launches * len(run.results)} launches kept; go on: {again}"
+
+
+def _in(results: Path) -> str:
+    if results.resolve() == paths.results_dir().resolve():
+        return ""
+    return f" --results {shlex.quote(str(results))}"

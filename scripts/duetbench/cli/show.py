@@ -1,0 +1,175 @@
+"""`duetbench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from duetbench.cli.answers import HtmlOption
+from duetbench.cli.completion import results_named
+from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.model import Profile
+from duetbench.declare.published import load_published
+from duetbench.declare.suites import read_suites
+from duetbench.host import paths
+from duetbench.host.console import Console, print_json, write
+from duetbench.record import anything, asv_results, comparison_store, files, store
+from duetbench.record.comparison import Comparison
+from duetbench.record.points import Points
+from duetbench.report import inprocess, markdown, terminal
+from duetbench.report import page as pages
+from duetbench.report import points as as_points
+from duetbench.report.findings import RunSource, write_findings
+from duetbench.report.page import Section, read_about
+from duetbench.series.summary import summarise
+from duetbench.site import alone
+from duetbench.site.charts import forest
+
+TextOption = Annotated[
+    Path | None, Option("--output", "-o", help="The file; default: standard output.")
+]
+
+
+def show_command(
+    run: Annotated[
+        str,
+        Argument(
+            help="A run's id (or enough of it), a run file, or 'latest'; "
+            "or id or file of a comparison or of anchored points.",
+            autocompletion=results_named,
+        ),
+    ] = "latest",
+    select: SelectOption = None,
+    as_json_: JsonOption = False,
+    as_markdown: Annotated[bool, Option("--markdown", help="The page as Markdown.")] = False,
+    svg: Annotated[
+        Path | None, Option("--svg", help="Write the forest plot of a comparison besides.")
+    ] = None,
+    html: HtmlOption = None,
+    results: ResultsOption = None,
+) -> None:
+    """Show a run as the articles did: ours beside the published figures and the ceiling.
+
+    Of anchored points each stands with its interval, drawn on one axis.
+    A comparison is shown as `duetbench compare` has shown it: one of the last that were made here,
+    by its id, one that confirmed a change (results/comparisons/), or any file of
+    `duetbench compare --output`.
+    """
+    if as_json_ and as_markdown:
+        raise UsageError("--json and --markdown were both given; choose one")
+    results = results or paths.results_dir()
+    path = anything.path_of(run, results)
+    what = anything.kind(path)
+    if what is Points:
+        _show_points(
+            path,
+            {"--select": select, "--markdown": as_markdown, "--svg": svg, "--html": html},
+            as_json=as_json_,
+        )
+    elif what is Comparison:
+        if select:
+            raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
+        comparison = files.read(Comparison, path)
+        if svg is not None:
+            write(forest.of_comparison(comparison), svg)
+        if html is not None:
+            write(alone.of_comparison(comparison), html)
+        if as_json_:
+            print_json(comparison.model_dump(mode="json"))
+        elif as_markdown:
+            write(markdown.comparison(comparison), None)
+        else:
+            terminal.print_comparison(Console(), comparison)
+    elif svg is not None:
+        raise UsageError(f"--svg draws comparisons; {path} is a run: duetbench site draws runs")
+    else:
+        _show_run(path, tuple(select or ()), html, as_json=as_json_, as_markdown=as_markdown)
+
+
+def findings_command(
+    runs: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="RUN",
+            help="Runs by id, such as one of new cases alone beside the reference runs; default: "
+            "the latest of the published and of the nightly profile.",
+        ),
+    ] = None,
+    output: TextOption = None,
+) -> None:
+    """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
+    root, results = paths.project_root(), paths.results_dir()
+    folder = (output.parent if output else results).resolve()
+    profiles: tuple[Profile, ...] = ("published", "nightly")
+    found = [store.find(results, name) for name in runs or ()] or [
+        recorded[-1] for one in profiles if (recorded := store.runs(results, profile=one))
+    ]
+    sources: list[RunSource] = []
+    for path in map(Path.resolve, found):
+        link = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
+        run = summarise(store.load(path))
+        label = f"{run.run.profile} profile"
+        if label in {source.label for source in sources}:
+            label += f" of {run.run.started[:16].replace('T', ' ')}"
+        sources.append(RunSource(label, link.as_posix(), run))
+    if not sources:
+        raise RecordError(
+            f"{results}: neither a published nor a nightly run has been recorded; make one: "
+            "duetbench run --profile nightly"
+        )
+    inside: tuple[Section, ...] = ()
+    if snapshots := asv_results.read(results / "asv"):
+        # What it says of a whole experiment wants intervals, and as many cases as there are.
+        most = max(sources, key=lambda one: (one.summary.run.launches > 1, len(one.summary.cases)))
+        inside = inprocess.sections(snapshots, read_suites(root), most.summary)
+    write(write_findings(sources, load_published(root), read_about(root), inside), output)
+
+
+def schema_command(
+    output: TextOption = None,
+    comparison: Annotated[
+        bool,
+        Option("--comparison", help="Of comparisons (kept as results/comparison.schema.json)."),
+    ] = False,
+) -> None:
+    """Write the JSON Schema of run files (kept as results/schema.json)."""
+    write(comparison_store.schema() if comparison else store.schema(), output)
+
+
+def _show_points(path: Path, given: Mapping[str, object], *, as_json: bool) -> None:
+    if stray := [option for option, value in given.items() if value]:
+        raise UsageError(
+            f"{' and '.join(stray)}: {path} has anchored points, which are shown as text or --json"
+        )
+    found = files.read(Points, path)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    console = Console()
+    for line in as_points.lines(found, console.width):
+        console.say(line)
+
+
+def _show_run(
+    path: Path, select: tuple[str, ...], html: Path | None, *, as_json: bool, as_markdown: bool
+) -> None:
+    summary = summarise(store.load(path))
+    chosen = pages.narrowed(summary, select)
+    if not chosen.cases:
+        raise UsageError(
+            f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
+            "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
+        )
+    root = paths.project_root()
+    published = load_published(root)
+    page = pages.make_page(summary, published, read_about(root), select)
+    if html is not None:
+        write(alone.of_run(chosen, page), html)
+    if as_json:
+        print_json(pages.as_json(chosen, published, page))
+    elif as_markdown:
+        write(markdown.page(page), None)
+    else:
+        terminal.print_page(Console(), page)

@@ -1,0 +1,229 @@
+"""The verbs, each in a module that is imported when somebody asks for the verb.
+
+`duetbench --help` and completion print the table below and import none of them, so that a verb's
+module can import all it needs at its top.
+"""
+
+import inspect
+import os
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_group
+
+CLOSED_PIPE: Final = 141
+"""Exit code where nobody reads any more (`… | head -1`): 128 + SIGPIPE, as of any other tool."""
+
+Table = Mapping[str, tuple[str, str]]
+
+# fmt: off
+VERBS: Final[Table] = {
+    "doctor": ("doctor:doctor_command",
+        "Show interpreters, tools, stacks, cores, and the warnings this machine will raise."),
+    "setup": ("setup:setup_command",
+        "Make interpreters, load generator and environments; a second run only checks them."),
+    "init": ("init:init_command",
+        "Write how this repository's application is measured into its pyproject.toml."),
+    "plan": ("plan:plan_command",
+        "Show what a run would do: cases, launches and expected time per experiment."),
+    "run": ("run:run_command",
+        "Measure: launch each case's server, load it, record what it did."),
+    "show": ("show:show_command",
+        "Show a run as the articles did: ours beside the published figures and the ceiling."),
+    "export": ("export:export_command",
+        "Write a run, a comparison or anchored points as a tidy table: a row per figure."),
+    "compare": ("compare:compare_command",
+        "Compare HEAD with BASE, both measured together; judge what can have changed."),
+    "bisect": ("bisect:bisect_command",
+        "Find the release that caused a change, and write it into the change's record."),
+    "why": ("why:why_command",
+        "Say which function a change of instructions lies in: a change's, or of two sides."),
+    "audit": ("audit:audit_command",
+        "Hold a published table against ceilings, Little's law and counts: which cells cannot be?"),
+    "anchor": ("anchor:anchor_app",
+        "What trend points stand against: show it, hold this checkout against it, renew it."),
+    "backfill": ("backfill:backfill_command",
+        "Measure the stacks of other times against the anchor: years of trend on day one."),
+    "inprocess": ("inprocess:inprocess_command",
+        "Measure inside the process, with few samples: threads, handlers, Pydantic, instructions."),
+    "stack": ("stack:stack_app",
+        "The stacks under test and their locks."),
+    "site": ("site:site_command",
+        "Build the site from results/: trends, experiments, changes, runs, downloads."),
+    "asv": ("site:asv_app",
+        "asv's own site."),
+    "selftest": ("selftest:selftest_app",
+        "Measure the instrument: false verdicts, power, bias."),
+    "ci": ("verbs:ci_app",
+        "What workflows call: nights, pull requests, machines of one's own."),
+    "dev": ("verbs:dev_app",
+        "For those who work on duetbench itself."),
+}
+"""All verbs, as `--help` lists them, each with its module beside this one and the function or group
+in it, and its line in the list. To add a verb, add a row."""
+
+CI: Final[Table] = {
+    "history": ("history:history_app",
+        "The results of all nights, on a branch of their own."),
+    "accept": ("accept:accept_command",
+        "Check artifacts of measuring machines, and copy what is right."),
+    "detect": ("detect:detect_command",
+        "Find series that moved for good when a stack changed, and confirm them by duets."),
+    "announce": ("github:announce_command",
+        "Keep one issue per confirmed change: opened, updated and closed by itself."),
+    "watchdog": ("github:watchdog_command",
+        "Report runs that no machine takes, and nights that do not happen."),
+    "slash": ("github:slash_command",
+        "Answer a comment that says `/bench COMMIT`, and start the comparison."),
+    "comment": ("github:comment_command",
+        "Write duetbench's one comment on a pull request, in place of what it said before."),
+    "status": ("github:status_command",
+        "Set the commit's status `duetbench`."),
+    "sides": ("proposed:sides_command",
+        "Find what a pull request or a push is to be compared with, and fetch it."),
+    "compare": ("proposed:compare_command",
+        "Compare both sides of a pull request of any repository, and find an upgrade's cause."),
+    "report": ("proposed:report_command",
+        "Comment on a pull request of any repository with what was found."),
+    "screen": ("inprocess:screen_command",
+        "Count the instructions of two commits, inside the process, with Valgrind."),
+    "deps": ("deps:deps_command",
+        "Renew the harness's own lock, and what else is pinned, to newest releases."),
+    "fleet": ("fleet:fleet_app",
+        "Machines of one's own as runners: docs/runners.md."),
+}
+"""The verbs of `duetbench ci`."""
+
+DEV: Final[Table] = {
+    "findings": ("show:findings_command",
+        "Answer each experiment's question from the reference runs, as Markdown."),
+    "schema": ("show:schema_command",
+        "Write the JSON Schema of run files (kept as results/schema.json)."),
+    "pictures": ("site:pictures_command",
+        "Take the README's pictures of the site of the committed results."),
+}
+"""The verbs of `duetbench dev`."""
+# fmt: on
+
+_YOUNG: Final = frozenset({"sides", "compare", "report"})  # of `ci` from the beginning
+
+OLD: Final[Table] = {
+    **{verb: row for verb, row in CI.items() if verb not in _YOUNG},
+    "findings": DEV["findings"],
+    "schema": DEV["schema"],
+    "micro": VERBS["inprocess"],
+}
+"""Verbs that once had other names or no group before them. They are found, and not listed:
+workflows and habits go on."""
+
+
+class Verb(TyperCommand):
+    """A verb's line in a list; the command itself is made when it is resolved."""
+
+    def __init__(self, name: str, place: str, line: str, hidden: bool = False) -> None:
+        super().__init__(name, help=line, hidden=hidden)
+        self.place = place
+
+    def load(self) -> Any:
+        """Import the verb, and make of it what typer makes of registered functions and groups."""
+        found = pkgutil.resolve_name(f"{__package__}.{self.place}")
+        alone = typer.Typer()
+        if isinstance(found, typer.Typer):
+            alone.add_typer(found, name=self.name)
+        else:
+            alone.command(self.name)(found)
+        made = get_group(alone).commands[str(self.name)]
+        _join_lines(made)
+        return made
+
+
+class _Group(TyperGroup):
+    """A group of verbs from tables."""
+
+    listed: ClassVar[Table]
+    old: ClassVar[Table] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        verbs = {verb: Verb(verb, *row, hidden=True) for verb, row in self.old.items()}
+        verbs |= {verb: Verb(verb, *row) for verb, row in self.listed.items()}
+        super().__init__(**{**settings, "commands": verbs})
+        self.help = _joined(self.help)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, verb, rest = super().resolve_command(ctx, args)
+        return name, verb.load() if isinstance(verb, Verb) else verb, rest
+
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's signature
+        return list(self.listed)
+
+
+class VerbGroup(_Group):
+    """The group of all `VERBS`."""
+
+    listed = VERBS
+    old = OLD
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with _mended():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _mended():
+            return super().invoke(ctx)
+
+
+ci_app, dev_app = (
+    typer.Typer(
+        cls=type(name, (_Group,), {"listed": listed}), no_args_is_help=True, help=VERBS[name][1]
+    )
+    for name, listed in (("ci", CI), ("dev", DEV))
+)
+
+
+def _join_lines(made: Any) -> None:
+    made.help = _joined(made.help)
+    for command in getattr(made, "commands", {}).values():
+        _join_lines(command)
+
+
+def _joined(text: str | None) -> str:
+    """Each paragraph on one line, which typer wraps where the terminal ends."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(text or ""))
+
+
+def _type_shown(option: TyperOption, ctx: Any) -> str | None:
+    """The type of an option's value in its help: none of a flag, and that of one in a list."""
+    shown = None if option.is_flag else _WITH_TYPE(option, ctx)
+    return shown and re.sub(r"list\[(.+)\]", r"\1", shown)
+
+
+_WITH_TYPE: Final = TyperOption.display_type_rich
+TyperOption.display_type_rich = _type_shown  # type: ignore[assignment,method-assign] # no setting
+
+
+@contextmanager
+def _mended() -> Iterator[None]:
+    """Mend what typer and rich say, or how they end, where they leave no choice.
+
+    Both end with exit code 1 where nobody reads any more, as if the verb had failed. No verb of
+    ours raises such a SystemExit.
+    """
+    try:
+        yield
+    except typer.BadParameter as wrong:
+        wrong.message = wrong.message.removeprefix("Value error, ")  # pydantic's words
+        raise
+    except BrokenPipeError:
+        with suppress(OSError):  # or the interpreter would try once more when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(CLOSED_PIPE) from None
+    except SystemExit as end:
+        if type(end) is SystemExit and end.code == 1:
+            raise SystemExit(CLOSED_PIPE) from None
+        raise

@@ -1,0 +1,164 @@
+"""`duetbench why`: which function does a change of instructions lie in?"""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Argument, Option
+
+from duetbench.cli.compare import sides_of
+from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repository
+from duetbench.cli.target_options import Options, PythonOption, told, with_target
+from duetbench.compare import inprocess, pairs, revisions
+from duetbench.compare import sides as sides_
+from duetbench.compare.attribution.attribute import Live, attribute
+from duetbench.compare.sides import Scope, Sides
+from duetbench.core.errors import UsageError
+from duetbench.detect import explaining, searches
+from duetbench.host import paths
+from duetbench.host.console import Console, print_json, write
+from duetbench.host.machine_lock import measuring
+from duetbench.host.progress import Narrator
+from duetbench.host.signals import interruptible
+from duetbench.measure.duet import SideCase
+from duetbench.record import attribution, change, comparison_store, files
+from duetbench.record.attribution import Attribution
+from duetbench.record.change import ChangeRecord
+from duetbench.record.comparison import Comparison
+from duetbench.report.attribution import folded, print_attribution
+
+
+@with_target
+def why_command(
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            help="A change (results/changes/<id>.json), a comparison's id or file, or revisions: "
+            "BASE, or BASE HEAD; default: where HEAD left main.",
+            show_default=False,
+        ),
+    ] = None,
+    lock: Annotated[
+        tuple[str, str] | None,
+        Option("--lock", metavar="BASE HEAD", help="Two lock files, as of `duetbench compare`."),
+    ] = None,
+    base_with: Annotated[
+        list[str] | None,
+        Option("--base-with", metavar="PACKAGE==VERSION", help="Of base's stack; repeatable."),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        Option("--with", "--head-with", metavar="PACKAGE==VERSION", help="Of head's; repeatable."),
+    ] = None,
+    select: SelectOption = None,
+    results: ResultsOption = None,
+    folded_: Annotated[
+        Path | None,
+        Option("--folded", help="Write stacks with both sides' counts, for flame graph viewers."),
+    ] = None,
+    live: Annotated[
+        bool,
+        Option(
+            "--live",
+            help="Sample both servers under load, too (perf, 3 to 4 minutes); of a change or "
+            "comparison that is done where time moved and instructions did not.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+    python: PythonOption = None,
+    *,
+    options: Options,
+) -> None:
+    """Count the instructions of a request function by function on both sides, and rank them.
+
+    Needs Valgrind and a C compiler, and CPython from 3.12 on. What is found is kept as
+    results/attributions/<id>.json; a change's has the change's id. Cases that differ in the server
+    only share theirs, for servers are no part of it. Of a comparison, where none is selected, it is
+    the case that moved most surely.
+    """
+    folder = results or paths.results_dir()
+    console = Console(stderr=as_json)
+    root, narrator = repository(console), Narrator(console)
+    record, comparison = _known(names or [], folder)
+    found: list[Attribution] = []
+    with interruptible(), revisions.copies(narrator) as copies:
+        target = None
+        if record is None and comparison is None:
+            target = told(root, options, [python] if python else [])
+        logs, globs = paths.state_dir() / "logs", tuple(select or ())
+        loaded = live or record is not None or comparison is not None
+        scope = Scope("quick", globs, logs, narrator, copies, target, loaded)
+        job = None if record is None or select else inprocess.job(record.series.case)
+        if record is not None:
+            sides = explaining.sides_of(root, record, scope)
+        elif comparison is not None:
+            sides = _of_comparison(root, comparison, scope)
+        else:
+            named = names or []
+            given = (named[0] if named else None, named[1] if len(named) > 1 else None)
+            sides = sides_of(root, given, [], (base_with or [], with_ or []), lock, None, scope)
+        surest = None
+        if comparison is not None and not select:
+            surest = explaining.moved_most(comparison, sides)
+        wanted: Live = "yes" if live else "unmoved" if record or surest else "no"
+        with measuring():
+            for base, head in [surest] if surest else _once(sides):
+                one = attribute(base, head, narrator, job=job, live=wanted)
+                if record is not None:
+                    one = one.model_copy(update={"id": record.id, "change": record.id})
+                elif comparison is not None:
+                    one = one.model_copy(update={"comparison": comparison.id})
+                attribution.save(folder, one)
+                found.append(one)
+                if not as_json:
+                    print_attribution(console, one)
+    if folded_ is not None:
+        write("".join(map(folded, found)), folded_)
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in found])
+
+
+def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Comparison | None]:
+    """The change or the comparison that is named, if it is one."""
+    if len(names) > 2:
+        raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
+    if len(names) != 1:
+        return None, None
+    for path in change.files(folder):
+        if path.stem == names[0]:
+            return change.read(path), None
+    given = Path(names[0])
+    found = given if given.is_file() else comparison_store.find(names[0], folder)
+    return None, None if found is None else files.read(Comparison, found)
+
+
+def _of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
+    """What was compared: revisions as they are, or else the stack whose packages moved."""
+    base, head = comparison.base, comparison.head
+    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
+        return sides_.of_revisions(root, base.commit, head.commit, scope)
+    stacks = dict.fromkeys(move.stack for move in comparison.packages)
+    if len(stacks) != 1:
+        raise UsageError(
+            f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
+            f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
+        )
+    return explaining.of_locks(root, searches.between(comparison, next(iter(stacks))), scope)
+
+
+_MOST: Final = 4
+"""Cases that are looked at in one call, half a minute to a minute each."""
+
+
+def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
+    """The selected cases, each piece of code once; UsageError: none, or too many to wait for."""
+    found: dict[object, tuple[SideCase, SideCase]] = {}
+    for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
+        case = pair.head
+        code = case.python, case.stack, case.experiment, case.endpoint.name
+        found.setdefault(
+            code, (SideCase(pair.base, sides.base.rig), SideCase(case, sides.head.rig))
+        )
+    if not 1 <= len(found) <= _MOST:
+        some = ", ".join(head.case.id for _, head in list(found.values())[:3]) or "none"
+        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(found)}: {some}")
+    return list(found.values())

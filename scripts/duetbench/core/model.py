@@ -1,0 +1,314 @@
+"""The types of duetbench: case, plan, launch, run.
+
+All of them are frozen and validated where they are made. A `Case` carries all that a launch needs,
+and a `Run` all that a reader needs.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from duetbench.core.flags import Flag
+from duetbench.core.metrics import METRICS
+
+FORMAT_VERSION: Final = 2
+"""Version of the run file.
+
+1: first published format (2026-11): endpoints stored once, launches as columns.
+2: `Run` as it is (2026-11).
+"""
+
+_LONGEST_S: Final = 1e7
+"""Of anything that is timed: four months. What is longer is a fault, or a lie."""
+
+Profile = Literal["quick", "nightly", "published"]
+Interface = Literal["asgi", "wsgi"]
+
+
+class Frozen(BaseModel):
+    """Base of all values: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Artefact(Frozen):
+    """A value with a file of its own, and a field `format`; see `files`."""
+
+    what: ClassVar[str]
+    """What errors call it: a change record."""
+    indent: ClassVar[int | None] = 1
+    """Of its JSON; None: all on one line."""
+    upgrades: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+    """What makes a document of the next format of an older one, by its format."""
+
+
+class LoadModel(StrEnum):
+    """How requests are offered."""
+
+    CLOSED = "closed"  # c connections, each sends as soon as it has its answer
+    PACED = "paced"  # a rate, but at most c in flight (N users at 1/s: rate N, c N)
+    OPEN = "open"  # a rate whatever the server does; latency counts from the schedule
+
+
+class Load(Frozen):
+    """The load of one case."""
+
+    model: LoadModel
+    connections: int = Field(gt=0, description="Connections, all kept alive.")
+    rate: float | None = Field(default=None, gt=0, description="Requests per second offered.")
+    duration: float = Field(gt=0, description="Seconds in which requests are sent.")
+    timeout: float = Field(gt=0, description="Seconds after which a request counts as timed out.")
+
+    @model_validator(mode="after")
+    def _rate_belongs_to_model(self) -> Self:
+        if (self.rate is None) != (self.model is LoadModel.CLOSED):
+            raise ValueError("a rate belongs to paced and open loads, and to them only")
+        return self
+
+    @property
+    def times(self) -> Literal["response", "service"]:
+        """The kind of times that tell about the server.
+
+        With a rate those are service times, from the send on: responses contain the generator's
+        queue. A closed loop has no queue, and its figures are called response times alone.
+        """
+        return "response" if self.rate is None else "service"
+
+
+class Expectation(Frozen):
+    """What a right answer looks like. At most one of `text`, `json_value`, `json_schema`."""
+
+    status: int = Field(default=200, ge=100, le=599)
+    content_type: str | None = Field(
+        default=None, description="Media type, without parameters; null: any."
+    )
+    text: str | None = Field(default=None, description="Regular expression for the whole body.")
+    json_value: Any = Field(default=None, description="The exact JSON value of the body.")
+    json_schema: dict[str, Any] | None = Field(default=None, description="JSON Schema (2020-12).")
+    size: tuple[int, int] | None = Field(
+        default=None,
+        description="Least and most bytes of a right body, where it varies; null: under load it "
+        "has a size that verification saw.",
+    )
+
+    @property
+    def tells_body(self) -> bool:
+        """Whether it says what a right body is."""
+        return any(v is not None for v in (self.text, self.json_value, self.json_schema))
+
+    @model_validator(mode="after")
+    def _size_in_order(self) -> Self:
+        if self.size is not None and not 0 <= self.size[0] <= self.size[1]:
+            raise ValueError("size: give the least and the most bytes, in this order, from 0")
+        return self
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        given = [v for v in (self.text, self.json_value, self.json_schema) if v is not None]
+        if len(given) > 1:
+            raise ValueError("give one of text, json_value and json_schema, or none")
+        return self
+
+
+class Endpoint(Frozen):
+    """One handler of an experiment's application."""
+
+    name: str
+    app: str = Field(description="module:attribute inside the experiment's folder.")
+    interface: Interface
+    factory: bool = Field(default=False, description="The attribute is called for the application.")
+    method: str = "GET"
+    path: str
+    paths: tuple[str, ...] = Field(
+        default=(), description="Further paths: a request takes one of all at random."
+    )
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: str = Field(default="", description="Of each request, sent as UTF-8.")
+    expect: Expectation
+    floor: float = Field(ge=0, description="Service floor in s: no answer can be faster.")
+    overlap: int = Field(default=0, ge=0, description="So many requests at once must overlap.")
+    takes: float = Field(
+        default=0, ge=0, description="About how long one request takes, in s; for planning only."
+    )
+
+
+class Case(Frozen):
+    """One cell: everything that a launch needs, resolved."""
+
+    id: str
+    experiment: str
+    endpoint: Endpoint
+    python: str = Field(description="Name of an interpreter in pyproject.toml: 3.14 or 3.14t.")
+    stack: str
+    server: str
+    loop: str
+    workers: int = Field(gt=0)
+    threads: int | None = Field(
+        default=None, gt=0, description="Blocking threads per worker where the server is told."
+    )
+    slots: int | None = Field(
+        default=None, description="Requests that can be in service at once; null: unlimited."
+    )
+    load: Load
+    cores: Literal["split", "shared"] = Field(
+        description="split: server and generator on cores of their own; shared: both on all."
+    )
+    ceiling: str | None = Field(
+        default=None, description="Formula for requests/s over c, slots, floor, unit, cores, rate."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="Added to the server's.")
+    env_names: tuple[str, ...] = Field(
+        default=(), description="Variables that it gets, too, and whose values are not recorded."
+    )
+    before: tuple[str, ...] = Field(
+        default=(), description="Shell commands before each start of the server."
+    )
+    after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop of it.")
+
+
+class Plan(Frozen):
+    """What will be run: cases of one profile, with how often and how long."""
+
+    profile: Profile
+    launches: int = Field(gt=0, description="Launches per case.")
+    seed: int
+    cases: tuple[Case, ...]
+
+
+class Status(StrEnum):
+    """How a launch ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+
+
+class Launch(Frozen):
+    """One server start → verify → warm-up → measure → verify → stop: the sample."""
+
+    case: str
+    round: int = Field(ge=0, description="Which launch of its case, from 0.")
+    order: int = Field(ge=0, le=10**9, description="Place in the run's sequence, from 0.")
+    started: str = Field(description="UTC, ISO 8601.")
+    seconds: float = Field(ge=0, le=_LONGEST_S, description="Wall time of the whole launch.")
+    load_seconds: float = Field(
+        ge=0, le=_LONGEST_S, description="Wall time in which measured load was applied."
+    )
+    status: Status
+    flags: tuple[Flag, ...] = ()
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _failure_is_never_a_number(self) -> Self:
+        failing = [flag for flag in self.flags if flag.severity == "fail"]
+        if self.status is Status.FAILED and (self.metrics or not failing):
+            raise ValueError("a failed launch has a fail flag with a reason, and no metrics")
+        if self.status is Status.OK and (failing or not self.metrics):
+            raise ValueError("a launch with a fail flag, or without metrics, is not ok")
+        unknown = sorted(set(self.metrics) - set(METRICS))
+        if unknown:
+            raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
+        wrong = [reason for name, value in self.metrics.items()
+                 if (reason := METRICS[name].wrong(value))]  # fmt: skip
+        if wrong:
+            raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
+        return self
+
+
+class Machine(Frozen):
+    """Fingerprint of the machine: figures of different machines are never compared."""
+
+    id: str = Field(description="Stable and readable: CPU model, cores, and a hash of the rest.")
+    cpu: str
+    cores: int = Field(gt=0, le=10**5)
+    server_cores: tuple[int, ...]
+    client_cores: tuple[int, ...]
+    memory: int = Field(ge=0, le=10**18, description="Bytes.")
+    kernel: str
+    os: str
+    virtual: str | None = Field(description="Hypervisor, if one is seen.")
+    governor: str | None = Field(description="Frequency governor, if the machine shows one.")
+    pinned: bool
+
+
+class StackRecord(Frozen):
+    """The locked packages that a run was measured with."""
+
+    name: str
+    digest: str = Field(description="SHA-256 of the lock file.")
+    packages: dict[str, str]
+
+
+class InterpreterRecord(Frozen):
+    """An interpreter as it described itself."""
+
+    name: str
+    version: str
+    build: str = Field(description="Compiler and build flags that matter.")
+    origin: Literal["prebuilt", "source", "found"] = Field(
+        description="Made by set-up, of one origin for all; found: one that the machine had."
+    )
+    free_threaded: bool
+
+
+class Commands(Frozen):
+    """The effective command lines of a case, with a placeholder port: copy, paste, repeat."""
+
+    server: str
+    load: str
+
+
+class CaseResult(Frozen):
+    """One case with its launches."""
+
+    case: Case
+    commands: Commands | None = None
+    launches: tuple[Launch, ...] = ()
+
+    @property
+    def usable(self) -> tuple[Launch, ...]:
+        """The launches that did not fail."""
+        return tuple(launch for launch in self.launches if launch.status is Status.OK)
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+
+
+class Run(Artefact):
+    """Many launches on one machine for one commit and its stacks: one immutable file."""
+
+    what: ClassVar[str] = "a run file"
+    indent: ClassVar[int | None] = None
+
+    format: Literal[2] = FORMAT_VERSION
+    id: str
+    status: RunStatus
+    started: str
+    finished: str | None = None
+    wall_seconds: float = Field(default=0.0, ge=0, le=_LONGEST_S)
+    duetbench: str
+    commit: str | None = Field(description="40 hex digits; null outside a git repository.")
+    dirty: bool
+    profile: Profile
+    launches: int
+    seed: int
+    machine: Machine
+    oha: str
+    oha_origin: Literal["prebuilt", "source"] | None = Field(
+        default=None, description="How it was made; null: before there were prebuilt ones."
+    )
+    interpreters: tuple[InterpreterRecord, ...]
+    stacks: tuple[StackRecord, ...]
+    results: tuple[CaseResult, ...]
+    notes: tuple[str, ...] = Field(
+        default=(), description="What happened to the run: interruptions, orphans found, …"
+    )
+    night: str | None = Field(
+        default=None, description="The night plan that it was measured for; null: none."
+    )
+    shard: int | None = Field(default=None, ge=1, description="Which shard of that plan.")

@@ -1,0 +1,58 @@
+"""Numbers of the launch protocol that planning must know too, to say how long a launch takes."""
+
+from typing import Final
+
+from duetbench.core.model import Profile
+
+WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
+"""Length of a warm-up window, s."""
+
+RATE_WINDOWS: Final = 2
+"""Windows that warm up a paced or open load: thousands of requests, more than it will send.
+
+Whether they are steady says nothing about a load that is far below them.
+"""
+
+SLOW_SECONDS: Final = 0.1
+"""Endpoints that take longer are warmed up by one wave: windows of a second would tell nothing."""
+
+UNIT_REQUESTS: Final = 3
+"""Single requests to the idle server, the fastest of which is the unit of its ceiling."""
+
+SPOT_SECONDS: Final = 0.2
+SPOT_SHARE: Final = 4000
+"""Least time between two spot checks under load, s, and least number of requests between them.
+
+With its connection a check costs a server the core time of 2.8 to 3.3 requests (four handlers on
+Granian, idle, against the best of three loads), and is counted as one: CPU per request is at most
+0.06 % too high. The client cores give 0.2 ms for each, or 0.9 ms where a JSON Schema is checked.
+"""
+
+DUET_PROTOCOL: Final = 2
+"""Version of how duets are played. An anchor goes with one: under another, ratios to it may differ
+although nothing else does. 1: servers stopped in their own time. 2: both are killed (2026-11)."""
+
+DUET_SECONDS: Final = 2.0
+"""Least load of a duet, s.
+
+Ratios of FastAPI's json scatter by 1.6, 1.05 % in duets of 1.5 and 3 s (1.4, 1.06 % without the
+GIL; 12 to 14 each on two quiet cores of a virtual machine): what noise there is comes from within
+the load. The rest of a duet takes 1.5 s, so that 60 s of either, and of 2 s, tell almost the same
+(changes of 1.6, 1.4 and 1.4 % with a power of 95 %), while shorter ones reach more cases. On a busy
+machine more of the scatter differs from start to start, which longer loads do not lessen. Address
+randomisation stays on: one layout of both sides would be in every figure. Loading the sides in
+turns of 0.02 to 0.2 s instead of at once makes no difference, nor does one hash seed for both.
+"""
+
+DUET_WAVES: Final = 3.3
+"""Times the service of a slow endpoint that a duet's load lasts at least: some whole waves."""
+
+DUET_REQUESTS: Final = 30
+"""Requests of a paced load in a duet, at least: enough for a median. Launches have more."""
+
+DUET_WARM_UP: Final = 0.5
+"""Length of the warm-up of a duet, s: some thousand requests to any handler that is quick.
+
+In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
+the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.drift`.
+"""

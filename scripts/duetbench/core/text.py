@@ -1,0 +1,124 @@
+"""Foreign text made harmless: for terminals, for logs, for SVG, and for the files that are kept.
+
+Standard library only: verbs that print plain text wait for no more (`printing` is the console of
+the others).
+"""
+
+import re
+import unicodedata
+from typing import Any, Final
+
+from duetbench.core.errors import ArtifactError
+
+CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Unicode's control characters, but for tabs and line ends."""
+
+TURNING: Final = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+"""Characters that turn the direction of what follows: they show another text than there is."""
+
+MOST: Final = 4000
+"""Characters that a text in a result may have; the longest of ours, a note, has a tenth of it."""
+
+ASCII: Final = str.maketrans(
+    {"−": "-", "…": "..", "▼": "v", "▲": "^", "✕": "x", "×": "x", "→": "->", "—": "-", "±": "+/-",
+     "≥": ">=", "≤": "<=", "µ": "u", "·": "*", "\u2019": "'", "\u00a0": " ",
+     "●": "o", "├": "[", "┤": "]", "─": "-", "┼": "+", "│": "|", "┊": ":", "◄": "<", "►": ">"}
+)  # fmt: skip
+"""Our typography where only ASCII can be shown."""
+
+_SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL.pattern}")
+_UNESCAPED: Final = re.compile(r"[\x7f-\x9f]")
+_REFUSED: Final = {"Cc": "a control character", "Cs": "half a character", "Zl": "a line end",
+                   "Zp": "a line end"}  # fmt: skip
+_REPLACED: Final = frozenset({"Cc", "Cs", "Cn"})
+_REPLACEMENT: Final = "\ufffd"
+
+
+def visible(text: str) -> str:
+    """Text with a picture in place of each control character (`␛` of ESC); lines and tabs stay."""
+    return CONTROL.sub(_picture, text)
+
+
+def visible_json(document: str) -> str:
+    """The same JSON without control characters: its writers leave some of them as they are."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+def without_control(text: str) -> str:
+    """Text without control characters and without terminals' colour and movement sequences."""
+    return _SEQUENCE.sub("", text)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Other people's words in a message: short, printable, and never at the start of a line."""
+    printable = (letter if letter.isprintable() else " " for letter in text)
+    return " ".join("".join(printable).split())[:limit]
+
+
+def short(text: str, limit: int) -> str:
+    """One line of at most so many characters; an ellipsis marks what is cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def shown(text: str, most: int = 120) -> str:
+    """Foreign text as a short piece of one line, which neither a log nor Markdown acts on.
+
+    GitHub's runner takes `::name::` at the beginning of a line and `##[name]` anywhere in it for
+    commands; a backtick would end the code that the text is quoted as.
+    """
+    quoted = ascii(text).replace("##[", "# #[").replace("`", "'")
+    return quoted if len(quoted) <= most else f"{quoted[:most]}…"
+
+
+def clean(text: str) -> str:
+    """Text that XML allows and that cannot disturb its surroundings.
+
+    White space becomes a space; other control characters, halves of surrogate pairs, unassigned
+    code points and marks that turn the writing direction become the replacement character.
+    """
+    # Nothing that is replaced is printable: most texts are done here.
+    return text if text.isprintable() else "".join(map(_clean, text))
+
+
+def require_plain(document: Any) -> None:
+    """Refuse a JSON document with a text (or key) that is too long or acts on whoever shows it."""
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            _require_plain(value)
+        elif isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+
+
+def _require_plain(text: str) -> None:
+    if len(text) > MOST:
+        raise ArtifactError(
+            f"a text of {len(text):,} characters, expected at most {MOST:,}: {shown(text)}"
+        )
+    if text.isascii() and text.isprintable():
+        return
+    for character in text:
+        turning = "a character that turns the text" if character in TURNING else None
+        if what := turning or _REFUSED.get(unicodedata.category(character)):
+            raise ArtifactError(f"{what} (U+{ord(character):04X}) in the text {shown(text)}")
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)  # U+2400 to U+241F picture the first 32 characters
+    return "\u2421" if code == 0x7F else _REPLACEMENT  # C1 has no pictures
+
+
+def _clean(character: str) -> str:
+    if character.isspace():
+        return " "
+    if character in TURNING or unicodedata.category(character) in _REPLACED:
+        return _REPLACEMENT
+    return character

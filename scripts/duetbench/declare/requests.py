@@ -1,0 +1,171 @@
+"""A request in one line, as declarations and the command line write it.
+
+    GET /items/7
+    /items/{1..1000}
+    GET /items/{1..1000} 3 /search?q={@words.txt} 1
+    POST /orders @order.json
+    POST /orders {"item": 7}
+
+A method (GET if left out), one path or more, and a body: a file's, or the rest of the line. In a
+path `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a file. A whole
+number behind a path is its share of the requests, however many it stands for; one without has a
+share of 1 for each that it stands for.
+"""
+
+import itertools
+import json
+import math
+import mimetypes
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from duetbench.core.errors import UsageError
+
+MOST: Final = 10_000
+"""Paths of one endpoint, each as often as it is asked for."""
+
+_PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
+_METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
+_PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
+_SEVERAL: Final = re.compile(r"\{(?:(\d+)\.\.(\d+)|@([^{}]+))\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One kind of request.
+
+    Attributes:
+        paths: One of them is asked for at random; one that stands twice has twice the weight.
+        headers: What follows from the body: its content type, where that can be told.
+        title: For people, without the body: `GET /items/{1..1000}`.
+    """
+
+    method: str
+    paths: tuple[str, ...]
+    headers: dict[str, str]
+    body: str
+    title: str
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of an `Endpoint` that say the same."""
+        return {
+            "method": self.method,
+            "path": self.paths[0],
+            "paths": self.paths[1:],
+            "headers": self.headers,
+            "body": self.body,
+        }
+
+
+def read(line: str, folder: Path) -> Request:
+    """Read a request whose files are in a folder; UsageError says what is wrong with it."""
+    rest = line.strip()
+    method = "GET"
+    if found := _METHOD.match(rest):
+        method, rest = found[1], rest[found.end() :]
+    texts: list[str] = []
+    while found := _PATH.match(rest):
+        texts.append(" ".join(filter(None, found.groups())))
+        rest = rest[found.end() :]
+    if not texts:
+        raise UsageError(
+            f"request {line!r}: expected [METHOD] /PATH [SHARE] … [@FILE or a body], such as "
+            "'GET /items/7' or 'POST /orders @order.json'"
+        )
+    body = _text(folder / rest[1:], line) if rest.startswith("@") else rest
+    title = f"{method} {' '.join(texts)}"
+    return Request(method, paths(texts, folder), _headers(rest, body), body, title)
+
+
+def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
+    """All paths that some stand for, each with a share or without, as often as it has weight.
+
+    Raises:
+        UsageError: One is no path, its file cannot be read, or they are too many.
+    """
+    parts = [_part(text, folder) for text in texts]
+    # A path is written down r times: so that r × (paths of its part) is in the ratio of the shares.
+    share = math.lcm(*(len(many) // math.gcd(len(many), weight) for many, weight in parts))
+    times = [share * weight // len(many) for many, weight in parts]
+    least = math.gcd(*times)
+    total = sum(n // least * len(many) for n, (many, _) in zip(times, parts, strict=True))
+    if total > MOST:
+        raise UsageError(
+            f"expected at most {MOST:,} paths of one endpoint, found {total:,}: name fewer, or "
+            "shares that divide them"
+        )
+    return tuple(
+        path
+        for n, (many, _) in zip(times, parts, strict=True)
+        for path in many
+        for _ in range(n // least)
+    )
+
+
+def body_of(file: Path) -> tuple[str, dict[str, str]]:
+    """The text of a file that is to be sent, and headers that say what it is; errors as `read`."""
+    body = _text(file, file.name)
+    return body, _headers(f"@{file.name}", body)
+
+
+def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
+    found = _PATH.fullmatch(text)
+    if not found or set(found[1]) - set(_PRINTABLE) or found[2] == "0":
+        raise UsageError(
+            f"expected a path, percent-encoded, and its share of the requests or none, such as "
+            f"'/items/{{1..100}} 3'; found {text!r}"
+        )
+    many = tuple(itertools.islice(_all(found[1], folder), MOST + 1))
+    return many, int(found[2] or len(many))
+
+
+def _all(path: str, folder: Path) -> Iterator[str]:
+    """Everything that a path stands for."""
+    fixed = [path[a:b] for a, b in itertools.pairwise(_edges(path))]
+    choices = [_choices(part, path, folder) if i % 2 else [part] for i, part in enumerate(fixed)]
+    return map("".join, itertools.product(*choices))
+
+
+def _edges(path: str) -> Iterator[int]:
+    """Where the parts of a path begin and end, of which every second stands for several."""
+    yield 0
+    for found in _SEVERAL.finditer(path):
+        yield from found.span()
+    yield len(path)
+
+
+def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
+    found = _SEVERAL.fullmatch(part)
+    assert found is not None  # noqa: S101 - `_edges` has found it
+    first, last, name = found.groups()
+    if name:
+        lines = [line.strip() for line in _text(folder / name, path).splitlines()]
+        if not any(lines):
+            raise UsageError(f"{path}: expected lines in {name}, found none")
+        return [quote(line, safe=_PRINTABLE) for line in lines if line]
+    if int(first) > int(last):
+        raise UsageError(f"{path}: expected the smaller number first, found {part}")
+    width = len(first) if first.startswith("0") else 0
+    return [f"{n:0{width}}" for n in range(int(first), min(int(last), int(first) + MOST) + 1)]
+
+
+def _text(file: Path, where: str) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{where}: expected text in UTF-8 in {file}, found {error}") from error
+
+
+def _headers(written: str, body: str) -> dict[str, str]:
+    kind = mimetypes.guess_type(written)[0] if written.startswith("@") else None
+    if kind is None and body:
+        try:
+            json.loads(body)
+        except ValueError:
+            return {}
+        kind = "application/json"
+    return {"content-type": kind} if kind else {}

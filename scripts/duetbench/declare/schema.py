@@ -1,0 +1,224 @@
+"""`experiment.toml` as types, and how a mistake in any declaration is told.
+
+What the words refer to (servers, stacks, …) and the cases that follow are checked in `expansion`.
+A `Formula` (see `formulas`) is over the profile's parameters and the case's axes.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from duetbench.core.errors import DeclarationError
+from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Profile
+
+FILE: Final = "experiment.toml"
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
+UNLIMITED: Final = "unlimited"
+
+Place = tuple[str | int, ...]
+"""Keys and indexes from the top of a file down to a value."""
+
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+def _formula(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _several(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
+Names = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
+ALL: Final = ("all",)
+"""Of interpreters: whichever are declared, and the block's stacks can be made for."""
+Counts = Annotated[
+    tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)
+]
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_several), Field(min_length=1)]
+Several = Annotated[tuple[Text, ...], BeforeValidator(_several)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class SourceTable(Frozen):
+    """Where the experiment comes from."""
+
+    title: Text
+    date: Text = Field(description="As exactly as it is known: 2025-10, 2025-10-30.")
+    url: Annotated[str, StringConstraints(pattern=r"^https?://")] | None = None
+
+
+class EndpointTable(Frozen):
+    """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
+
+    What a path may be is said in `requests`.
+    """
+
+    title: Text = Field(default="", description="For people; filled in as ids are.")
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
+    interface: Interface
+    factory: bool = False
+    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
+    path: Annotated[str, StringConstraints(pattern=r"^/")]
+    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
+    body: str = ""
+    body_file: Text | None = None
+    expect: Expectation
+    floor: Formula = "0"
+    overlap: int = Field(default=0, ge=0)
+    slots: Formula = UNLIMITED
+    takes: Formula | None = None
+    ceiling: Formula | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    env_names: tuple[EnvName, ...] = ()
+    before: Several = ()
+    after: Several = ()
+    verify_only: bool = False
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        if self.body and self.body_file:
+            raise ValueError("give body or body_file, not both")
+        return self
+
+
+class LoadTable(Frozen):
+    """One kind of load. Its numbers may use parameters and axes; connections also the others."""
+
+    model: LoadModel
+    connections: Formula
+    rate: Formula | None = None
+    duration: Formula
+    timeout: Formula
+
+
+class CasesTable(Frozen):
+    """A block of cases: all combinations of its axes; `pairs` move several of them together."""
+
+    id: Text = Field(description="Template: {endpoint}, {python}, … and any parameter.")
+    profiles: tuple[Profile, ...] = Field(min_length=1)
+    cores: Literal["split", "shared"]
+    endpoint: Names
+    python: Names
+    stack: Names
+    server: Names
+    loop: Names
+    load: Names
+    workers: Counts | None = None
+    threads: Counts | None = None
+    vary: dict[str, Numbers] = Field(default_factory=dict)
+    pairs: Annotated[tuple[dict[str, float], ...], Field(min_length=1)] | None = None
+
+
+class Declaration(Frozen):
+    """A whole `experiment.toml`. Each block of cases has been merged over `defaults`."""
+
+    title: Text = Field(default="", description="For people; empty: the folder's name.")
+    question: Text
+    source: SourceTable
+    deviations: tuple[Text, ...] = ()
+    profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
+    endpoints: dict[str, EndpointTable] = Field(min_length=1)
+    loads: dict[str, LoadTable] = Field(min_length=1)
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    cases: tuple[CasesTable, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge_defaults(cls, raw: Any) -> Any:
+        defaults, cases = raw.get("defaults"), raw.get("cases")
+        if not (isinstance(defaults, dict) and isinstance(cases, list)):
+            return raw
+        merged = [{**defaults, **block} if isinstance(block, dict) else block for block in cases]
+        return {**raw, "cases": merged}
+
+
+_TABLES: Final[dict[str, type[BaseModel]]] = {
+    "source": SourceTable,
+    "endpoints": EndpointTable,
+    "loads": LoadTable,
+    "cases": CasesTable,
+}
+
+
+def read_toml(path: Path, shown: str = "") -> dict[str, Any]:
+    """Read a file as it is written; a DeclarationError names it as `shown`, else by its path."""
+    shown = shown or str(path)
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DeclarationError(shown, "file", error.strerror, "a readable file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeclarationError(shown, "file", str(error), "valid TOML in UTF-8") from error
+
+
+def validated(
+    kind: type[_Kind], written: dict[str, Any], shown: str, *, table: str = "", keys: str = ""
+) -> _Kind:
+    """What is written in a file (or a `table` of it), as a type.
+
+    Raises:
+        DeclarationError: The first mistake; it names the file as `shown`, and says of an unknown
+            key `keys`, or which are known.
+    """
+    try:
+        return kind.model_validate(written)
+    except ValidationError as error:
+        place, found, allowed = mistake(error, keys)
+        key = key_path((*([table] if table else []), *in_defaults(place, written)))
+        raise DeclarationError(shown, key, found, allowed) from error
+
+
+def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
+    """Where the first mistake is, what was found, and, in our words, what is allowed."""
+    first = error.errors(include_url=False)[0]
+    place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
+    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    found: Any = first["input"]
+    if not isinstance(found, str | int | float | list | tuple):
+        found = "a table"
+    match first["type"]:
+        case "missing":
+            found, allowed = "nothing", "a value; this key is required"
+        case "extra_forbidden":
+            found, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
+        case "too_short" | "string_too_short":
+            allowed = "at least one value"
+        case "string_pattern_mismatch":
+            allowed = f"text that matches {first['ctx']['pattern']}"
+    return place, found, allowed
+
+
+def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
+    """Name the place where something stands: a block of cases may have it from the defaults."""
+    if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
+        block, defaults = written["cases"][location[1]], written.get("defaults", {})
+        if location[2] in defaults and location[2] not in block:
+            return ("defaults", *location[2:])
+    return location
+
+
+def key_path(location: Place) -> str:
+    """Spell a place in the file: `cases[0].endpoint`."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".") or "file"
+
+
+def _fields(location: Place) -> list[str]:
+    table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
+    return list((Expectation if "expect" in location[:-1] else table).model_fields)

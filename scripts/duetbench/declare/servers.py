@@ -1,0 +1,219 @@
+"""The server registry: to add a server, add one entry to `SERVERS`.
+
+An entry says how the server is started for a case, which log lines prove that its workers serve,
+and how its workers exist (as processes or threads), so that nothing else needs to know its name.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from duetbench.core.model import Case, Interface
+
+GRANIAN_BACKLOG: Final = 1024
+"""Granian's default; its backpressure per worker is backlog // workers unless told otherwise."""
+
+GUNICORN_CONNECTIONS: Final = 1000
+"""Gunicorn's default, per worker."""
+
+KEEP_ALIVE: Final = "60"
+"""Seconds: connections that idle for 2 or 5, the defaults, would be closed under the generator's
+hands."""
+
+
+def _loop(case: Case) -> frozenset[str]:
+    """An event loop that is no part of Python has the name of its distribution."""
+    return frozenset({case.loop} - {"asyncio", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCosts:
+    """What was measured of a server on a 2-core virtual machine; for planning only.
+
+    Attributes:
+        first: First worker until it has answered, s.
+        further: Each further worker, s.
+        uneven: How much longer a queue lasts because several workers share it unevenly.
+    """
+
+    first: float = 0.5
+    further: float = 0.2
+    uneven: float = 1.0
+
+    def start(self, workers: int) -> float:
+        """Seconds until so many workers have answered."""
+        return self.first + self.further * (workers - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How one server is driven.
+
+    Attributes:
+        name: As declarations spell it; also the module that `python -m` runs and the distribution
+            whose version is checked against the lock.
+        interfaces: Application interfaces that it serves.
+        loops: Event loops that it can be pinned to (WSGI servers take `none`).
+        arguments: Arguments after `python -m name` for a case, a port and, where the server has
+            a metrics exporter and one is wanted, a port for it.
+        settings: Arguments that name files of `measure/entry`, for what no option says; who
+            repeats a command does without.
+        ready: Regular expression of the log line that each worker prints when it serves.
+        ready_lines: How many such lines a case must print.
+        worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
+        backpressure: Connections that it accepts at once with so many workers, or None.
+        grace: Seconds that a clean stop may take after the last answer.
+        exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
+        counter: Name of the exporter's counter of handled requests, where it has one.
+        loads: Distributions that a case's arguments make it load, beyond its own requirements.
+        costs: For planning; the default is of a server that nobody has timed yet.
+        shown: Packages whose versions reports name beside its own.
+        style: Place of its series' style among the site's styles, on every page; None: any.
+    """
+
+    name: str
+    interfaces: frozenset[Interface]
+    loops: frozenset[str]
+    arguments: Callable[[Case, int, int | None], list[str]]
+    ready: re.Pattern[str]
+    ready_lines: Callable[[Case], int]
+    backpressure: Callable[[int], int | None]
+    worker_kind: Callable[[bool], Literal["process", "thread"]]
+    grace: float
+    exit_codes: frozenset[int]
+    settings: tuple[str, ...] = ()
+    counter: str | None = None
+    loads: Callable[[Case], frozenset[str]] = _loop
+    costs: ServerCosts = ServerCosts()
+    shown: tuple[str, ...] = ()
+    style: int | None = None
+
+
+def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
+    arguments = [
+        "--interface", case.endpoint.interface, "--host", "127.0.0.1", "--port", str(port),
+        "--http", "1", "--no-ws", "--workers", str(case.workers),
+        "--backlog", str(GRANIAN_BACKLOG), "--loop", case.loop,
+    ]  # fmt: skip
+    if case.threads is not None:
+        arguments += ["--blocking-threads", str(case.threads)]
+    if metrics_port is not None:
+        arguments += [
+            "--metrics", "--metrics-port", str(metrics_port), "--metrics-scrape-interval", "1",
+        ]  # fmt: skip
+    return [*arguments, *_factory(case), case.endpoint.app]
+
+
+def _factory(case: Case) -> list[str]:
+    return ["--factory"] if case.endpoint.factory else []
+
+
+def _called(case: Case) -> str:
+    """The application, for servers that are told to call what makes it."""
+    return f"{case.endpoint.app}()" if case.endpoint.factory else case.endpoint.app
+
+
+def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+    return [
+        "--host", "127.0.0.1", "--port", str(port), "--workers", str(case.workers),
+        "--loop", case.loop, "--http", "httptools", "--ws", "none", "--no-access-log",
+        "--timeout-keep-alive", KEEP_ALIVE,
+        # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
+        *(["--timeout-worker-healthcheck", "60"] if case.workers > 1 else []),
+        # It takes a plain function that gives a coroutine for ASGI 2.
+        "--interface", "asgi3", *_factory(case), case.endpoint.app,
+    ]  # fmt: skip
+
+
+def _hypercorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+    return [
+        "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
+        "--worker-class", case.loop, "--keep-alive", KEEP_ALIVE, f"asgi:{_called(case)}",
+    ]  # fmt: skip
+
+
+def _gunicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
+    kind = ["gthread", "--threads", str(case.threads)]
+    if case.endpoint.interface == "asgi":
+        kind = ["asgi", "--asgi-loop", case.loop]
+    return [
+        "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers), "--worker-class", *kind,
+        "--worker-connections", str(GUNICORN_CONNECTIONS), "--keep-alive", KEEP_ALIVE,
+        # No master that kills a busy worker, and none that waits for longer than we do.
+        "--timeout", "0", "--graceful-timeout", "5", _called(case),
+    ]  # fmt: skip
+
+
+SERVERS: Final[dict[str, Server]] = {
+    server.name: server
+    for server in (
+        Server(
+            name="granian",
+            interfaces=frozenset({"asgi", "wsgi"}),
+            loops=frozenset({"asyncio", "uvloop", "rloop"}),
+            arguments=_granian,
+            # "Listening at" comes before any worker serves.
+            ready=re.compile(r"Started worker-\d+"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
+            worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            counter="granian_requests_handled",
+            costs=ServerCosts(first=0.55, further=0.2),
+            style=5,
+        ),
+        Server(
+            name="uvicorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_uvicorn,
+            # With several workers "Uvicorn running" comes from the supervisor, before them.
+            ready=re.compile(r"Application startup complete\."),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda _workers: None,
+            worker_kind=lambda _free_threaded: "process",
+            grace=10.0,
+            exit_codes=frozenset({0, -15, 143}),
+            loads=lambda case: _loop(case) | {"httptools"},
+            costs=ServerCosts(first=0.45, further=0.15, uneven=1.25),
+            shown=("httptools", "uvloop"),
+            style=6,
+        ),
+        Server(
+            name="hypercorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_hypercorn,
+            settings=("--config", "python:duetbench_hypercorn"),
+            ready=re.compile(r"Running on http://"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda _workers: None,
+            worker_kind=lambda _free_threaded: "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            shown=("h11", "uvloop"),
+        ),
+        Server(
+            name="gunicorn",
+            interfaces=frozenset({"asgi", "wsgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_gunicorn,
+            settings=("--config", "python:duetbench_gunicorn"),
+            # Its ASGI workers tell that they listen, after this; the others tell nothing more.
+            ready=re.compile(r"Booting worker with pid"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
+            worker_kind=lambda _free_threaded: "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            loads=lambda case: _loop(case) if case.endpoint.interface == "asgi" else frozenset(),
+        ),
+    )
+}
+
+
+def costs(name: str) -> ServerCosts:
+    """What a server's start and queue cost; a record may name a server that is gone."""
+    return SERVERS[name].costs if name in SERVERS else ServerCosts()

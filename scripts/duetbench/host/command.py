@@ -1,0 +1,171 @@
+"""Running other people's tools: argument lists, a log, and a sentence when they fail."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import SetupError
+from duetbench.core.text import without_control
+from duetbench.host import paths
+from duetbench.host.progress import Tick
+
+_POLL_S: Final = 0.25
+_TAIL_BYTES: Final = 8192
+_SHOWN_CHARACTERS: Final = 600
+"""Of a tool's own words: the longest of a resolver's usual reasons; the log has the rest."""
+
+_CAUSES: Final = {
+    r"no space left|disk quota exceeded": "the disk is full: make room",
+    r"dns error|resolve host|name or service not known|connection (refused|reset|timed)"
+    r"|network (is )?unreachable|failed to (fetch|download|connect|lookup)"
+    r"|failed to get .* as a dependency|offline|timed out|tunnel|spurious network"
+    r"|newconnectionerror|no matching distribution":
+        "the network or the index cannot be reached: check the connection and the proxy settings",
+}  # fmt: skip
+
+
+class CommandError(SetupError):
+    """A tool failed; the message names the cause, its last words and the log."""
+
+
+def missing(tool: str, why: str, remedy: str) -> list[str]:
+    """Say that a tool is not on PATH, why it is needed and what to do; nothing if it is there."""
+    if shutil.which(tool):
+        return []
+    return [f"{tool} is needed {why}, and is not on PATH: {remedy}"]
+
+
+def require(faults: Sequence[str]) -> None:
+    """Refuse to begin while anything is missing; the SetupError says all of it at once."""
+    found = list(dict.fromkeys(faults))
+    if len(found) > 1:
+        listed = "".join(f"\n  - {fault}" for fault in found)
+        raise SetupError(f"{len(found)} things are missing, so nothing was built:{listed}")
+    if found:
+        raise SetupError(found[0])
+
+
+def need(tool: str, why: str, remedy: str) -> str:
+    """Return the path of a tool; SetupError if it is not on PATH."""
+    require(missing(tool, why, remedy))
+    return str(shutil.which(tool))
+
+
+def free_gb(folder: Path) -> float:
+    """Free space (10⁹ bytes) where a folder is, or will be."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(there).free / 1e9
+
+
+def space_faults(folder: Path, needed_gb: float) -> list[str]:
+    """Say that a build would fill the disk: less than `needed_gb` (10⁹ bytes) is free."""
+    free = free_gb(folder)
+    if free >= needed_gb:
+        return []
+    room = f"{folder} has {free:.1f} GB free, and building needs {needed_gb:g} GB"
+    return [f"{room}: make room, or set XDG_CACHE_HOME to a folder on a larger disk"]
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    what: str,
+    log: Path,
+    tick: Tick,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
+
+    It gets a process group of its own, which is killed whatever ends the wait, so that an
+    interrupted set-up leaves no compiler running. `env` is added to ours; CommandError if it fails.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                # The kernel ends the tool when we are killed without a chance to clean up.
+                [
+                    *(["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []),
+                    *map(str, argv),
+                ],
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
+        try:
+            while process.returncode is None:
+                try:
+                    process.wait(timeout=_POLL_S)
+                except subprocess.TimeoutExpired:
+                    tick(_last_line(log))
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if code := process.returncode:
+        raise CommandError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
+
+
+def read_log(path: Path) -> str:
+    """Read a log as far as it is there."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def log_tail(path: Path, most: int = 400) -> str:
+    """Give a log's last words (characters), on one line."""
+    return " ".join(read_log(path).split())[-most:] or "nothing"
+
+
+def scrub(text: str) -> str:
+    """Take this machine's folders, and what acts on a reader's terminal, out of a text."""
+    named = {paths.project_root(): ".", paths.cache_dir(): "$CACHE", Path.home(): "~"}
+    for folder, name in named.items():
+        text = text.replace(str(folder), name)
+    return without_control(re.sub(r"\s+", " ", text))
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def _last_line(log: Path) -> str:
+    return next((line.strip() for line in reversed(_tail(log).splitlines()) if line.strip()), "")
+
+
+def _explained(log: Path) -> str:
+    tail = _tail(log)
+    words = _words(tail.splitlines()) or _last_line(log)
+    if len(words) > _SHOWN_CHARACTERS:
+        words = f"{words[:_SHOWN_CHARACTERS]} …"
+    for pattern, cause in _CAUSES.items():
+        if re.search(pattern, tail, re.IGNORECASE):
+            return f"{cause}, then repeat; what is done is kept. It said: {words}"
+    return f"it said: {words.removesuffix('.')}"
+
+
+def _words(lines: Sequence[str]) -> str:
+    """The first line that calls itself an error, with the causes that uv lists below."""
+    errors = [n for n, line in enumerate(lines) if re.match(r"\s*(error|fatal)", line, re.I)]
+    if not errors:
+        return ""
+    first, below = lines[errors[0]].strip(), lines[errors[0] + 1 :]
+    causes = [found[1] for line in below if (found := re.match(r"\s+cause: (.*\S)", line))]
+    return f"{first}: {'; '.join(causes)}" if causes else first

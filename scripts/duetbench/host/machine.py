@@ -1,0 +1,261 @@
+"""The machine: its fingerprint, which cores do what, what disturbs it, and how asv files it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Machine
+from duetbench.host import cache
+
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_CPUS: Final = Path("/sys/devices/system/cpu")
+_DMI: Final = Path("/sys/class/dmi/id")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUP: Final = Path("/proc/self/cgroup")
+_UNLIMITED_BYTES: Final = 1 << 60
+"""Version 1 writes "no limit" as a number near 2⁶³, rounded to pages."""
+
+
+STEAL: Final = 0.01
+"""Share of the machine's core time that a hypervisor may take: the smallest change reported."""
+
+_VENDOR_WORDS: Final = re.compile(
+    r"\((r|tm)\)|@.*|\b(intel|amd|cpu|processor|\d+-core|with .*)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Which cores the server and the generator get; `pinned` if they are different ones."""
+
+    server: tuple[int, ...]
+    client: tuple[int, ...]
+    pinned: bool
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.server, *self.client}))
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTimes:
+    """Seconds of core time since boot, summed over all cores."""
+
+    total: float
+    busy: float
+    steal: float
+
+    def steal_share(self, since: CoreTimes) -> float:
+        """Share of the core time since an earlier reading that the hypervisor took (0 to 1)."""
+        passed = self.total - since.total
+        return (self.steal - since.steal) / passed if passed > 0 else 0.0
+
+
+def allocate(allowed: Iterable[int] | None = None) -> Cores:
+    """Share the cores out: the last one to the generator, the others to the server.
+
+    One core alone goes to both, unpinned. `allowed` is what affinity and cpuset leave if None.
+    """
+    cores = tuple(sorted(os.sched_getaffinity(0) if allowed is None else allowed))
+    if len(cores) == 1:
+        return Cores(cores, cores, pinned=False)
+    return Cores(cores[:-1], cores[-1:], pinned=True)
+
+
+def fingerprint() -> Machine:
+    """Describe this machine.
+
+    The id tells machines apart whose figures must not be compared; it holds neither the kernel's
+    version nor the host's name, which change while figures stay comparable.
+    """
+    cores, cpu, virtual = allocate(), cpu_model(), hypervisor()
+    memory = psutil.virtual_memory().total
+    count = len(cores.all)
+    system = {"ID": platform.system().lower(), "PRETTY_NAME": platform.system()}
+    with suppress(OSError):
+        system |= platform.freedesktop_os_release()
+    rest = cache.digest(cpu, str(count), str(round(memory / 2**30)), system["ID"], virtual or "")
+    return Machine(
+        id=f"{slug(cpu)}-{count}c-{rest[:6]}",
+        cpu=cpu,
+        cores=count,
+        server_cores=cores.server,
+        client_cores=cores.client,
+        memory=memory,
+        kernel=platform.release(),
+        os=system["PRETTY_NAME"],
+        virtual=virtual,
+        governor=governor(cores.all),
+        pinned=cores.pinned,
+    )
+
+
+def slug(cpu: str) -> str:
+    """Shorten a CPU's marketing name to what tells it apart: `epyc-7763`, `xeon`."""
+    words = re.findall(r"[a-z0-9]+", _VENDOR_WORDS.sub(" ", cpu).lower())
+    return "-".join(words[:4]) or "cpu"
+
+
+def cpu_model(cpuinfo: Path = _CPUINFO) -> str:
+    """Read the CPU's name; the architecture where the kernel tells no name (some ARM)."""
+    fields = _cpuinfo(cpuinfo)
+    return fields.get("model name") or fields.get("hardware") or platform.machine()
+
+
+def hypervisor(cpuinfo: Path = _CPUINFO, dmi: Path = _DMI) -> str | None:
+    """Name the hypervisor if one is seen; None on bare metal."""
+    if "hypervisor" not in _cpuinfo(cpuinfo).get("flags", "").split():
+        return None
+    names = [_read(dmi / name) for name in ("sys_vendor", "product_name")]
+    return " ".join(name for name in names if name) or "unnamed"
+
+
+def governor(cores: Sequence[int], cpus: Path = _CPUS) -> str | None:
+    """Name the frequency governors of cores, comma-separated; None where there is none."""
+    found = {_read(cpus / f"cpu{core}" / "cpufreq" / "scaling_governor") for core in cores}
+    return ", ".join(sorted(found - {""})) or None
+
+
+def siblings_split(cores: Cores, cpus: Path = _CPUS) -> tuple[int, ...]:
+    """Server cores that share a physical core with one of the generator's."""
+    shared: set[int] = set()
+    for core in cores.client:
+        text = _read(cpus / f"cpu{core}" / "topology" / "thread_siblings_list")
+        for part in filter(None, text.split(",")):
+            first, _, last = part.partition("-")
+            shared |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(shared & set(cores.server) - set(cores.client)))
+
+
+def core_times() -> CoreTimes:
+    """Read how the cores spent their time since boot."""
+    times = psutil.cpu_times()
+    total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    steal = getattr(times, "steal", 0.0)
+    return CoreTimes(total=total, busy=total - idle - steal, steal=steal)
+
+
+def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
+    """Say what changed between two fingerprints; each is a reason for `env_changed`."""
+    keys = ("id", "kernel", "os", "governor", "cores", "server_cores", "client_cores", "memory")
+    return tuple(
+        f"{key}: {getattr(before, key)} before, {getattr(after, key)} after"
+        for key in keys
+        if getattr(before, key) != getattr(after, key)
+    )
+
+
+def expected_flags(machine: Machine, limits: CgroupLimits, steal: float) -> tuple[Flag, ...]:
+    """Tell the warnings that launches on this machine will get, whatever is measured.
+
+    `steal` is the share of core time (0 to 1) that the hypervisor took of late.
+    """
+    flags: list[Flag] = []
+
+    def warn(name: FlagName, detail: str) -> None:
+        flags.append(Flag(name=name, detail=detail))
+
+    count = len(machine.server_cores)
+    if not machine.pinned:
+        warn(FlagName.UNPINNED, f"only core {machine.server_cores[0]} may be used by both")
+    warn(
+        FlagName.CORES_INSUFFICIENT,
+        f"cases with more than {count} {'worker' if count == 1 else 'workers'}: the server has "
+        f"{count} {'core' if count == 1 else 'cores'}",
+    )
+    warn(FlagName.CORES_SHARED, "cases that are declared to share all cores")
+    shared = siblings_split(Cores(machine.server_cores, machine.client_cores, machine.pinned))
+    if shared:
+        warn(
+            FlagName.HOST_NOISE,
+            f"server cores {list(shared)} are hyper-threads of the generator's core",
+        )
+    if limits.cores is not None and limits.cores < machine.cores:
+        warn(FlagName.HOST_NOISE, f"control groups allow {limits.cores:g} of {machine.cores} cores")
+    if steal > STEAL:
+        warn(FlagName.HOST_NOISE, f"the hypervisor takes {steal:.1%} of the core time")
+    return tuple(flags)
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """What control groups allow: core time per time, and bytes; None: unlimited or unseen."""
+
+    cores: float | None
+    memory: int | None
+
+
+def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
+    """Read the tightest limits from this process's group up to the root (versions 1 and 2)."""
+    cores: list[float] = []
+    memory: list[int] = []
+    for folder in _folders(mount, own):
+        v1 = (_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        for text in (_read(folder / "cpu.max"), " ".join(v1)):
+            quota, _, period = text.partition(" ")
+            if quota.isdigit() and period.isdigit():
+                cores.append(int(quota) / int(period))
+        memory += [
+            int(text)
+            for name in ("memory.max", "memory.limit_in_bytes")
+            if (text := _read(folder / name)).isdigit() and int(text) < _UNLIMITED_BYTES
+        ]
+    return CgroupLimits(min(cores, default=None), min(memory, default=None))
+
+
+def _folders(mount: Path, own: Path) -> list[Path]:
+    found: list[Path] = []
+    for line in _read(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        bases = [mount] if not controllers else [mount / name for name in controllers.split(",")]
+        for base in bases:
+            group = base / path.lstrip("/")
+            # Inside a container the path may be the host's: then the mount itself is the group.
+            found += [group, *(up for up in group.parents if up.is_relative_to(base))]
+    return list(dict.fromkeys(folder for folder in found if folder.is_dir()))
+
+
+def _cpuinfo(file: Path) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for line in _read(file).splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(key.strip().lower(), value.strip())
+    return fields
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def asv_profile(machine: Machine | None = None) -> dict[str, str]:
+    """Describe a machine (this one if None) in asv's fields, which no update changes.
+
+    asv takes every field as a key of its graphs, so a field that changes cuts every line in two. It
+    would take the host's name and the kernel's version; here the name is that of our run files, and
+    everything else follows from what the name is made of.
+    """
+    machine = machine or fingerprint()
+    return {
+        "machine": machine.id,
+        "os": platform.system(),
+        "arch": platform.machine(),
+        "cpu": machine.cpu,
+        "num_cpu": str(machine.cores),
+        # Rounded as in the machine's id: the kernel keeps a little more or less for itself.
+        "ram": f"{round(machine.memory / 2**30)} GiB",
+    }

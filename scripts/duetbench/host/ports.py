@@ -1,0 +1,183 @@
+"""Who listens on a port, and who holds its connections.
+
+A server that is started beside a forgotten one shares the port with it (SO_REUSEPORT) and loses
+connections to it, every answer right and every figure wrong. So a port is proven free before a
+launch and after it, and proven ours in between.
+"""
+
+import errno
+import random
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+import psutil
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.host import proc
+from duetbench.host.session import Session, describe
+
+_HOST: Final = "127.0.0.1"
+_HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
+_LISTEN: Final = "0A"
+_FORGETTING: Final = "03"  # the timer of a connection that has ended
+_TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
+_POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
+_LOWEST: Final = 10_000  # below it live well-known services
+_TRIES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening socket: local address, and the youngest process that may be seen to hold it."""
+
+    address: str
+    pid: int | None
+
+    def __str__(self) -> str:
+        who = "a process that this user may not see" if self.pid is None else describe(self.pid)
+        return f"{who} listens on {self.address}"
+
+
+def free_port() -> int:
+    """Choose a port of 127.0.0.1 that is free.
+
+    It lies outside the range from which the kernel takes ports for outgoing connections, so that
+    no connection of anybody can occupy it before the server does.
+    """
+    text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii")
+    low, high = map(int, text.split())
+    below, above = range(_LOWEST, low), range(high + 1, 65_536)
+    candidates = below if len(below) >= len(above) else above
+    for _ in range(_TRIES):
+        port = random.choice(candidates) if len(candidates) >= _TRIES else 0  # noqa: S311 - no secret
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_HOST, port))
+            port = int(probe.getsockname()[1])
+            if not listeners(port):
+                return port
+    raise LaunchError(
+        FlagName.HARNESS_ERROR,
+        f"expected a free port on {_HOST}, found none in {_TRIES} tries; close some servers",
+    )
+
+
+def listeners(port: int) -> list[Listener]:
+    """List every socket that listens on `port`, at any local address, IPv4 or IPv6."""
+    if not _listening(port):  # the usual case: asking every process for its sockets takes 0.1 s
+        return []
+    return [
+        Listener(f"[{host}]:{port}" if ":" in (host := one.laddr.ip) else f"{host}:{port}", one.pid)
+        for one in psutil.net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+    ]
+
+
+def require_free(port: int) -> None:
+    """Refuse a port that is taken: LaunchError foreign_listener, naming who listens."""
+    if found := listeners(port):
+        raise LaunchError(
+            FlagName.FOREIGN_LISTENER,
+            f"expected port {port} to be free, but {'; '.join(map(str, found))}; "
+            "end it, or choose another port",
+        )
+    with socket.socket() as probe:
+        # As servers do: connections of an earlier server that fade away (TIME_WAIT) don't matter.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise LaunchError(
+                FlagName.FOREIGN_LISTENER,
+                f"expected port {port} to be free, but a socket that does not listen yet, or an "
+                "outgoing connection, is bound to it; choose another port",
+            ) from error
+
+
+def foreign_listeners(port: int, session: Session) -> list[str]:
+    """Say, one sentence each, who listens on `port` without belonging to the session."""
+    members = {process.pid for process in session.members()}
+    if _listening(port) <= {socket for pid in members for socket in proc.sockets(pid)}:
+        return []
+    found = listeners(port)
+    return [f"{item}, and is no part of the server" for item in found if item.pid not in members]
+
+
+def _listening(port: int) -> set[int]:
+    """Inodes of all sockets that listen on `port`, whoever holds them."""
+    found = set()
+    for table in ("net/tcp", "net/tcp6"):
+        with suppress(FileNotFoundError), (proc.PROC / table).open(encoding="ascii") as lines:
+            # The listeners come first, before thousands that fade away (proc_net_tcp.rst).
+            for line in takewhile(lambda line: f" {_LISTEN} " in line, islice(lines, 1, None)):
+                _, local, *_, inode = line.split()[:10]
+                if int(local.rpartition(":")[2], 16) == port:
+                    found.add(int(inode))
+    return found
+
+
+def wait_free(port: int, timeout: float) -> None:
+    """Wait until nothing listens on `port`; LaunchError foreign_listener after `timeout` s."""
+    deadline, pause = time.monotonic() + timeout, Event()
+    while listeners(port):
+        if time.monotonic() >= deadline:
+            require_free(port)
+            return
+        pause.wait(_POLL_SECONDS)
+
+
+def connections_per_process(port: int, session: Session) -> dict[int, int]:
+    """Count the server's accepted connections on `port` per process of the session that has any.
+
+    A socket that several processes hold counts for the youngest pid: a worker, rather than the
+    master that it inherited from.
+    """
+    holders: dict[object, int] = {}
+    for process in session.members():  # each alone: all of the machine's take ten times as long
+        with suppress(psutil.Error):
+            for one in process.net_connections("tcp"):
+                if one.status == psutil.CONN_ESTABLISHED and one.laddr.port == port:
+                    holders[one.raddr] = max(process.pid, holders.get(one.raddr, 0))
+    return dict(Counter(holders.values()))
+
+
+def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
+    """Ports of those whose connections to `port` are in use, or ended in the last `seconds`.
+
+    There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
+    unless another one takes the same client's port.
+    """
+    with (proc.PROC / "net/tcp").open(encoding="ascii") as table:
+        lines = [line for line in table if f":{port:04X} " in line]
+    return frozenset(
+        remote
+        for here, there, ended in parse_table(lines)
+        if ended is None or ended <= seconds
+        for local, remote in ((here, there), (there, here))
+        if local == port and remote
+    )
+
+
+def parse_table(lines: Iterable[str]) -> Iterator[tuple[int, int, float | None]]:
+    """Parse lines of /proc/net/tcp (proc_net_tcp.rst): the sockets of 127.0.0.1.
+
+    Yields local port, remote port (0 of a listener), and seconds since the end, None while in use.
+    """
+    for line in lines:
+        _, local, remote, _, _, when = line.split()[:6]
+        host, here = local.split(":")
+        timer, left = when.split(":")
+        ended = _TIME_WAIT - int(left, 16) * proc.TICK if timer == _FORGETTING else None
+        if host == _HEX_HOST:
+            yield int(here, 16), int(remote.rpartition(":")[2], 16), ended

@@ -1,0 +1,313 @@
+"""What a process tree, and the machine around it, used between two moments.
+
+CPU is a difference between two edges: the CPU clock of each process (ns, ended threads included)
+where the kernel offers it, the ticks of /proc/<pid>/stat otherwise. Memory and threads are sampled
+at 1 Hz, in a thread that spends at most 1 % of its time on it: reading a process' page tables holds
+a lock that its mmap calls want. Whether memory grows is seen by the resident set size, at 5 Hz.
+
+Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
+"""
+
+import math
+import statistics
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Self
+
+import psutil
+
+from duetbench.host import proc
+from duetbench.host.machine import CoreTimes, core_times
+from duetbench.host.session import Session
+
+COURSE_SECONDS: Final = 0.2
+"""Between two readings of the resident set size, s; one takes 13 µs per process."""
+
+_COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEdge:
+    """One process at one moment; `clock`, `ticked` and `children` in seconds of CPU.
+
+    `clock` is None where the kernel offers none; `ticked` is the time by /proc/<pid>/stat, cut to
+    ticks, as that of the `children` waited for. `start`, ticks since boot, and pid identify it;
+    `switches` are (voluntary, involuntary) per live thread.
+    """
+
+    pid: int
+    parent: int
+    start: int
+    clock: float | None
+    ticked: float
+    children: float
+    switches: Mapping[int, tuple[int, int]]
+
+    @property
+    def cpu(self) -> float:
+        return self.ticked if self.clock is None else self.clock
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A process tree at one moment of the monotonic clock (s)."""
+
+    at: float
+    processes: tuple[ProcessEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process tree used between two edges.
+
+    `voluntary` context switches are those in which a thread began to wait; in the others it was
+    displaced.
+    """
+
+    cpu_seconds: float
+    wall_seconds: float
+    voluntary: int
+    involuntary: int
+
+    @property
+    def cores(self) -> float:
+        return self.cpu_seconds / self.wall_seconds
+
+
+def between(a: Edge, b: Edge) -> Usage:
+    """Compute the usage from edge `a` to the later edge `b`.
+
+    A process that came in between counts from 0. Of one that went, what it used after `a` is
+    counted if its parent waited for it. Switches of threads that ended are lost; threads that
+    came count from 0.
+    """
+    before = {(p.pid, p.start): p for p in a.processes}
+    after = {(p.pid, p.start): p for p in b.processes}
+    cpu, voluntary, involuntary = 0.0, 0, 0
+    for identity, now in after.items():
+        then = before.get(identity)
+        if then is None:
+            cpu += now.cpu
+        else:
+            clocked = now.clock is not None and then.clock is not None
+            cpu += now.cpu - then.cpu if clocked else now.ticked - then.ticked
+            # What it waited for includes the whole life of the children that went.
+            known = sum(p.cpu for i, p in before.items() if i not in after and p.parent == now.pid)
+            cpu += max(0.0, now.children - then.children - known)
+        for thread, counts in now.switches.items():
+            old = then.switches.get(thread, (0, 0)) if then else (0, 0)
+            voluntary += max(0, counts[0] - old[0])
+            involuntary += max(0, counts[1] - old[1])
+    return Usage(cpu, b.at - a.at, voluntary, involuntary)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySample:
+    """Memory of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
+
+    `pss` and `uss` are None where those of a process may not be read.
+    """
+
+    at: float
+    pids: tuple[int, ...]
+    pss: int | None
+    uss: int | None
+    rss: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A quantity in bytes before the load (idle), and its median and maximum under load."""
+
+    idle: float
+    steady: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of a process tree over a window of so many samples; PSS and USS may be unreadable.
+
+    `course` has moments of the monotonic clock (s), and resident bytes of all processes at each.
+    """
+
+    pss: Level | None
+    uss: Level | None
+    rss: Level
+    threads_peak: int
+    samples: int
+    course: tuple[tuple[float, int], ...] = ()
+
+
+def summarise(
+    samples: Sequence[MemorySample],
+    start: float = -math.inf,
+    end: float = math.inf,
+    course: Sequence[tuple[float, int]] = (),
+) -> Memory:
+    """Summarise the samples of a window of the monotonic clock.
+
+    Idle is the first sample of all, which is to be taken before the load. Steady and peak are of
+    the samples within the window; if it was too short for any, of the last one before its end.
+    """
+    if not samples:
+        raise ValueError("no sample of the memory was taken; enter the sampler first")
+    last = [s for s in samples if s.at <= end] or list(samples[:1])
+    inside = [s for s in last if s.at >= start] or last[-1:]
+
+    def level(idle: int | None, values: list[int | None]) -> Level | None:
+        known = [value for value in values if value is not None]
+        if idle is None or len(known) < len(values):
+            return None
+        return Level(idle, statistics.median(known), max(known))
+
+    rss, first = [sample.rss for sample in inside], samples[0]
+    return Memory(
+        pss=level(first.pss, [sample.pss for sample in inside]),
+        uss=level(first.uss, [sample.uss for sample in inside]),
+        rss=Level(first.rss, statistics.median(rss), max(rss)),
+        threads_peak=max(sample.threads for sample in inside),
+        samples=len(inside),
+        course=tuple((at, size) for at, size in course if start <= at <= end),
+    )
+
+
+class TreeSampler:
+    """Watches all processes of a session. Use it as a context manager.
+
+    Entering takes the idle sample at once; then a thread takes one per interval.
+    """
+
+    def __init__(self, session: Session, interval: float = 1.0):
+        self._session, self._interval = session, interval
+        self._samples: list[MemorySample] = []
+        self._course: list[tuple[float, int]] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self.cost_seconds = 0.0
+        """CPU seconds that sampling has cost so far."""
+
+    def __enter__(self) -> Self:
+        self.sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def sample(self) -> MemorySample:
+        """Take a memory sample now; it counts like those of the thread."""
+        began = time.thread_time()
+        taken = memory_of(self._session)
+        if taken.pids:  # a tree that has ended has no memory to speak of
+            self._samples.append(taken)
+        self.cost_seconds += time.thread_time() - began
+        return taken
+
+    def edge(self) -> Edge:
+        """Take the tree's CPU and context switches now."""
+        found = [s for p in self._session.members() if (s := proc.stat(p.pid)) and s.alive]
+        # The clocks first and close together: they are what the moment refers to.
+        at = time.monotonic()
+        clocks = [proc.cpu_clock(item.pid) for item in found]
+        at = (at + time.monotonic()) / 2
+        return Edge(
+            at,
+            tuple(
+                ProcessEdge(
+                    pid=item.pid,
+                    parent=item.parent,
+                    start=item.start,
+                    clock=clock,
+                    ticked=item.ticks * proc.TICK,
+                    children=item.children_ticks * proc.TICK,
+                    switches=proc.switches(item.pid),
+                )
+                for item, clock in zip(found, clocks, strict=True)
+            ),
+        )
+
+    def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:
+        """Summarise the samples taken between two moments of the monotonic clock."""
+        return summarise(tuple(self._samples), start, end, tuple(self._course))
+
+    def _run(self) -> None:
+        due = time.monotonic() + self._interval
+        while not self._stop.wait(max(0.0, min(COURSE_SECONDS, due - time.monotonic()))):
+            began, cost = time.monotonic(), self.cost_seconds
+            if began >= due:
+                self.sample()
+                spent = self.cost_seconds - cost
+                due = max(due + self._interval, began + spent / _COST_SHARE)
+            looked = time.thread_time()
+            sizes = [proc.resident(pid) for pid in self._samples[-1].pids]
+            if None not in sizes:
+                self._course.append((time.monotonic(), sum(size for size in sizes if size)))
+            self.cost_seconds += time.thread_time() - looked
+
+
+@dataclass(frozen=True, slots=True)
+class HostEdge:
+    """The machine at one moment of the monotonic clock (s), and CPU seconds of this process."""
+
+    at: float
+    times: CoreTimes
+    harness: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostUsage:
+    """What the machine did between two edges.
+
+    `busy_cores` worked, for anybody; the kernel counts them by ticks (10 ms), so that short windows
+    are coarse. `steal_share` of all core time went to the hypervisor, `harness_cores` to us.
+    """
+
+    wall_seconds: float
+    busy_cores: float
+    steal_share: float
+    harness_cores: float
+
+
+def host_edge() -> HostEdge:
+    """Take the machine's account now."""
+    return HostEdge(time.monotonic(), core_times(), time.process_time())
+
+
+def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
+    """Compute what the machine did from edge `a` to the later edge `b`."""
+    wall = b.at - a.at
+    return HostUsage(
+        wall_seconds=wall,
+        busy_cores=(b.times.busy - a.times.busy) / wall,
+        steal_share=b.times.steal_share(a.times),
+        harness_cores=(b.harness - a.harness) / wall,
+    )
+
+
+def memory_of(session: Session) -> MemorySample:
+    """Read the memory of a session's processes now."""
+    found = [(p.pid, *m) for p in session.members() if (m := _memory(p))]
+    pids, pss, uss, rss, threads = zip(*found, strict=True) if found else ((),) * 5
+    return MemorySample(time.monotonic(), pids, _total(pss), _total(uss), sum(rss), sum(threads))
+
+
+def _memory(process: psutil.Process) -> tuple[int | None, int | None, int, int] | None:
+    with suppress(psutil.NoSuchProcess), process.oneshot():
+        threads = process.num_threads()
+        try:
+            full = process.memory_full_info()
+        except psutil.AccessDenied:
+            return None, None, process.memory_info().rss, threads
+        return full.pss, full.uss, full.rss, threads
+    return None
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -1,0 +1,307 @@
+"""A server or load generator in a session of its own: started pinned, and provably ended.
+
+Pinning sets the affinity of the short-lived *thread* that starts the command: the child and its own
+children inherit it. Setting it afterwards would race with the first workers (`move` looks until all
+have moved), and since signal handlers run in the main thread only, no Ctrl-C can fall between the
+fork and the note of its pid.
+
+The master is not reaped before the session has ended: as long as it is at least a zombie, the
+kernel gives neither its pid nor its session id to anybody else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from uuid import uuid4
+
+import psutil
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.host import orphans, proc
+from duetbench.host.orphans import Role
+
+_STRAGGLERS_SECONDS: Final = 2.0  # for members to follow a master that has ended
+_EXIT_GRACE: Final = 5.0  # for stops that nobody gave a grace: context exit, interpreter exit
+
+
+@dataclass(frozen=True, slots=True)
+class StopReport:
+    """How a session ended: `clean` if all ended by itself within the grace.
+
+    `exit_code` is the master's, negative for a signal, None if it was reaped elsewhere; `killed`
+    are the pids that SIGKILL was sent to, ascending; `seconds` count from the order to stop.
+    """
+
+    clean: bool
+    exit_code: int | None
+    killed: tuple[int, ...]
+    seconds: float
+
+
+class Session:
+    """A running command with all the processes that it starts. Use it as a context manager."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], record: orphans.SessionRecord, log: Path):
+        self.pid: Final = popen.pid  # and the session's id: its leader gives it that
+        self.argv: Final = record.argv
+        self.marker: Final = record.marker
+        self.log: Final = log
+        self.started: Final = time.monotonic()
+        self._popen = popen
+        self._owner = os.getpid()
+        self._lock = threading.RLock()
+        self._exit_code: int | None = None
+        self._exited = False
+        self._killed: set[int] = set()
+        self._report: StopReport | None = None
+        self._strangers: set[tuple[int, int]] = set()
+        self._known: set[tuple[int, int]] = set()
+
+    @classmethod
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        role: Role,
+        cores: Sequence[int] | None,
+        env: Mapping[str, str],
+        cwd: Path,
+        log: Path,
+        told: Sequence[str] | None = None,
+    ) -> Session:
+        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` (None: not).
+
+        The session's marker is added to `env`, its whole environment. `told` is the command as
+        records and errors may show it, where it has what is private.
+
+        Raises:
+            LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
+                harness_error if it cannot be recorded or pinned.
+        """
+        record = orphans.new_record(uuid4(), role, tuple(argv if told is None else told))
+        orphans.record(record)
+        session: Session | None = None
+        problem: Exception | None = None
+
+        def spawn() -> None:
+            nonlocal session, problem
+            try:
+                if cores is not None:
+                    os.sched_setaffinity(0, cores)  # 0: this thread only
+                with log.open("wb") as output:
+                    popen = subprocess.Popen(
+                        tuple(argv),
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        env={**env, orphans.MARKER: record.marker},
+                        cwd=cwd,
+                        start_new_session=True,
+                    )
+                session = Session(popen, record, log)
+                _live.add(session)
+                found = proc.stat(popen.pid)
+                known = {"pid": popen.pid, "sid": popen.pid, "start": found and found.start}
+                # The marker alone finds the session again; the rest is for who reads the file.
+                with suppress(LaunchError):
+                    orphans.record(record.model_copy(update=known))
+            except (OSError, ValueError) as error:
+                problem = error
+
+        # Out of reach of signal handlers, and free to pin itself.
+        thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            thread.join()
+            if session is not None:
+                session.stop(0)
+            raise
+        if session is None:
+            orphans.forget(record.marker)
+            raise _not_started(problem, record, cores) from problem
+        return session
+
+    def poll(self) -> int | None:
+        """Give the master's exit code (negative for a signal), or None while it lives."""
+        return self._observe(os.WNOHANG)
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait for the master to end; None if it still lives after `timeout` seconds."""
+        if timeout is None:
+            return self._observe(0)
+        if not self._exited:
+            proc.wait_ended([self.pid], timeout)
+        return self.poll()
+
+    def members(self) -> list[psutil.Process]:
+        """List all live processes of the session, the master first if it lives.
+
+        They have its session id, or left it and carry its marker, or are children of any of them.
+        """
+        found = []
+        for item in self._members():
+            with suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(item.pid))
+        return found
+
+    def move(self, cores: Sequence[int]) -> None:
+        """Pin all threads of all members to other cores; what they start later inherits them."""
+        elsewhere, wanted = True, set(cores)
+        while elsewhere:  # again until there is none: one may have been started from another core
+            elsewhere = False
+            for tid in (tid for item in self._members() for tid in proc.threads(item.pid)):
+                with suppress(ProcessLookupError):
+                    if os.sched_getaffinity(tid) != wanted:
+                        elsewhere = True
+                        os.sched_setaffinity(tid, wanted)
+
+    def stop(self, grace: float) -> StopReport:
+        """End the session and prove it; a second call returns the first one's report.
+
+        SIGTERM to the master alone (a group-wide one has hung servers whose master waits for its
+        workers), up to `grace` seconds for all to end, then SIGKILL for each process that is left.
+        An exception in the middle, such as Ctrl-C, cuts the grace short.
+
+        Raises:
+            LaunchError: not_stopped if a process survives; a later call tries again.
+        """
+        with self._lock:
+            if self._report is not None:
+                return self._report
+            began = time.monotonic()
+            try:
+                self._ask(began + grace)
+            finally:
+                if left := proc.kill_all(self._members, self._killed):
+                    names = "; ".join(describe(item.pid) for item in left)
+                    raise LaunchError(
+                        FlagName.NOT_STOPPED,
+                        f"expected the session of {shlex.join(self.argv)} to end, but after SIGKILL"
+                        f" there still lives {names}; end it by hand before measuring again",
+                    )
+                self._observe(0)
+                with suppress(ChildProcessError):
+                    os.waitpid(self.pid, 0)
+                # Tells Popen that there is nothing left to wait for.
+                self._popen.returncode = self._exit_code or 0
+                self._report = StopReport(
+                    clean=not self._killed,
+                    exit_code=self._exit_code,
+                    killed=tuple(sorted(self._killed)),
+                    seconds=time.monotonic() - began,
+                )
+                orphans.forget(self.marker)
+                _live.discard(self)
+            return self._report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(_EXIT_GRACE)
+
+    def _members(self) -> list[proc.Stat]:
+        if self._report is not None:  # the ids may belong to somebody else by now
+            return []
+        everybody = {item.pid: item for item in proc.stats()}
+        mine = {pid for pid, item in everybody.items() if self._owns(item)}
+        while children := {p for p, i in everybody.items() if i.parent in mine} - mine:
+            mine |= children
+        mine.discard(os.getpid())
+        # Once a member, always a member: its parent may end before it is asked about again.
+        self._known |= {(pid, everybody[pid].start) for pid in mine}
+        return sorted((everybody[pid] for pid in mine), key=lambda i: (i.pid != self.pid, i.pid))
+
+    def _owns(self, item: proc.Stat) -> bool:
+        identity = (item.pid, item.start)
+        if item.session == self.pid or identity in self._known:
+            return True
+        # No stranger can become a member (environments are inherited): each is looked at once.
+        if identity in self._strangers:
+            return False
+        if proc.carries(item.pid, orphans.MARKER, self.marker):
+            return True
+        self._strangers.add(identity)
+        return False
+
+    def _observe(self, options: int) -> int | None:
+        # WNOWAIT leaves the zombie, which keeps the pid and the session id ours.
+        if not self._exited:
+            try:
+                result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options)
+            except ChildProcessError:  # somebody else in this process has reaped it
+                self._exited = True
+                return None
+            if result is None:
+                return None
+            by_signal = result.si_code != os.CLD_EXITED
+            self._exit_code = -result.si_status if by_signal else result.si_status
+            self._exited = True
+        return self._exit_code
+
+    def _ask(self, deadline: float) -> None:
+        self.poll()
+        if self._exited:
+            return  # what it left behind was not going to end with it
+        self._members()  # to know, when the master has ended, whose parent it was
+        os.kill(self.pid, signal.SIGTERM)
+        if not proc.wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
+            return
+        deadline = min(deadline, time.monotonic() + _STRAGGLERS_SECONDS)
+        while left := self._members():
+            if not proc.wait_ended((i.pid for i in left), deadline - time.monotonic()):
+                return
+
+
+def _not_started(
+    error: Exception | None, record: orphans.SessionRecord, cores: Sequence[int] | None
+) -> LaunchError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
+        flag = FlagName.NOT_READY if record.role == "server" else FlagName.CLIENT_FAILED
+        return LaunchError(
+            flag,
+            f"cannot start the {record.role} {shlex.join(record.argv)}: {error.filename}: {reason};"
+            " if it is missing, run `duetbench setup`",
+        )
+    return LaunchError(
+        FlagName.HARNESS_ERROR,
+        f"cannot start the {record.role} {shlex.join(record.argv)} on cores "
+        f"{'any' if cores is None else list(cores)}: {reason}; "
+        f"allowed are {sorted(os.sched_getaffinity(0))}",
+    )
+
+
+def describe(pid: int) -> str:
+    """Name a process and its command, as far as it is there."""
+    try:
+        process = psutil.Process(pid)
+        return f"process {pid} ({shlex.join(process.cmdline()) or process.name()})"
+    except psutil.Error:
+        return f"process {pid} (it has just ended)"
+
+
+_live: Final[set[Session]] = set()
+
+
+@atexit.register
+def _stop_all() -> None:
+    # The last net, e.g. for an exception between the return of `start` and the `with`.
+    for session in list(_live):
+        if session._owner == os.getpid():  # not in a forked copy of the owner
+            with suppress(LaunchError):
+                session.stop(_EXIT_GRACE)

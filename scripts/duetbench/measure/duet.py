@@ -1,0 +1,399 @@
+"""A duet: the servers of both sides alive together, loaded at the same time; the sample is a ratio.
+
+What disturbs the machine meanwhile disturbs both sides alike and leaves their ratio (Bulej et al.,
+Duet Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both
+generators the client cores; who starts first changes from launch to launch. Core time is read for
+both trees before the first request and after the last answer of either.
+
+A duet is: verify → warm up → measure → verify, each step on both sides. Cases that share a server
+are played in turn on one launch of each side, as its start takes as long as a duet. The servers are
+killed when their last figure has been taken: that they stop when asked to is for launches to test.
+
+Memory is shared: the two servers map the same files, and each counts for half of such a page (PSS),
+or not at all (USS), while the other lives: a tenth of the PSS of FastAPI's json. So the server that
+ends last is read once more when it is alone; what it gained then is added to both sides' figures.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Case, Load, LoadModel
+from duetbench.core.protocol import (
+    DUET_REQUESTS,
+    DUET_SECONDS,
+    DUET_WARM_UP,
+    DUET_WAVES,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+)
+from duetbench.host import resource_usage
+from duetbench.measure import figures, verify, warmup
+from duetbench.measure.oha_results import Rows
+from duetbench.measure.server import Serving
+from duetbench.measure.testbed import Rig
+from duetbench.record.comparison import SideName
+
+_POLL_SECONDS: Final = 0.02
+_SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}
+"""Metrics that the other side's server makes smaller, with what they are made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuetOutcome:
+    """What one duet gave: flags of each side, and figures of both sides or of none; times in s.
+
+    `seconds` are its own and an equal share of what the duets of a launch have in common. `drift`
+    is None of waves, which are too few, and of rates, which are too low, to tell the halves apart.
+    """
+
+    flags: dict[SideName, tuple[Flag, ...]]
+    metrics: dict[SideName, dict[str, float]]
+    seconds: float
+    load_seconds: float
+    drift: float | None = None
+
+
+def perform(
+    pairs: Sequence[tuple[SideCase, SideCase]],
+    log: Callable[[SideName], Path],
+    *,
+    head_first: bool,
+    seconds: float = DUET_SECONDS,
+) -> tuple[DuetOutcome, ...]:
+    """Play a duet of each pair of base and head, with closed loads of at least `seconds` s.
+
+    All on one launch of each side. The first duet that fails is the last. Output of a side's
+    server goes to the file `log(side)`. InterruptedRun from the signal handler leaves nothing
+    running. ValueError if a side's cases cannot share a server.
+    """
+    began = time.monotonic()
+    base, head = zip(*pairs, strict=True)
+    loads = [duet_load(one.case, seconds) for one in head]
+    sides = (SideRun("base", base, loads, log("base")), SideRun("head", head, loads, log("head")))
+    played = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
+    common = time.monotonic() - began - sum(one.seconds for one in played)
+    return tuple(one.outcome(common / len(played)) for one in played)
+
+
+def drift(base: Rows, head: Rows, duration: float) -> float | None:
+    """Log of how much the ratio of throughputs, head to base, grew between a load's halves.
+
+    Both sides may still get quicker: as long as they do so together, their ratio is what it is.
+    None if a side has no answer in a half.
+    """
+    sides = (base, head)
+    first = [int((rows.end <= duration / 2).sum()) for rows in sides]
+    second = [int((rows.end <= duration).sum()) - n for rows, n in zip(sides, first, strict=True)]
+    if not min(*first, *second):
+        return None
+    return math.log((second[1] / second[0]) / (first[1] / first[0]))
+
+
+def unshared(
+    metrics: Mapping[str, float],
+    beside: resource_usage.MemorySample,
+    alone: resource_usage.MemorySample,
+) -> dict[str, float]:
+    """Memory of a side as it would be without the other side's server, bytes by metric.
+
+    `beside` and `alone` are of either side's server, at the end of the duet and right after it.
+    """
+    found = {}
+    for name, kind in _SHARED.items():
+        before, after = getattr(beside, kind), getattr(alone, kind)
+        if name in metrics and alone.pids and before is not None and after is not None:
+            found[name] = metrics[name] + (after - before)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SideCase:
+    """A case as one side defines it, with the rig that it is launched on."""
+
+    case: Case
+    rig: Rig
+
+
+def server_of(case: Case) -> Hashable:
+    """What the case's server is started with; cases for which it is equal can share one."""
+    app, variables = case.endpoint, tuple(sorted(case.env.items()))
+    return (
+        case.experiment, case.stack, case.python, case.server, app.app, app.interface, app.factory,
+        case.loop, case.workers, case.threads, case.cores, variables, case.env_names, case.before,
+        case.after,
+    )  # fmt: skip
+
+
+def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
+    """The load of a case in a duet: as declared, but for its duration.
+
+    An open load keeps that too: its connections follow from it.
+    """
+    load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
+    if load.model is LoadModel.OPEN:
+        return load
+    duration = max(seconds, DUET_WAVES * slowest)
+    if load.rate is not None:
+        duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
+    return load.model_copy(update={"duration": duration})
+
+
+class SideRun:
+    """One side under way. What goes wrong inside of `blamed` is noted as this side's failure."""
+
+    def __init__(
+        self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
+    ) -> None:
+        if len({server_of(one.case) for one in launched}) > 1:
+            raise ValueError(f"{', '.join(one.case.id for one in launched)}: not of one server")
+        self.name = name
+        self._cases = [
+            one.case.model_copy(update={"load": load})
+            for one, load in zip(launched, loads, strict=True)
+        ]
+        self.serving = Serving(self._cases[0], launched[0].rig, log)
+        self.take(0)
+
+    def take(self, number: int) -> None:
+        """Turn to one of the cases; nothing that was found of another is said of it."""
+        self.serving.take(self._cases[number])
+        self.load_seconds = 0.0
+        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
+        self.metrics: dict[str, float] = {}
+
+    @property
+    def case(self) -> Case:
+        return self.serving.case
+
+    @property
+    def failed(self) -> bool:
+        return self.serving.failed
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Note a failure as this side's, and go on behind the block."""
+        try:
+            yield
+        except LaunchError as error:
+            self.serving.explain(error)
+            self.serving.fail(error.flag, error.detail)
+        except Exception as error:
+            # One duet must not end the comparison, not even by a mistake of ours.
+            self.serving.fail_by_mistake(error)
+
+    def start(self, *, aside: bool) -> None:
+        """Start the server, `aside` on the client cores, which have nothing to do before the load.
+
+        That takes half the time on two cores. Only if they are as many: servers may count theirs.
+        """
+        rig = self.serving.rig
+        here, there = rig.server_cores(self.case), rig.client_cores(self.case)
+        self.serving.start(there if aside and len(there) == len(here) else here)
+
+    def meet(self) -> None:
+        """Wait for the server to be ready, and see to it that it is where it belongs."""
+        self.serving.await_ready()
+        if self.serving.rig.machine.pinned:
+            self.serving.session.move(self.serving.rig.server_cores(self.case))
+        self.serving.meet()
+
+
+@dataclass(slots=True)
+class _Played:
+    """What one duet has given so far; the servers' end can still add to its flags and figures."""
+
+    flags: dict[SideName, list[Flag]]
+    metrics: dict[SideName, dict[str, float]]
+    seconds: float
+    load_seconds: float
+    drift: float | None
+
+    def outcome(self, common: float) -> DuetOutcome:
+        void = any(flag.severity == "fail" for flags in self.flags.values() for flag in flags)
+        return DuetOutcome(
+            {side: tuple(flags) for side, flags in self.flags.items()},
+            {side: {} if void else metrics for side, metrics in self.metrics.items()},
+            self.seconds + common,
+            self.load_seconds,
+            None if void else self.drift,
+        )
+
+
+class _Duets:
+    """Duets of one launch under way; `run` is the protocol, the other methods are its steps."""
+
+    def __init__(self, order: tuple[SideRun, ...]) -> None:
+        self.order = order
+        self.beside: dict[SideName, resource_usage.MemorySample] = {}
+
+    def run(self, number: int) -> list[_Played]:
+        """Start both servers, play so many duets or until one fails, and end both."""
+        played: list[_Played] = []
+        with ExitStack() as stack:
+            for side in self.order:
+                stack.callback(self._end, side)
+            self._each(lambda side: side.start(aside=side is self.order[1]))
+            self._each(SideRun.meet)
+            while len(played) < number and (not played or not self._void):
+                played.append(self._play(len(played)))
+            self._unshare(played)
+        return played
+
+    def _play(self, number: int) -> _Played:
+        """Verify, warm up, measure, verify: each step on both sides."""
+        began = time.monotonic()
+        if number:
+            for side in self.order:
+                side.take(number)
+        # Each side is questioned even if the other has failed: is it only the other?
+        # (No ceiling is judged that rests on single requests: slow ones need not be repeated.)
+        self._ask(lambda side: side.serving.verify(1 if side.serving.slow else UNIT_REQUESTS))
+        seen = self._measure() if self._warm_up() else None
+        if seen is not None:
+            self._ask(lambda side: self._finish(side, seen))
+            self._hold_answers()
+        return _Played(
+            flags={side.name: side.serving.flags for side in self.order},
+            metrics={side.name: side.metrics for side in self.order},
+            seconds=time.monotonic() - began,
+            load_seconds=max(side.load_seconds for side in self.order),
+            drift=None if seen is None else self._drift(seen),
+        )
+
+    def _hold_answers(self) -> None:
+        """Note on head that it answers a request otherwise than base."""
+        base, head = sorted(self.order, key=lambda side: side.name)
+        if told := verify.difference(base.serving.answers, head.serving.answers):
+            head.serving.fail(FlagName.ANSWERS_DIFFER, told)
+
+    def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
+        for side in only or self.order:
+            if not side.failed:
+                with side.blamed():
+                    step(side)
+
+    def _ask(self, step: Callable[[SideRun], None]) -> None:
+        """Question both sides, at once if handlers only wait: others would disturb each other."""
+        if self.order[0].case.endpoint.floor < SLOW_SECONDS:
+            self._each(step)
+            return
+        # Daemons: an interrupt waits for none of them, and what they ask is killed.
+        asking = [
+            threading.Thread(target=self._each, args=(step, side), daemon=True)
+            for side in self.order
+        ]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+
+    @property
+    def _void(self) -> bool:
+        return any(side.failed for side in self.order)
+
+    def _end(self, side: SideRun) -> None:
+        try:
+            side.serving.kill()
+        except LaunchError as error:
+            side.serving.fail(error.flag, error.detail)
+
+    def _unshare(self, played: Sequence[_Played]) -> None:
+        """End one server, one that has died if there is one, and see what the other gains."""
+        last, other = sorted(self.order, key=lambda side: side.serving.ended)
+        self._end(other)
+        if last.name in self.beside:
+            with last.blamed():
+                alone = resource_usage.memory_of(last.serving.session)
+                for metrics in (metrics for one in played for metrics in one.metrics.values()):
+                    metrics.update(unshared(metrics, self.beside[last.name], alone))
+
+    def _warm_up(self) -> bool:
+        """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
+        wave = self._slow()
+        with ExitStack() as stack:
+            bursts: dict[SideRun, warmup.Burst] = {}
+            for side in self.order:
+                with side.blamed():
+                    if not self._void:
+                        requests = warmup.wave_size(side.case) if wave else 0
+                        seconds = 0.0 if wave else DUET_WARM_UP
+                        bursts[side] = stack.enter_context(
+                            warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
+                        )
+            for side, burst in bursts.items() if not self._void else ():
+                with side.blamed():
+                    side.warm_up = burst.collect()
+        return not self._void
+
+    def _slow(self) -> bool:
+        return any(side.serving.slow for side in self.order)
+
+    def _measure(self) -> dict[SideRun, figures.Watch] | None:
+        """Load both sides at once and look at everything together; None if one failed."""
+        watches: dict[SideRun, figures.Watch] = {}
+        with ExitStack() as stack:
+
+            def watch(side: SideRun) -> None:
+                tree = stack.enter_context(resource_usage.TreeSampler(side.serving.session))
+                watches[side] = figures.Watch(side.serving, tree, side.warm_up)
+
+            def offer(side: SideRun) -> None:
+                stack.enter_context(watches[side].load(count=side.case.workers > 1))
+
+            def observe(side: SideRun) -> None:
+                result = watches[side].generation.collect()
+                side.load_seconds = result.summary.seconds
+                watches[side].keep(result)
+
+            for step in (watch, offer):
+                self._each(step)
+                if self._void:
+                    return None
+            if not self._await_loads(watches):
+                return None
+            for one in watches.values():
+                one.checks.end()
+            for one in watches.values():
+                one.end()
+            self._each(observe)
+        if self._void:
+            return None
+        return watches
+
+    def _drift(self, seen: Mapping[SideRun, figures.Watch]) -> float | None:
+        rows = {side.name: watch.result.rows for side, watch in seen.items()}
+        load = self.order[0].case.load
+        if self._slow() or load.rate is not None:
+            return None
+        return drift(rows["base"], rows["head"], load.duration)
+
+    def _await_loads(self, watches: Mapping[SideRun, figures.Watch]) -> bool:
+        """Wait until both loads are over; returns False as soon as either side has failed."""
+        pending = list(self.order)
+        while pending and not self._void:
+            for side in tuple(pending):
+                with side.blamed():
+                    side.serving.require_alive()
+                    if watches[side].generation.over():
+                        pending.remove(side)
+            if pending and not self._void:
+                watches[pending[0]].generation.session.wait(_POLL_SECONDS)
+        return not self._void
+
+    def _finish(self, side: SideRun, seen: Mapping[SideRun, figures.Watch]) -> None:
+        (other,) = (watch for one, watch in seen.items() if one is not side)
+        beside = figures.Beside(
+            other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
+        )
+        side.metrics = figures.finish(seen[side], beside)
+        self.beside[side.name] = resource_usage.memory_of(side.serving.session)

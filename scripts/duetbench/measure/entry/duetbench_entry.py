@@ -1,0 +1,185 @@
+"""What a server is told to serve: an application, and in front of it who it is that answers.
+
+The application is named by the environment: `DUETBENCH_APP` (module:attribute), where that makes
+one `DUETBENCH_FACTORY`, and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if it is not said).
+`GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
+else goes to the application as it came, for the price of a call and a comparison.
+
+Standard library only, for any CPython from 3.10 on. As a program it prints the interface.
+"""
+
+import asyncio
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import json
+import os
+import platform
+import re
+import sys
+import sysconfig
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+APP = "DUETBENCH_APP"
+FACTORY = "DUETBENCH_FACTORY"
+INTERFACE = "DUETBENCH_INTERFACE"
+PATH = "/_duetbench/identity"
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+@functools.cache
+def _packages() -> dict[str, str]:
+    """Name every installed distribution, spelled as in a lock file, with its version."""
+    found: dict[str, str] = {}
+    for distribution in importlib.metadata.distributions():
+        if name := distribution.metadata["Name"]:
+            # Of two, the first on the search path is the one that is imported.
+            found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), distribution.version)
+    return found
+
+
+@functools.cache
+def _build() -> str:
+    """Describe the build: compiler, flags, and whether it was made without the GIL."""
+    flags = sysconfig.get_config_var("CFLAGS") or ""
+    optimisation = " ".join(re.findall(r"-O\S+", flags))
+    gil_disabled = int(sysconfig.get_config_var("Py_GIL_DISABLED") or 0)
+    return f"{platform.python_compiler()} {optimisation} Py_GIL_DISABLED={gil_disabled}"
+
+
+def _running_loop() -> "asyncio.AbstractEventLoop | None":
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _http_parser() -> "str | None":
+    """Tell which code parses HTTP: uvicorn loads one of two, the others bring their own."""
+    for module, parser in (
+        ("uvicorn.protocols.http.httptools_impl", "httptools"),
+        ("uvicorn.protocols.http.h11_impl", "h11"),
+        ("hypercorn", "h11"),
+        ("gunicorn", "gunicorn"),
+        ("granian", "hyper"),
+    ):
+        if module in sys.modules:
+            return parser
+    return None
+
+
+def _thread_limit(loop: "asyncio.AbstractEventLoop | None") -> "float | None":
+    """Read how many `def` handlers the framework runs at once; null without an event loop."""
+    to_thread = sys.modules.get("anyio.to_thread")
+    if loop is None or to_thread is None:
+        return None
+    return float(to_thread.current_default_thread_limiter().total_tokens)
+
+
+def identity() -> dict[str, Any]:
+    """Describe the process, interpreter, packages, event loop and worker that answer.
+
+    Loop and thread limit are those of the caller.
+    """
+    loop = _running_loop()
+    pid = os.getpid()
+    return {
+        "pid": pid,
+        "thread": threading.get_native_id(),
+        "python": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "build": _build(),
+        "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "packages": _packages(),
+        "loop": loop and f"{type(loop).__module__}.{type(loop).__qualname__}",
+        # On 3.14t the ASGI workers of one process differ by their event loop; WSGI workers have
+        # nothing of their own that could be seen from here.
+        "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
+        "http_parser": _http_parser(),
+        "thread_limit": _thread_limit(loop),
+    }
+
+
+def load(target: str, *, factory: bool = False) -> Any:
+    """Import an application, or call what makes it; ImportError, AttributeError: there is none."""
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in attribute.split("."):
+        found = getattr(found, name)
+    return found() if factory else found
+
+
+def interface_of(application: Any) -> str:
+    """Find out whether an application speaks asgi or wsgi; TypeError: neither can be told."""
+    what = f"expected an ASGI or WSGI application, found {type(application).__qualname__}"
+    if not callable(application):
+        raise TypeError(f"{what}, which cannot be called")
+    called = getattr(application, "__call__", None)  # noqa: B004 - what a coroutine function is, it tells
+    if inspect.iscoroutinefunction(application) or inspect.iscoroutinefunction(called):
+        return "asgi"
+    try:
+        parameters = inspect.signature(application).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what}, whose parameters cannot be seen: say asgi or wsgi") from error
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p.name for p in parameters if p.kind in places and p.default is p.empty]
+    if len(needed) in (2, 3):
+        return "wsgi" if len(needed) == 2 else "asgi"
+    if not needed:
+        raise TypeError(f"{what}, which takes no arguments: if it makes one, say that (--factory)")
+    raise TypeError(f"{what}, which takes {', '.join(needed)}: say asgi or wsgi")
+
+
+def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
+    """Give what answers for an application when it is asked who it is, and is it otherwise."""
+    if not callable(application):
+        raise TypeError(f"expected an application, found {type(application).__qualname__}")
+    # Looked up once, and not at every request.
+    plain = inspect.isroutine(application) or inspect.isclass(application)
+    call = application if plain else application.__call__
+
+    def asgi(scope: MutableMapping[str, Any], receive: Any, send: Send) -> Any:
+        try:
+            if scope["path"] == PATH:
+                return _answer(send)
+        except KeyError:  # the lifespan has none
+            pass
+        return call(scope, receive, send)
+
+    def wsgi(environ: MutableMapping[str, Any], start_response: Any) -> Any:
+        if environ.get("PATH_INFO") == PATH:
+            body = json.dumps(identity()).encode()
+            length = str(len(body))
+            start_response(
+                "200 OK", [("content-type", "application/json"), ("content-length", length)]
+            )
+            return [body]
+        return call(environ, start_response)
+
+    if interface == "wsgi":
+        return wsgi
+    # It gives a coroutine, as servers want to know of an ASGI application.
+    mark = getattr(inspect, "markcoroutinefunction", None)  # from 3.12 on
+    return mark(asgi) if mark else asgi
+
+
+async def _answer(send: Send) -> None:
+    body = json.dumps(identity()).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _named() -> Any:
+    return load(os.environ[APP], factory=bool(os.environ.get(FACTORY)))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"\n{interface_of(_named())}\n")
+elif APP in os.environ:
+    application = _named()
+    app = in_front_of(application, os.environ.get(INTERFACE) or interface_of(application))

@@ -1,0 +1,196 @@
+"""What was seen while load was on, and what follows from it: the figures and the flags."""
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.formula import NO_UNIT
+from duetbench.host import machine, ports, resource_usage
+from duetbench.measure import identity, oha, oha_results, validity, warmup
+from duetbench.measure.server import Serving
+from duetbench.measure.verify import SpotChecks
+
+
+class Watch:
+    """Looks at a server and its generator, from before the first request until the last answer.
+
+    `load` starts the generator, `end` follows its last answer, `keep` its result. Usage, host and
+    memory span that time, and so do the cores that the case's `commands` have used, such as those
+    of a data base; `connections` are per process in the middle of it (empty: nobody
+    looked); `opened` are those that clients opened, for spot checks too; `handled` is the server's
+    own count.
+    """
+
+    result: oha.LoadResult
+    handled: int | None = None
+
+    def __init__(
+        self, serving: Serving, tree: resource_usage.TreeSampler, warm_up: warmup.WarmUp
+    ) -> None:
+        serving.require_ours()
+        self.serving, self.tree, self.warm_up = serving, tree, warm_up
+        self._earlier = ports.clients(serving.port)
+        self._host, self.before = resource_usage.host_edge(), tree.edge()
+        self._commands = serving.room.cpu_seconds()
+
+    @contextmanager
+    def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
+        """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
+        serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
+        checks = SpotChecks(
+            serving.asked, serving.port, timeout=case.load.timeout, cores=serving.client.cores,
+            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+        )  # fmt: skip
+        counted: AbstractContextManager[dict[int, int]] = (
+            serving.connections(case.load.duration / 2) if count else nullcontext({})
+        )
+        with (
+            oha.Generation(serving.client) as self.generation,
+            counted as self.connections,
+            checks as self.checks,
+        ):
+            yield self.generation
+
+    def end(self) -> None:
+        """The last request has ended. All checks must, too, before anything else is read."""
+        self.checks.end()
+        self.after = self.tree.edge()
+        self.usage = resource_usage.between(self.before, self.after)
+        self.host = resource_usage.host_between(self._host, resource_usage.host_edge())
+        used = self.serving.room.cpu_seconds() - self._commands
+        self.commands = max(0.0, used) / self.usage.wall_seconds
+        seconds = time.monotonic() - self.before.at
+        self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+
+    def keep(self, result: oha.LoadResult) -> None:
+        """Keep what was measured; LaunchError if the server died or is not alone."""
+        self.result = result
+        self.memory = self.tree.memory(self.before.at, self.after.at)
+        self.serving.require_alive()
+        self.serving.require_ours()
+        if problem := self.checks.problem:  # the first answer under load that was not right
+            self.serving.fail(problem.flag, problem.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What else of ours worked at the same time, in cores; `client` on the same client cores."""
+
+    server: float = 0.0
+    client: float = 0.0
+    commands: float = 0.0
+
+
+ALONE = Beside()
+
+
+def finish(watch: Watch, beside: Beside = ALONE) -> dict[str, float]:
+    """Verify once more, and conclude; LaunchError as `Serving.verify` and `require_same`."""
+    try:
+        watch.serving.verify(repeats=1)
+    finally:
+        # What was wrong with the load explains why the server is not right after it.
+        metrics, flags = _conclude(watch, beside)
+        watch.serving.flags += flags
+    watch.serving.require_same()
+    return metrics
+
+
+def _conclude(seen: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag, ...]]:
+    """Compute the metrics of a measurement, and all flags that they call for."""
+    serving, result = seen.serving, seen.result
+    case, rig, unit = serving.case, serving.rig, serving.unit
+    status = case.endpoint.expect.status
+    figures = oha_results.figures(
+        result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
+    )
+    figures |= _costs(figures, seen, beside)
+    figures["connections_reopened"] = max(
+        0, seen.opened - seen.checks.asked - case.load.connections
+    )
+    figures |= {"ready_time": serving.ready_time, "unit_service": unit}
+    figures["warm_up"] = seen.warm_up.seconds
+    held = _by_worker(seen.connections, serving.workers)
+    if any(held):
+        figures["connections_max_share"] = max(held) / sum(held)
+    ceiling, sure = (rig.ceiling(case, one) for one in (unit, NO_UNIT))
+    if ceiling is not None:
+        figures["ceiling"] = ceiling
+        if "throughput" in figures:
+            figures["efficiency"] = figures["throughput"] / ceiling
+    judged = validity.judge(
+        validity.Facts(
+            case=case,
+            figures=figures,
+            ceiling=sure,
+            ceiling_unit=ceiling if ceiling != sure else None,
+            server_cores=len(rig.server_cores(case)),
+            client_cores=len(rig.client_cores(case)),
+            client_beside=beside.client,
+            pinned=rig.machine.pinned,
+            pids_before=frozenset(process.pid for process in seen.before.processes),
+            pids_after=frozenset(process.pid for process in seen.after.processes),
+            connections=held,
+            steady=seen.warm_up.steady,
+            backpressure=serving.server.backpressure(case.workers),
+            server_handled=seen.handled,
+            client_total=result.summary.answered + seen.checks.asked,
+            right_sizes=serving.right_sizes,
+            sizes=oha_results.sizes(result.rows, status),
+            throughputs=(
+                # In a duet only the ratio has to be steady.
+                oha_results.throughput_thirds(result.rows, case.load, status=status)
+                if beside is ALONE
+                else ()
+            ),
+            times=oha_results.time_thirds(result.rows, case.load, status=status),
+        )
+    )
+    changes = machine.environment_changes(rig.machine, machine.fingerprint())
+    changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
+    return figures, (*judged, *changed)
+
+
+def _costs(figures: dict[str, float], seen: Watch, beside: Beside) -> dict[str, float]:
+    usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
+    found: dict[str, float] = {
+        # The whole load, with the drain after the deadline: its answers cost core time as well.
+        "server_cores": usage.cpu_seconds / result.summary.seconds,
+        "rss_steady": memory.rss.steady,
+        "threads_peak": memory.threads_peak,
+        "host_steal": host.steal_share,
+    }
+    if requests := figures.get("requests", 0) + seen.checks.asked:
+        found |= {
+            "server_cpu_per_request": usage.cpu_seconds / requests,
+            "switches_voluntary": usage.voluntary / requests,
+            "switches_involuntary": usage.involuntary / requests,
+        }
+    if result.client_cores is not None:
+        found["client_cores"] = result.client_cores
+        ours = usage.cores + result.client_cores + seen.commands
+        ours += beside.server + beside.client + beside.commands
+        found["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+    if result.began is not None:
+        grown = oha_results.growth(memory.course, result.rows.end, result.began)
+        if grown is not None:
+            names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
+            found |= zip(names, grown, strict=True)
+    if memory.pss is not None:
+        pss = memory.pss
+        found |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}
+    if memory.uss is not None:
+        found["uss_steady"] = memory.uss.steady
+    return found
+
+
+def _by_worker(
+    connections: dict[int, int], workers: tuple[identity.Identity, ...]
+) -> tuple[int, ...]:
+    """Connections of each worker process; none where workers share a process."""
+    pids = {worker.pid for worker in workers}
+    if len(pids) < len(workers) or not connections:
+        return ()
+    return tuple(connections.get(pid, 0) for pid in sorted(pids))

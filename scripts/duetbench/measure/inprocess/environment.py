@@ -1,0 +1,177 @@
+"""asv's environments: each commit is measured with the packages of its own lock.
+
+asv checks the commits to be measured out below its `env_dir`, one checkout per combination of
+interpreter and stack. What runs the benchmarks is an environment made from the commit's
+`apps/stacks/<stack>.txt` as set-up makes them, in duetbench's cache, with the locked packages and
+nothing else. asv loads this module because `asv.conf.json` names it as a plugin.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import rich.console
+from asv import util
+from asv.console import log
+from asv.environment import Environment, EnvironmentUnavailable
+from asv.machine import Machine
+from rich.text import Text
+
+from duetbench.core.errors import DuetbenchError, SetupError
+from duetbench.host import machine
+from duetbench.host.machine_lock import held_for_us, measuring
+from duetbench.host.progress import Narrator
+from duetbench.measure.inprocess import suite_runs
+from duetbench.toolchain import interpreters, stacks, tools
+from duetbench.toolchain.stacks import Stack
+
+_LOOKING: Final = ("discover", "check")
+"""What asv's `benchmark.py` is asked for when nothing is measured."""
+
+
+def setup() -> None:
+    """Give results this machine's name; asv, which knows only the host's, calls it at loading."""
+    try:
+        interpreters.declared()
+        described = machine.asv_profile()
+        tools.pin_asv(described)
+    except DuetbenchError as error:
+        raise util.UserError(str(error)) from error
+    Machine.hardcoded_machine_name = described["machine"]
+
+
+class BuildError(util.ProcessError):  # type: ignore[misc]  # asv has no types
+    """The environment of a commit cannot be made. asv goes on with other commits and stacks."""
+
+    def __init__(self, what: str, sentence: str) -> None:
+        super().__init__([what], 1, "", sentence)
+
+    def __str__(self) -> str:
+        return str(self.stderr)
+
+
+class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
+    """One interpreter with one stack; which packages that means, each commit says itself."""
+
+    tool_name: ClassVar[str] = "duetbench"
+
+    def __init__(
+        self,
+        conf: Any,
+        python: str,
+        requirements: dict[str, str],
+        tagged_env_vars: dict[tuple[str, str], str],
+    ) -> None:
+        known = interpreters.declared()
+        if python not in known or "stack" not in requirements:
+            raise EnvironmentUnavailable(
+                f"no environment for Python {python} and stack {requirements.get('stack')}: "
+                f"expected one of {', '.join(sorted(known))}, and a stack of asv.conf.json's matrix"
+            )
+        self._stack_name = requirements["stack"]
+        # asv's own constructor asks for the name, which needs these, before it sets them.
+        self._python = python
+        self._requirements = requirements
+        self._tagged_env_vars = tagged_env_vars
+        super().__init__(conf, python, requirements, tagged_env_vars)
+
+    def check_presence(self) -> bool:
+        """Whether asv has been here. Its folder holds the checkout, not the packages."""
+        return (Path(self._path) / "asv-env-info.json").is_file()
+
+    def _setup(self) -> None:
+        Path(self._path).mkdir(parents=True, exist_ok=True)
+
+    def checkout_project(self, repo: Any, commit_hash: str) -> None:
+        """Check a commit out; until its environment is made, nothing counts as installed."""
+        # asv forgets the last commit only after the checkout. Were it killed in between, the next
+        # run would measure a mixture under the last commit's name.
+        self._set_installed_commit_hash(None)
+        super().checkout_project(repo, commit_hash)
+
+    def _uninstall_project(self) -> None:
+        """Nothing is installed: applications are read from the checkout."""
+
+    def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
+        """Nothing is built."""
+
+    def _install_project(self, _repo: Any, commit_hash: str, _build_dir: str) -> None:
+        try:
+            stack, python = self._locked(), interpreters.locate(self._python)
+            stacks.make_environment(stack, python, _Narrator())
+            proof = interpreters.prove(stacks.executable(stack, python))
+            different = interpreters.mismatch(interpreters.declared()[self._python], proof)
+            if different:
+                raise SetupError(f"its interpreter is not {self._python}: {different}")
+        except (DuetbenchError, OSError) as error:
+            found = str(error).replace(f"{self._build_root}{os.sep}", "")
+            sentence = f"{self.name} cannot be made for commit {commit_hash[:8]}: {found}"
+            # asv itself says no more than that it skips the environment.
+            log.error(sentence)
+            raise BuildError(self.name, sentence) from error
+
+    def _get_installed_commit_hash(self) -> str | None:
+        """The commit that is checked out, if the environment of its lock is there and right."""
+        commit: str | None = super()._get_installed_commit_hash()
+        if commit is None:
+            return None
+        try:
+            stack, python = self._locked(), interpreters.locate(self._python)
+        except DuetbenchError:
+            return None
+        fault = stacks.environment_fault(stack, stacks.place(stack, python))
+        return commit if fault is None else None
+
+    def run(self, args: Sequence[str], **kwargs: Any) -> Any:
+        try:
+            executable = stacks.executable(self._locked(), interpreters.locate(self._python))
+        except DuetbenchError as error:
+            raise util.UserError(f"{self.name}: {error}") from error
+        env = {
+            **suite_runs.runner_variables(
+                kwargs.pop("env", os.environ),
+                executable=executable,
+                python=self._python,
+                stack=self._stack_name,
+                checkout=Path(self._build_root),
+            ),
+            **self.env_vars,
+            **self._global_env_vars,
+        }
+        if args[1] not in _LOOKING:
+            _alone()
+        log.debug(f"Running '{' '.join(args)}' in {self.name}")
+        return util.check_output([str(executable), *args], env=env, **kwargs)
+
+    def _locked(self) -> Stack:
+        lock = Path(self._build_root) / "apps" / "stacks" / f"{self._stack_name}.txt"
+        if not lock.is_file():
+            raise SetupError(f"the commit has no lock {lock}: it is older than the stack")
+        return stacks.read_lock(self._stack_name, lock)
+
+
+@functools.cache
+def _alone() -> None:
+    """Keep other measurements off this machine until asv ends; asv stops if one is under way."""
+    if held_for_us():
+        return
+    held = contextlib.ExitStack()
+    try:
+        held.enter_context(measuring())
+    except (DuetbenchError, OSError) as error:
+        raise util.UserError(str(error)) from error
+    atexit.register(held.close)
+
+
+class _Narrator(Narrator):
+    """asv shows its own log with --verbose."""
+
+    def __init__(self) -> None:
+        super().__init__(rich.console.Console(quiet=True))
+
+    def say(self, sentence: str | Text) -> None:
+        log.info(str(sentence))

@@ -1,0 +1,247 @@
+"""A quick run of the in-process suites: asv itself with few samples.
+
+Benchmarks run in a stack's environment, which holds the stack and nothing else. `asv_runner`, pure
+Python without dependencies, reaches it by a folder on the search path that holds nothing but it.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+from typing import Any, Final
+
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.declare.suites import read_suites
+from duetbench.host import cache, paths
+from duetbench.host.machine_lock import HOLDER
+from duetbench.host.session import Session
+from duetbench.measure import runner
+from duetbench.measure.testbed import INHERITED
+from duetbench.toolchain import interpreters, stacks
+
+CONFIGURATION: Final = "asv.conf.json"
+_FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
+_POLL_S: Final = 0.25
+_PROGRESS: Final = re.compile(r"^\[ *([\d.]+)%\] ·+ *(.*)$")
+_FAILED: Final = 2  # asv's exit code when a benchmark failed
+
+_INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")
+"""What benchmarks get of our environment beside what servers get."""
+
+
+GUARD: Final = "guard"
+"""A suite that runs, on every stack, with whatever is kept: it proves with which interpreter and
+packages that was measured."""
+
+ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
+"""Five samples a process, or as many, from two on, as half a second holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """One call of asv: a suite, expressions for `name(parameters)`, and environments."""
+
+    suite: str
+    benches: tuple[str, ...]
+    environments: tuple[str, ...]
+
+
+def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
+    """What to run: all suites, or what globs such as `gil.Cpu*` or `gil.Cpu.time_tasks(*, 4)` name.
+
+    `guarded` runs begin with the guard. UsageError: a glob names no suite.
+    """
+    known = {one.suite: one for one in read_suites(paths.project_root())}
+    whole = {name: f"{name}.*" for name in known}
+    selected = [whole.get(glob, glob) for glob in selected]
+    every = stacks.names()
+    guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(every))
+    wanted = [guard] if guarded else []
+    for name, suite in known.items():
+        globs = [glob for glob in selected if _touches(glob, name)]
+        if selected and not globs:
+            continue
+        benches = tuple(expression(glob, name) for glob in globs or ["*"])
+        wanted.append(SuiteRun(name, benches, environments(suite.stacks)))
+    lost = [glob for glob in selected if not any(_touches(glob, name) for name in known)]
+    if lost:
+        raise UsageError(
+            f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
+            f"{', '.join(f'{name}.' for name in known)}, for example 'gil.Cpu*'"
+        )
+    return tuple(wanted)
+
+
+def expression(glob: str, suite: str) -> str:
+    """Turn a glob over a suite's benchmarks into asv's expression; without parameters: any."""
+    # `translate` ends in an anchor, but after a name without parameters they follow.
+    inner = re.sub(r"\\[Zz]$", "", translate(glob))
+    params = "" if "(" in glob else r"(\(.*\))?"
+    return rf"^(?={suite}\.){inner}{params}$"
+
+
+def environments(on: Iterable[str]) -> tuple[str, ...]:
+    """Name the environments of some stacks as asv does."""
+    from asv.environment import get_env_name  # noqa: PLC0415 - only those who run asv wait for it
+
+    return tuple(
+        str(get_env_name("duetbench", python, {"stack": stack}, {}))
+        for stack in on
+        for python in stacks.pythons(stack)
+    )
+
+
+def configuration(root: Path, results: Path | None) -> dict[str, Any]:
+    """Read asv's configuration with absolute folders, results in `results`; SetupError."""
+    from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
+
+    file = root / CONFIGURATION
+    try:
+        conf: dict[str, Any] = dict(load_json(str(file), js_comments=True))
+    except (UserError, OSError, ValueError) as problem:
+        raise SetupError(f"{file}: expected asv's configuration, found: {problem}") from problem
+    for name in _FOLDERS:
+        if name in conf:
+            conf[name] = str((root / conf[name]).resolve())
+    if results is not None:
+        conf["results_dir"] = str(results)
+    if not os.access(root, os.W_OK):  # somebody else's checkout, which we only read
+        conf["env_dir"] = str(paths.cache_dir() / "asv")
+    return conf
+
+
+def require_suites(root: Path) -> None:
+    """Prove that a checkout has in-process suites (UsageError: it is another repository)."""
+    if not (root / CONFIGURATION).is_file():
+        raise UsageError(
+            f"{root} has no {CONFIGURATION}: the suites inside the process are duetbench's own "
+            "(benchmarks/), and measure no other repository; call it in a checkout of duetbench. "
+            "`duetbench run` and `duetbench compare` measure this repository's applications"
+        )
+
+
+def require_commit(root: Path) -> tuple[str, bool]:
+    """The commit that asv would measure, and whether the checkout differs; UsageError if none."""
+    commit, dirty = runner.revision(root)
+    if commit is None:
+        raise UsageError(
+            f"{root} is not in a git repository with a commit: asv measures commits; clone "
+            "duetbench with git, or commit first"
+        )
+    return commit, dirty
+
+
+def run(
+    step: SuiteRun,
+    config: Path,
+    root: Path,
+    scratch: Path,
+    log: Path,
+    *,
+    rounds: int = 1,
+    commit: str = "HEAD",
+) -> Iterator[tuple[float, str]]:
+    """Run a step, telling how far it is (0 to 1) and asv's last line.
+
+    asv and all that it started end with the iteration. `rounds` are processes per benchmark,
+    `commit` is HEAD or 40 hex digits. SetupError: asv could not do its work (benchmarks that fail
+    are no error). LaunchError: it could not be started, or ended.
+    """
+    which = commit if commit == "HEAD" else f"{commit}^!"
+    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]
+    for bench in step.benches:
+        argv += ["--bench", bench]
+    for environment in step.environments:
+        argv += ["-E", environment]
+    for attribute in (f"rounds={rounds}", *ATTRIBUTES):
+        argv += ["-a", attribute]
+    argv += ["--record-samples", "--show-stderr"]
+    env = {
+        **os.environ, "DUETBENCH_ROOT": str(root), HOLDER: str(os.getpid()),
+        "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8",
+    }  # fmt: skip
+    with Session.start(argv, role="client", cores=None, env=env, cwd=root, log=log) as session:
+        last = 0.0, "starting asv"
+        while session.wait(_POLL_S) is None:
+            last = _progress(log, last)
+            yield last
+        code = session.poll()
+    if code not in {0, _FAILED}:
+        raise SetupError(
+            f"asv failed on suite {step.suite} ({code}): {_last_words(log)} Log: {log}"
+        )
+
+
+def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
+    """Write a configuration for asv to a folder, with the interpreters and stacks declared now."""
+    made = {name: stacks.pythons(name) for name in stacks.names()}
+    every = tuple(interpreters.declared())
+    declared = {
+        "pythons": every,
+        "matrix": {"req": {"stack": list(made)}},
+        "exclude": [
+            {"python": re.escape(python), "req": {"stack": re.escape(stack)}}
+            for stack, pythons in made.items()
+            for python in every
+            if python not in pythons
+        ],
+    }
+    file = folder / CONFIGURATION
+    file.write_text(json.dumps({**conf, **declared}), "utf-8")
+    return file
+
+
+def runner_folder() -> Path:
+    """A folder that holds a link to the locked `asv_runner`, and nothing else."""
+    import asv_runner  # noqa: PLC0415 - comparisons import this module, and most need no asv
+
+    return cache.alone(Path(asv_runner.__file__).parent)
+
+
+def runner_variables(
+    inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
+) -> dict[str, str]:
+    """Environment of a process that runs benchmarks of `checkout`; only little of ours passes."""
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
+    }
+    place = str(runner_folder())
+    return {
+        **kept,
+        "PATH": os.pathsep.join((str(executable.parent), kept.get("PATH", os.defpath))),
+        # asv_runner takes the first variable's folders off the path unless the second names them.
+        "PYTHONPATH": place,
+        "ASV_PYTHONPATH": place,
+        "DUETBENCH_PYTHON": python,
+        "DUETBENCH_STACK": stack,
+        "DUETBENCH_CHECKOUT": str(checkout),
+    }
+
+
+def _touches(glob: str, suite: str) -> bool:
+    """Whether a glob can name benchmarks of a suite: it begins like them, or with a wildcard."""
+    literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
+    prefix = f"{suite}."
+    return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
+
+
+def _progress(log: Path, last: tuple[float, str]) -> tuple[float, str]:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    for line in reversed(lines[-200:]):
+        found = _PROGRESS.match(line)
+        # Not the lines of a table, nor what a benchmark printed.
+        if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
+            return float(found[1]) / 100, " ".join(found[2].split())
+    return last
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    said = [line.strip(" ·") for line in lines if line.strip(" ·")]
+    return f"it said: {said[-1]}." if said else "it said nothing."

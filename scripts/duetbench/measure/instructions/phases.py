@@ -1,0 +1,193 @@
+"""What runs inside the counted process: pieces of work between two marks.
+
+A mark is a call into libc that does nothing, and that nothing else makes: before `getpgrp`
+Callgrind sets its counters to zero, before `getppid` it writes them down. What lies between two
+pieces of work is in no count.
+
+Everything is imported once, in a parent that is forked for each target: importing under Valgrind
+takes 20 s, and no target sees what another has left behind (specialised bytecode, filled caches,
+most of the heap), so that adding a target changes no other's count by more than 0.2 %.
+"""
+
+import gc
+import itertools
+import json
+import os
+import signal
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+ZERO: Final = "getpgrp"
+DUMP: Final = "getppid"
+PLAN: Final = "DUETBENCH_ICOUNT_PLAN"
+LIBRARY: Final = "fixed_random.so"
+
+_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A piece of work to count: n times in a single phase, 2·n times in a double one.
+
+    Attributes:
+        warmup: So many calls before specialise bytecode and fill caches.
+        threads: It may have threads, for which nobody can say beforehand how well counts repeat.
+    """
+
+    call: Callable[[], object]
+    n: int = 30
+    warmup: int = 20
+    threads: bool = False
+
+
+class UnfitError(Exception):
+    """What a target does has no exact count, as a matter of principle; the message says why."""
+
+
+def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = None) -> None:
+    """Do the work of all planned targets, one process each; the main program of a payload.
+
+    The plan is a JSON file named by `$DUETBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
+    the reports, one JSON file for each target with its process and n, or with a reason why not.
+    A plan with `observe` has n units observed instead (`monitoring`), without Valgrind. One with
+    `profile` has each function told apart.
+    `preload` imports what several targets need, `prepare` makes the unit of a target in its own
+    process; what it raises is the reason why there is no figure for it.
+    """
+    plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
+    if preload is not None:
+        preload()
+    parent, tie = os.getpid(), _tie()
+    for index, target in enumerate(plan["targets"]):
+        report = Path(plan["reports"]) / f"{index}.json"
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            tie()
+            # As `os.getppid`, which is a mark.
+            fields = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2]
+            if int(fields.split()[1]) != parent:  # it ended before the tie
+                os._exit(1)
+            _work(prepare, target, plan, parent, report)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if not report.exists():
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            _write(report, {"reason": f"its process ended with {how}", "unfit": False})
+
+
+def _tie() -> Callable[[], object]:
+    """Give what has the kernel end this process when its parent ends; no fork inherits that.
+
+    Without ctypes nothing does so before the end of a phase.
+    """
+    try:
+        import ctypes  # noqa: PLC0415 - an interpreter may have been built without it
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda: None
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def _work(
+    prepare: Callable[[str], Unit], target: str, plan: dict[str, Any], parent: int, report: Path
+) -> NoReturn:
+    code, here = 1, os.open(".", os.O_RDONLY)  # the target's code may go elsewhere
+    try:
+        unit = prepare(target)
+        if "observe" in plan:
+            found = _observed(unit)
+        elif "profile" in plan:
+            found = _profiled(unit)
+        else:
+            found = _phases(unit, plan["rounds"], parent)
+        os.fchdir(here)
+        _write(report, found)
+        code = 0
+    except BaseException as error:  # the target's own code may raise anything
+        traceback.print_exc()
+        unfit = isinstance(error, UnfitError)
+        reason = str(error) if unfit else f"{type(error).__name__}: {error}"
+        os.fchdir(here)
+        _write(report, {"reason": reason, "unfit": unfit})
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _observed(unit: Unit) -> dict[str, Any]:
+    if sys.version_info < (3, 12):
+        raise UnfitError("entries are counted from CPython 3.12 on")
+    from duetbench.measure.instructions import monitoring  # noqa: PLC0415 - nothing for Valgrind
+
+    _warm(unit, _repeat)
+    return {"n": unit.n, "functions": monitoring.observe(unit.call, unit.n)}
+
+
+def _profiled(unit: Unit) -> dict[str, Any]:
+    """Do the work once more, with a stub of its own below each Python function.
+
+    CPython names the stubs in /tmp/perf-<process>.map.
+    """
+    try:
+        activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined] # from 3.12 on
+        activate("perf")
+    except (AttributeError, ValueError) as error:
+        raise UnfitError(f"this interpreter has no trampolines for profilers: {error}") from error
+    _warm(unit, _repeat)
+    _phase(unit.call, unit.n)
+    return {
+        "process": os.getpid(),
+        "n": unit.n,
+        "packages": sysconfig.get_path("platlib"),
+        "standard": sysconfig.get_path("stdlib"),
+    }
+
+
+def _warm(unit: Unit, phase: Callable[[Callable[[], object], int], object]) -> None:
+    """Specialise bytecode, fill caches, and collect no garbage from now on; may raise UnfitError.
+
+    A collection in a double phase and none in a single one would be counted as work of the unit.
+    """
+    phase(unit.call, unit.warmup)
+    if threading.active_count() > 1 and not unit.threads:
+        raise UnfitError("it starts threads, and how these wait for each other is never the same")
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def _phases(unit: Unit, rounds: int, parent: int) -> dict[str, Any]:
+    _warm(unit, _phase)
+    # Nothing first: after so much uncounted work it proves the marks. Then n, 2n, n, 2n, …
+    for times in (0, *(unit.n, 2 * unit.n) * rounds):
+        if _phase(unit.call, times) != parent:
+            raise SystemExit("the counting process has ended")
+        gc.collect()
+    # Only now: what is read must not move what the phases allocate.
+    seeded = LIBRARY in Path("/proc/self/maps").read_text("utf-8", "replace")
+    return {"process": os.getpid(), "n": unit.n, "seeded": seeded}
+
+
+def _phase(call: Callable[[], object], times: int) -> int:
+    os.getpgrp()
+    for _ in itertools.repeat(None, times):
+        call()
+    return os.getppid()
+
+
+def _repeat(call: Callable[[], object], times: int) -> None:
+    for _ in itertools.repeat(None, times):
+        call()
+
+
+def _write(report: Path, content: dict[str, Any]) -> None:
+    report.write_text(json.dumps(content), "utf-8")

@@ -1,0 +1,268 @@
+"""Offering load with oha, and never taking a figure from a generator that failed.
+
+oha writes its summary when the load is over and its rows after that (measured: 3 to 4 µs a row,
+nothing while it sends), so a launch can go on with the server between the two: see `Generation`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Load
+from duetbench.host import proc, scratch
+from duetbench.host.command import log_tail, read_log
+from duetbench.host.session import Session
+
+if TYPE_CHECKING:
+    from duetbench.measure.oha_results import OhaSummary, Rows
+
+START_SECONDS: Final = 10.0  # for oha to begin: 5 ms measured, more on a busy machine
+STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
+_POLL_SECONDS: Final = 0.05  # reading one clock and one file size: 0.1 % of a core
+_LOG_TAIL: Final = 300  # characters of oha's own words in an error
+SUMMARY: Final = "summary.json"
+URLS: Final = "urls.txt"
+_BODY: Final = "body"
+_PREFIX: Final = "duetbench-load"
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadResult:
+    """A load that was offered in full: one row per answered request, and kinds of failures.
+
+    Attributes:
+        client_cores: Cores that the generator used while it sent; None if the load was too short to
+            tell (0.2 s).
+        began: When the clock of the rows began, on the monotonic clock (s; up to 50 ms late); None
+            if the load was over before anybody looked.
+    """
+
+    rows: Rows
+    summary: OhaSummary
+    client_cores: float | None
+    began: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a generator loads, and on which cores (None: any); `status` is a good answer's.
+
+    A request takes `url`, or one of it and the further `urls` at random. `told` are the headers as
+    they may be recorded; None: as they are.
+    """
+
+    oha: Path
+    load: Load
+    url: str
+    cores: Sequence[int] | None = None
+    status: int = 200
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    urls: tuple[str, ...] = ()
+    told: Mapping[str, str] | None = None
+
+    @property
+    def recorded(self) -> Client:
+        """The same with what may be recorded."""
+        return self if self.told is None else replace(self, headers=self.told, told=None)
+
+    def write(self, folder: Path) -> None:
+        """Write the files that its command line names."""
+        if self.body:
+            (folder / _BODY).write_text(self.body, "utf-8", newline="")
+        if self.urls:
+            (folder / URLS).write_text("\n".join((self.url, *self.urls)) + "\n", "utf-8")
+
+
+def command(client: Client, *, inline: bool = False) -> list[str]:
+    """Write oha's command line for a load; `rows.sqlite` must not exist in its working folder.
+
+    That folder has the files of `Client.write`; `inline`: the body is in the command line instead.
+    """
+    load = client.load
+    paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
+    return [
+        *common_arguments(client, inline=inline),
+        "-c", str(load.connections),
+        "-z", milliseconds(load.duration),
+        "-w",  # requests in flight at the deadline are waited for, not counted as errors
+        *paced,
+        "--db-url", "rows.sqlite",
+        *address(client),
+    ]  # fmt: skip
+
+
+def address(client: Client) -> list[str]:
+    """The end of oha's command line: what is asked for."""
+    return ["--urls-from-file", URLS] if client.urls else [client.url]
+
+
+def common_arguments(client: Client, *, inline: bool = False) -> list[str]:
+    """The part of oha's command line that all loads share."""
+    headers = [f"{name}: {text}" for name, text in client.headers.items()]
+    body = ["-d", client.body] if inline else ["-D", _BODY]
+    return [
+        str(client.oha), "--no-tui", "--output-format", "json",
+        # As many as there are cores: oha would take one per core of the machine, pinned or not.
+        "--worker-threads", str(1 if client.cores is None else len(client.cores)),
+        "-t", milliseconds(client.load.timeout),
+        # Answers count as they come.
+        "--redirect", "0", "--disable-compression",
+        *(["-m", client.method] if client.method != "GET" else []),
+        *(word for header in headers for word in ("-H", header)),
+        *(body if client.body else []),
+    ]  # fmt: skip
+
+
+def milliseconds(seconds: float) -> str:
+    """A duration as oha reads it, 1 ms at least."""
+    return f"{max(1, round(seconds * 1000))}ms"
+
+
+class Generator:
+    """A generator at work, with the folder of its files; use it as a context manager."""
+
+    def __init__(self, client: Client, write: Callable[[Client], list[str]]) -> None:
+        """Start oha with the command line that is written for a client; LaunchError client_failed.
+
+        What is private in it is in no record of the session.
+        """
+        self.client, self.folder = client, scratch.make(_PREFIX, scratch_base())
+        try:
+            client.write(self.folder)
+            self.session = Session.start(
+                [*write(client), "-o", SUMMARY],
+                told=[*write(client.recorded), "-o", SUMMARY],
+                role="client",
+                cores=client.cores,
+                # Nothing of ours may change what oha does (TOKIO_WORKER_THREADS, …).
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                cwd=self.folder,
+                log=self.folder / "oha.log",
+            )
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def stop(self) -> None:
+        try:
+            self.session.stop(0)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def failed(self, expected: str, found: str) -> LaunchError:
+        """The error of a generator that did something else than expected, with its own words."""
+        words = log_tail(self.session.log, _LOG_TAIL)
+        return LaunchError(
+            FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {found}; it said: {words}"
+        )
+
+
+class Generation(Generator):
+    """A load with rows: `wait_load`, `collect`. Two may work side by side (duets)."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, command)
+        self.load = client.load
+        self._began: float | None = None
+        self._clock: list[tuple[float, float]] = []
+
+    def wait_load(self) -> None:
+        """Wait until the last request has ended, before the rows are stored; errors as `over`."""
+        while not self.over():
+            self.session.wait(_POLL_SECONDS)
+
+    def over(self) -> bool:
+        """Look whether the last request has ended; ask at least every 50 ms while it sends.
+
+        LaunchError client_failed: the generator has ended badly or not in time.
+        """
+        summary = self.folder / SUMMARY
+        if summary.exists() and summary.stat().st_size:
+            return True
+        code = self.session.poll()
+        if code is not None:
+            if code:
+                raise self.failed("exit code 0", f"{code}")
+            return True
+        self._sample(summary)
+        limit = START_SECONDS + self.load.duration + self.load.timeout + START_SECONDS
+        if time.monotonic() > self.session.started + limit:
+            raise self.failed(f"the load to be over after {limit:.0f} s", "it still runs")
+        return False
+
+    def collect(self) -> LoadResult:
+        """Wait for the end, read everything and remove the folder.
+
+        LaunchError client_failed: the generator failed in any way; no result is partial.
+        """
+        # Whoever only asks for a command line or sweeps waits for no numpy; who measures has it.
+        from duetbench.measure.oha_results import read_rows, read_summary  # noqa: PLC0415
+
+        self.wait_load()
+        code = self.session.wait(STORE_SECONDS)
+        if code is None and self.session.poll() is None:
+            raise self.failed(f"its rows to be stored in {STORE_SECONDS:.0f} s", "it still runs")
+        if code != 0:
+            raise self.failed("exit code 0", f"{code}")
+        summary = read_summary(read_log(self.folder / SUMMARY))
+        # Interrupted, oha stores what it has and reports success.
+        if summary.seconds < 0.99 * self.load.duration:
+            raise self.failed(f"{self.load.duration:g} s of load", f"{summary.seconds:g} s")
+        rows = read_rows(self.folder / "rows.sqlite")
+        if len(rows) != summary.answered:
+            raise self.failed(f"{summary.answered} rows", f"{len(rows)}")
+        if not len(rows) and not summary.failures:
+            raise self.failed("requests", "none was sent")
+        result = LoadResult(rows, summary, self._cores(), self._began)
+        self.stop()
+        return result
+
+    def _sample(self, summary: Path) -> None:
+        """Read the generator's CPU clock, but only while it sends.
+
+        oha makes the summary's file right before it starts, and computes and stores afterwards.
+        """
+        now = time.monotonic()
+        if self._began is None:
+            if not summary.exists():
+                return
+            self._began = now
+        used = proc.cpu_clock(self.session.pid)
+        if used is not None and now <= self._began - _POLL_SECONDS + self.load.duration:
+            self._clock.append((now, used))
+
+    def _cores(self) -> float | None:
+        if len(self._clock) < 4:  # with less the poll itself matters
+            return None
+        (begin, before), (finish, after) = self._clock[0], self._clock[-1]
+        return (after - before) / (finish - begin)
+
+
+def sweep() -> None:
+    """Remove the folders of dead duetbench processes; in memory, they would stay for ever."""
+    scratch.sweep(_PREFIX, scratch_base())
+
+
+def scratch_base() -> Path:
+    """Where generators write: in memory, where that disturbs no disk, if there is room for it."""
+    if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+        return _SHARED_MEMORY
+    return Path(tempfile.gettempdir())

@@ -1,0 +1,341 @@
+"""What the load generator recorded, request by request, and the figures that follow from it.
+
+oha's own summary counts errors and aborted requests as throughput, takes wrong answers into its
+percentiles and cannot tell queueing from service. Every figure here is computed from its rows.
+
+The clock of all rows starts when oha starts its load: it sends nothing after `Load.duration` on
+that clock, and ticks of a rate are due at i / rate.
+"""
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.core.metrics import PERCENTILES
+from duetbench.core.model import Load, LoadModel
+from duetbench.record.files import first_problem
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LAST_WAVE: Final = 1.5
+"""The window may end with the last answer that was at most so many service times before its end.
+
+One service time is what an unfinished wave explains; the half more is for the spread within one.
+"""
+
+THIRD_WINDOWS: Final = 4  # of which a third's level is the median
+WAVES_PER_WINDOW: Final = 4  # at least, or a window more or less is seen as another level
+THIRD_ANSWERS: Final = 5  # at least, for a median of times
+GROWTH_WINDOWS: Final = 5  # at least, for an interval
+
+_COLUMNS: Final = "start, start_latency_correction, end, status, len_bytes"
+_RECORD: Final = np.dtype(
+    [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("size", "i8")]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """One entry per answered request, in columns of equal length.
+
+    Attributes:
+        start: When the request was sent (the first one of a connection: when it was opened), s.
+        scheduled: When it should have been sent: its tick; for a closed loop its start, s.
+        end: When the whole answer had arrived, s.
+        status: HTTP status.
+        size: Bytes of the body as received, without the frames of chunks.
+    """
+
+    start: Floats
+    scheduled: Floats
+    end: Floats
+    status: Integers
+    size: Integers
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+class OhaSummary(BaseModel):
+    """The part of oha's JSON that the rows do not hold."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seconds: float = Field(
+        validation_alias=AliasPath("summary", "total"), gt=0, allow_inf_nan=False
+    )
+    statuses: dict[int, int] = Field(alias="statusCodeDistribution")
+    failures: dict[str, int] = Field(alias="errorDistribution")
+
+    @property
+    def answered(self) -> int:
+        return sum(self.statuses.values())
+
+    @property
+    def timeouts(self) -> int:
+        return sum(number for text, number in self.failures.items() if text == "timeout")
+
+    @property
+    def errors(self) -> int:
+        """Count the requests that failed otherwise: refused, reset, cut off."""
+        return sum(self.failures.values()) - self.timeouts
+
+
+class Window(NamedTuple):
+    """The time that throughput refers to, on the clock of the rows, in s."""
+
+    begin: float
+    finish: float
+
+    @property
+    def seconds(self) -> float:
+        return self.finish - self.begin
+
+
+def read_summary(text: str) -> OhaSummary:
+    """Read oha's JSON; LaunchError client_failed if it is anything else."""
+    try:
+        return OhaSummary.model_validate_json(text)
+    except ValidationError as error:
+        raise LaunchError(
+            FlagName.CLIENT_FAILED,
+            f"expected oha's JSON summary, found {text[:80]!r} ({first_problem(error)}); "
+            "run `duetbench setup` to get the pinned oha",
+        ) from error
+
+
+def read_rows(database: Path) -> Rows:
+    """Read oha's SQLite database (1 s per million rows).
+
+    LaunchError client_failed: it is missing, not oha's, or holds impossible times.
+    """
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            count = file.execute("SELECT count(*) FROM oha").fetchone()[0]
+            cursor = file.execute(f"SELECT {_COLUMNS} FROM oha")  # noqa: S608 - a constant
+            table = np.fromiter(cursor, dtype=_RECORD, count=count)
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise LaunchError(
+            FlagName.CLIENT_FAILED,
+            f"expected oha's rows in {database.name}, found {error}; is the disk full?",
+        ) from error
+    start = table["start"].copy()
+    rows = Rows(
+        start=start,
+        # NULL, read as NaN, without a rate.
+        scheduled=np.where(np.isnan(table["scheduled"]), start, table["scheduled"]),
+        end=table["end"].copy(),
+        status=table["status"].copy(),
+        size=table["size"].copy(),
+    )
+    ordered = (rows.scheduled <= rows.start) & (rows.start <= rows.end) & np.isfinite(rows.end)
+    if not ordered.all():
+        raise LaunchError(
+            FlagName.CLIENT_FAILED,
+            f"expected scheduled <= start <= end in all rows of oha, found "
+            f"{int((~ordered).sum())} of {len(rows)} otherwise",
+        )
+    return rows
+
+
+def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
+    """Choose the time that throughput refers to. `floor` is the service floor, s.
+
+    It ends at the deadline, with two exceptions.
+
+    Where requests take long, answers come in waves: at a floor, or because the handlers share a
+    core and finish together. The deadline cuts the last wave, and N/t would fall short of what the
+    server does by up to a service time over the duration. There it ends with the last good answer
+    before the deadline. That can never flatter: a slot gives at most t/floor answers in any time t,
+    so N(t)/t <= slots/floor for every t. And a server that stalls cannot hide in it: with more than
+    `LAST_WAVE` service times of silence before the deadline, the deadline counts.
+
+    An open load is over when all that it sent has been answered, and not before one floor after the
+    deadline. It begins one floor late as well, since no answer can come before (a closed loop's
+    slots are busy from the start: its ceiling covers that time).
+    """
+    begin, deadline = float(rows.start.min()), load.duration
+    good = rows.status == status
+    if load.model is LoadModel.OPEN:
+        last = float(rows.end[good].max(initial=0.0))
+        return Window(begin + floor, max(deadline + floor, last))
+    in_time = good & (rows.end <= deadline)
+    if not in_time.any():
+        return Window(begin, deadline)
+    last = float(rows.end[in_time].max())
+    # Of those in time only: the ones that a stall held up would excuse it.
+    usual = max(floor, float(np.median((rows.end - rows.start)[in_time])))
+    return Window(begin, last if deadline - last <= LAST_WAVE * usual else deadline)
+
+
+def figures(
+    rows: Rows, summary: OhaSummary, load: Load, *, status: int = 200, floor: float = 0.0
+) -> dict[str, float]:
+    """Compute the metrics of one load, by the names of `metrics.py`. `floor` is in s.
+
+    Requests that end after the deadline count for latencies, not for throughput. Only good answers
+    enter latencies. Without any good answer before the deadline there are counts only.
+    """
+    good = rows.status == status
+    found: dict[str, float] = {
+        "requests": len(rows),
+        "good": int(good.sum()),
+        "timeouts": summary.timeouts,
+        "errors": summary.errors,
+    }
+    if load.rate is not None:
+        found["offered"] = load.rate
+        sent = len(rows) + summary.timeouts + summary.errors
+        found["unsent"] = max(0, ticks(load) - sent)
+    if not good.any():
+        return found
+    return (
+        found
+        | _throughput(rows, good, window(rows, load, status=status, floor=floor))
+        | _latencies(rows, good, load)
+    )
+
+
+def ticks(load: Load) -> int:
+    """Count the requests that a rate asks for: ticks i / rate before the deadline, from i = 0."""
+    if load.rate is None:
+        raise ValueError("a closed loop has no schedule")
+    # 10/s for 0.7 s are 7 ticks, although 10 * 0.7 is a little more than 7 in binary.
+    return math.ceil(round(load.rate * load.duration, 9))
+
+
+def in_flight_mean(rows: Rows, span: Window) -> float:
+    """Average the number of requests in flight over the window.
+
+    This is the operational form of Little's law (Little, 1961; Denning and Buzen, 1978): the area
+    under the number in flight is the sum of the requests' times in the window. Unlike X * R it
+    holds exactly over a finite window, with waves and ramps; in a closed loop it must be c.
+    """
+    inside = np.minimum(rows.end, span.finish) - np.maximum(rows.start, span.begin)
+    return float(np.maximum(inside, 0).sum()) / span.seconds
+
+
+def sizes(rows: Rows, status: int) -> dict[int, int]:
+    """Count the answers of the declared status by the bytes of their bodies."""
+    found, counts = np.unique(rows.size[rows.status == status], return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
+    """Good answers per second in the thirds of a closed loop's load.
+
+    Of each third the median of four windows, so that a pause of the machine is no change of level.
+    Empty where windows are too short to tell: waves would look like one.
+    """
+    end = rows.end[rows.status == status]
+    length = load.duration / (3 * THIRD_WINDOWS)
+    if load.rate is not None or not len(end):
+        return ()
+    usual = float(np.median(rows.end - rows.start))
+    if usual * WAVES_PER_WINDOW > length:
+        return ()
+    counts, _ = np.histogram(end, bins=3 * THIRD_WINDOWS, range=(0, load.duration))
+    return tuple(np.median(counts.reshape(3, THIRD_WINDOWS), axis=1) / length)
+
+
+def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
+    """Median service times of the good answers to what was sent in each third of the load, s.
+
+    Empty with fewer than five in any third.
+    """
+    good = rows.status == status
+    start, times = rows.start[good], (rows.end - rows.start)[good]
+    third = np.minimum(start / load.duration * 3, 2).astype(int)
+    if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
+        return ()
+    return tuple(float(np.median(times[third == one])) for one in range(3))
+
+
+def growth(
+    course: Sequence[tuple[float, int]], ends: Floats, began: float
+) -> tuple[float, float, float] | None:
+    """Estimate by how many bytes memory grew per answer: estimate, lower and upper end (95 %).
+
+    The ratio of both sums over the windows between readings, with Student's t interval from what
+    single windows differ from it (the ratio estimator; Cochran, Sampling Techniques, 1977, 6.3).
+    Steps, such as an arena that is filled, differ much and make the interval wide; memory that is
+    kept for every answer does not. Windows are what is independent: readings are not.
+
+    Args:
+        course: Moments of the monotonic clock, and bytes held at each.
+        ends: When answers had arrived, on the clock of the rows, s.
+        began: When that clock began, on the monotonic clock, s.
+
+    Returns:
+        None with fewer than five windows, or without answers between the first and the last.
+    """
+    from scipy import special  # noqa: PLC0415 - only those who measure wait for its import
+
+    inside = [(at - began, held) for at, held in course if at >= began]
+    if len(inside) <= GROWTH_WINDOWS:
+        return None
+    at, held = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
+    answered = np.diff(np.searchsorted(np.sort(ends), at))
+    grown, total = np.diff(held), float(answered.sum())
+    if not total:
+        return None
+    ratio = float(grown.sum()) / total
+    count = len(grown)
+    scatter = math.sqrt(float(((grown - ratio * answered) ** 2).sum()) * count / (count - 1))
+    half = float(special.stdtrit(count - 1, 0.975)) * scatter / total
+    return ratio, ratio - half, ratio + half
+
+
+def times(kind: str, seconds: Floats) -> dict[str, float]:
+    """Give min, mean, the supported percentiles and max as `<kind>_<point>`, in s.
+
+    A percentile is the smallest of the times that so many of them do not exceed: a time that was
+    measured, never one in between.
+    """
+    supported = [(name, part) for name, part, fewest in PERCENTILES if len(seconds) >= fewest]
+    parts = np.quantile(seconds, [part for _, part in supported], method="inverted_cdf")
+    return {
+        f"{kind}_min": float(seconds.min()),
+        f"{kind}_mean": float(seconds.mean()),
+        **{f"{kind}_{name}": float(t) for (name, _), t in zip(supported, parts, strict=True)},
+        f"{kind}_max": float(seconds.max()),
+    }
+
+
+def _throughput(rows: Rows, good: NDArray[np.bool_], span: Window) -> dict[str, float]:
+    in_time = rows.end <= span.finish
+    if span.seconds <= 0 or not (good & in_time).any():
+        return {}
+    busy = Window(float(rows.start.min()), span.finish)
+    return {
+        "window": span.seconds,
+        "achieved": int(in_time.sum()) / span.seconds,
+        "throughput": int((good & in_time).sum()) / span.seconds,
+        "in_flight_mean": in_flight_mean(rows, busy),
+    }
+
+
+def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
+    response = times("response", (rows.end - rows.scheduled)[good])
+    if load.rate is None:
+        return response  # a closed loop schedules nothing: service would be the same figures
+    # The queue is first in, first out, and only its end is dropped: the i-th tick is the i-th row.
+    lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
+    return {
+        **response,
+        **times("service", (rows.end - rows.start)[good]),
+        "queueing_mean": float((rows.start - rows.scheduled)[good].mean()),
+        "sched_lag_p99": max(0.0, float(np.percentile(lag, 99))),
+        "sched_lag_max": max(0.0, float(lag.max())),
+    }

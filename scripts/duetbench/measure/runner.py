@@ -1,0 +1,222 @@
+"""Run a plan: every launch in seeded random order, round by round, saved after each."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from duetbench import __version__
+from duetbench.core.errors import NothingMeasuredError, RecordError, UsageError
+from duetbench.core.flags import Flag
+from duetbench.core.metrics import BRIEF, METRICS
+from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
+from duetbench.host import git
+from duetbench.host.git import HopelessError
+from duetbench.host.progress import Progress, duration
+from duetbench.host.signals import InterruptedRun
+from duetbench.measure.testbed import Rig
+from duetbench.plan.duration import RemainingTime
+from duetbench.plan.run_plan import launch_order
+from duetbench.record import store
+from duetbench.toolchain import tools
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOutcome:
+    """What one launch gave: figures, or a fail flag with its reason and no figure."""
+
+    flags: tuple[Flag, ...]
+    metrics: dict[str, float]
+    seconds: float
+    load_seconds: float
+
+    @property
+    def status(self) -> Status:
+        failed = any(flag.severity == "fail" for flag in self.flags) or not self.metrics
+        return Status.FAILED if failed else Status.OK
+
+
+def utc_now() -> str:
+    """UTC with seconds, ISO 8601."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def header(plan: Plan, rig: Rig, root: Path) -> Run:
+    """The run of a plan on this machine, without results."""
+    started = utc_now()
+    commit, dirty = revision(root)
+    return Run(
+        id=store.run_id(started, plan.profile, commit),
+        status=RunStatus.PARTIAL,
+        started=started,
+        duetbench=__version__,
+        commit=commit,
+        dirty=dirty,
+        profile=plan.profile,
+        launches=plan.launches,
+        seed=plan.seed,
+        machine=rig.machine,
+        oha=tools.oha_version(),
+        oha_origin=tools.oha_origin(),
+        interpreters=tuple(one.record() for one in rig.interpreters.values()),
+        stacks=tuple(stack.record() for stack in rig.stacks.values()),
+        results=(),
+    )
+
+
+def revision(root: Path) -> tuple[str | None, bool]:
+    """Commit of the checkout, and whether tracked files differ from it, results left out."""
+    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    try:
+        return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
+    except HopelessError:
+        return None, False
+
+
+def require_resumable(run: Run, rig: Rig, root: Path) -> None:
+    """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
+    commit, _ = revision(root)
+    conditions = {
+        "commit": (commit, run.commit),
+        "machine": (rig.machine.id, run.machine.id),
+        "oha": ((tools.oha_version(), tools.oha_origin()), (run.oha, run.oha_origin or "source")),
+        "stacks": (
+            {stack.name: stack.digest for stack in rig.stacks.values()},
+            {stack.name: stack.digest for stack in run.stacks},
+        ),
+        "interpreters": (
+            {name: one.record() for name, one in rig.interpreters.items()},
+            {record.name: record for record in run.interpreters},
+        ),
+    }
+    moved = [what for what, (now, then) in conditions.items() if now != then]
+    if moved:
+        raise UsageError(
+            f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
+            "now. Go back to them, or start a new run"
+        )
+
+
+def resumable(run: Run) -> Iterator[Launch]:
+    """The launches of a partial run that need not be repeated."""
+    for result in run.results:
+        yield from result.usable
+
+
+def execute(
+    plan: Plan,
+    header: Run,
+    *,
+    perform: Callable[[Case], LaunchOutcome],
+    commands: Callable[[Case], Commands],
+    expected: Callable[[Case], float],
+    results: Path,
+    progress: Progress,
+) -> tuple[Run, Path]:
+    """Do all launches of `plan` that `header` does not hold already, and save the run.
+
+    Args:
+        plan: Cases and number of launches.
+        header: The run without results, or a partial run to go on with.
+        perform: Does one launch; may raise `InterruptedRun` and nothing else.
+        commands: The command lines of a case, for the record.
+        expected: Seconds that one launch of a case is expected to take.
+        results: The results folder.
+        progress: What a person sees.
+
+    Raises:
+        InterruptedRun: The partial run has been saved.
+        RecordError: The run could not be saved at its end (earlier failures are only noted).
+        NothingMeasuredError: No launch of any case was usable. The run has been saved.
+    """
+    begun, notes = time.monotonic(), list(header.notes)
+    launches = {(launch.case, launch.round): launch for launch in resumable(header)}
+
+    def grown(status: RunStatus) -> Run:
+        results = tuple(
+            CaseResult(
+                case=case,
+                commands=commands(case),
+                launches=tuple(
+                    launches[case.id, number]
+                    for number in range(plan.launches)
+                    if (case.id, number) in launches
+                ),
+            )
+            for case in plan.cases
+        )
+        return header.model_copy(
+            update={
+                "status": status,
+                "results": results,
+                "notes": tuple(notes),
+                "finished": utc_now() if status is RunStatus.COMPLETE else None,
+                "wall_seconds": header.wall_seconds + time.monotonic() - begun,
+            }
+        )
+
+    steps = launch_order(plan)
+    todo = [
+        (order, case, number)
+        for order, (case, number) in enumerate(steps)
+        if (case.id, number) not in launches
+    ]
+    estimate = RemainingTime([expected(case) for _, case, _ in todo])
+    counted = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
+    progress.start(
+        f"{counted}, about {duration(estimate.remaining)}", estimate.remaining, len(steps)
+    )
+    try:
+        for order, case, number in todo:
+            progress.work(case.id, order, estimate.remaining)
+            started, outcome = utc_now(), perform(case)
+            launch = launches[case.id, number] = Launch(
+                case=case.id,
+                round=number,
+                order=order,
+                started=started,
+                seconds=outcome.seconds,
+                load_seconds=outcome.load_seconds,
+                status=outcome.status,
+                flags=outcome.flags,
+                metrics=outcome.metrics if outcome.status is Status.OK else {},
+            )
+            estimate.observe(launch.seconds)
+            progress.say(_line(launch, len(steps)))
+            try:
+                store.save_partial(results, grown(RunStatus.PARTIAL))
+            except RecordError as error:  # a full disk: what was measured is still in memory
+                progress.note(f"not saved yet, going on: {error}")
+    except InterruptedRun as interruption:
+        notes.append(f"interrupted by {interruption} at {utc_now()}")
+        store.save_partial(results, grown(RunStatus.PARTIAL))
+        raise
+    finally:
+        progress.end()
+    run = grown(RunStatus.COMPLETE)
+    path = store.finalise(results, run)
+    if not any(result.usable for result in run.results):
+        raise NothingMeasuredError(
+            f"none of {len(steps)} launches was usable; the reasons: `duetbench show {path}`"
+        )
+    return run, path
+
+
+def _line(launch: Launch, launches: int) -> Text:
+    if launch.status is Status.FAILED:
+        fails = [flag for flag in launch.flags if flag.severity == "fail"]
+        found = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
+    else:
+        found = ", ".join(
+            f"{METRICS[name].format(launch.metrics[name])} {label}".strip()
+            for name, label in BRIEF.items()
+            if name in launch.metrics
+        )
+        if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
+            found += f"  [{warnings}]"
+    style = "red" if launch.status is Status.FAILED else ""
+    order = f"[{launch.order + 1}/{launches}] "
+    return Text.assemble(order, (launch.case, "bold"), "  ", (found, style))

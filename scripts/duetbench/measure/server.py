@@ -1,0 +1,359 @@
+"""One server under way for one case: started, questioned, watched, stopped, and proven gone."""
+
+import math
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Case
+from duetbench.core.protocol import SLOW_SECONDS
+from duetbench.declare.servers import SERVERS
+from duetbench.host import ports
+from duetbench.host.command import log_tail, read_log, scrub
+from duetbench.host.session import Session
+from duetbench.measure import identity, verify
+from duetbench.measure.oha import Client
+from duetbench.measure.room import Room
+from duetbench.measure.testbed import Rig
+
+READY_SECONDS: Final = 30.0
+"""For a server to print its ready lines, and again for all its workers to answer: 1 s measured."""
+
+FREE_SECONDS: Final = 5.0
+"""For the kernel to close a stopped server's listening socket."""
+
+_POLL_SECONDS: Final = 0.02
+
+_SCRAPE_SECONDS: Final = 1.0  # the exporter collects from the workers once a second
+_COUNTER_LIMIT_SECONDS: Final = 10.0
+_COUNTER_POLL_SECONDS: Final = 0.2
+
+
+class Serving:
+    """The server of one case, and what was found wrong with it so far."""
+
+    def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
+        self.rig, self.log = rig, log
+        self.server = SERVERS[case.server]
+        self.workers: tuple[identity.Identity, ...] = ()
+        self.ready_time = 0.0
+        """From the start until every worker had answered, s."""
+        self.port = ports.free_port()
+        self.room = Room(rig, case, self.port, log)
+        counting = count and self.server.counter is not None
+        self.metrics_port = ports.free_port() if counting else None
+        self.base = f"http://127.0.0.1:{self.port}"
+        self._session: Session | None = None
+        self.take(case)
+
+    def take(self, case: Case) -> None:
+        """Turn to a case that is served with the same command; nothing is known of it yet."""
+        self.case, rig = case, self.rig
+        self.asked = asked = self.room.filled(case.endpoint)
+        """What is really sent: no place is left to be filled, so it is recorded nowhere."""
+        self.flags: list[Flag] = []
+        self.answers: list[verify.Answer] = []
+        """All right answers that verification has had so far."""
+        self.unit = math.inf
+        """Fastest single request to the idle server so far, s."""
+        self.client = Client(
+            rig.oha, case.load, self.base + asked.path,
+            rig.client_cores(case) if rig.machine.pinned else None, asked.expect.status,
+            method=asked.method, headers=asked.headers, body=asked.body,
+            urls=tuple(self.base + path for path in asked.paths), told=case.endpoint.headers,
+        )  # fmt: skip
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise RuntimeError(f"{self.case.id}: no server was started")
+        return self._session
+
+    @property
+    def failed(self) -> bool:
+        return any(flag.severity == "fail" for flag in self.flags)
+
+    def fail(self, flag: FlagName, detail: str) -> None:
+        """Raise a flag, without what is private in its detail; a warning fails nothing."""
+        self.flags.append(Flag(name=flag, detail=scrub(self.room.hide(detail))))
+
+    def fail_by_mistake(self, error: Exception) -> None:
+        with self.log.open("a") as file:
+            traceback.print_exc(file=file)
+        self.fail(
+            FlagName.HARNESS_ERROR,
+            f"{type(error).__name__}: {error}; the traceback is in the launch's log, "
+            f"{self.log.name}",
+        )
+
+    def start(self, cores: Sequence[int] | None = None) -> None:
+        """Prove the ports free and start the server, on its own cores unless others are named.
+
+        What its case asks for is done before.
+        """
+        own = self.rig.server_cores(self.case)
+        cores = cores or own
+        self.room.open(own if self.rig.machine.pinned else None)
+        for port in (self.port, self.metrics_port):
+            if port is not None:
+                ports.require_free(port)
+        self._session = Session.start(
+            self.rig.server_argv(self.case, self.port, self.metrics_port),
+            role="server",
+            cores=cores if self.rig.machine.pinned else None,
+            env=self.room.environment(),
+            cwd=self.room.folder,
+            log=self.log,
+        )
+
+    def await_ready(self) -> None:
+        """Wait for the server's own ready lines; LaunchError not_ready."""
+        server, session, expected = self.server, self.session, self.server.ready_lines(self.case)
+        deadline = time.monotonic() + READY_SECONDS
+        while (found := len(server.ready.findall(read_log(self.log)))) < expected:
+            if session.wait(_POLL_SECONDS) is not None:
+                raise LaunchError(
+                    FlagName.NOT_READY,
+                    f"expected {expected} ready lines of {server.name}, but it ended with exit "
+                    f"code {session.poll()} after {found}; it said: {log_tail(self.log)}",
+                )
+            if time.monotonic() > deadline:
+                raise LaunchError(
+                    FlagName.NOT_READY,
+                    f"expected {expected} lines like {server.ready.pattern!r} of {server.name} in "
+                    f"{READY_SECONDS:.0f} s, found {found}; it said: {log_tail(self.log)}",
+                )
+
+    def meet(self) -> None:
+        """Identify the workers of a server that has just become ready."""
+        self.workers = self.identify()
+        self.ready_time = time.monotonic() - self.session.started
+
+    def identify(self) -> tuple[identity.Identity, ...]:
+        """Ask every worker who it is, and compare it with what the case names."""
+        case, python = self.case, self.rig.interpreters[self.case.python]
+        asgi = case.endpoint.interface == "asgi"
+        # Threads of one process can be told apart by their event loops, which WSGI does not have.
+        visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
+        identities = identity.probe(
+            self.base, workers_expected=case.workers if visible else 1, timeout=READY_SECONDS,
+            check=self._require_running,
+        )  # fmt: skip
+        identity.check_identity(
+            identities,
+            free_threaded=python.free_threaded,
+            python_version=python.version,
+            packages=self.rig.stacks[case.stack].packages,
+            loop=case.loop if asgi else None,
+            required=(self.server.name,),
+        )
+        return identities
+
+    def _require_running(self) -> None:
+        code = self.session.poll()
+        if code is not None:
+            raise LaunchError(
+                FlagName.NOT_READY,
+                f"expected {self.server.name} to answer, but it ended with exit code {code}; it "
+                f"said: {log_tail(self.log)}",
+            )
+
+    def require_same(self) -> None:
+        """Identify the workers once more; LaunchError worker_restarted if they are others."""
+        was, now = {w.worker for w in self.workers}, {w.worker for w in self.identify()}
+        if was != now:
+            raise LaunchError(
+                FlagName.WORKER_RESTARTED,
+                f"expected the workers {sorted(was)} to the end, found {sorted(now)}",
+            )
+
+    def verify(self, repeats: int) -> None:
+        """Check the answers of the idle server."""
+        timeout = self.case.load.timeout
+        found = verify.verify(self.asked, self.base, repeats=repeats, timeout=timeout)
+        # The fastest of all: a disturbed unit would be a ceiling that is too low.
+        self.unit = min(self.unit, *(answer.seconds for answer in found))
+        self.answers += found
+
+    @property
+    def right_sizes(self) -> frozenset[int]:
+        """Bytes that right bodies have under load; none: nobody can tell.
+
+        Without an expectation a body says so only if it has always been the same.
+        """
+        expect, bodies = self.asked.expect, {answer.body for answer in self.answers}
+        if self.asked.paths or not (expect.tells_body or len(bodies) == 1):
+            return frozenset()
+        return frozenset(answer.size for answer in self.answers)
+
+    @property
+    def slow(self) -> bool:
+        """Too slow for windows: one full wave warms it up."""
+        return max(self.unit, self.case.endpoint.floor) >= SLOW_SECONDS
+
+    def require_ours(self) -> None:
+        """Prove that only our server listens on its port; LaunchError foreign_listener."""
+        if foreign := ports.foreign_listeners(self.port, self.session):
+            raise LaunchError(
+                FlagName.FOREIGN_LISTENER,
+                f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
+            )
+
+    def require_alive(self) -> None:
+        """Prove that the load did not end the server; LaunchError server_died."""
+        code = self.session.poll()
+        if code is not None:
+            raise LaunchError(
+                FlagName.SERVER_DIED,
+                f"it ended under load with exit code {code}; it said: {log_tail(self.log)}",
+            )
+
+    @contextmanager
+    def connections(self, after: float) -> Iterator[dict[int, int]]:
+        """Count the connections per process once, `after` so many seconds, beside the load.
+
+        Where there are none it looks again: on a busy machine a generator may start that late.
+        """
+        found: dict[int, int] = {}
+        over = threading.Event()
+
+        def look() -> None:
+            wait = after
+            while not found and not over.wait(wait):
+                found.update(ports.connections_per_process(self.port, self.session))
+                wait = _POLL_SECONDS
+
+        looking = threading.Thread(target=look, daemon=True)
+        try:
+            looking.start()  # an interrupt may come as early as this
+            yield found
+        finally:
+            over.set()
+            if looking.is_alive():
+                looking.join()
+
+    def explain(self, error: LaunchError) -> None:
+        """Whatever fails while the server is dead fails because it is dead: note that first."""
+        code = None if self._session is None else self._session.poll()
+        if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
+            self.fail(FlagName.SERVER_DIED, f"exit code {code}; it said: {log_tail(self.log)}")
+
+    def abandon(self) -> None:
+        """Stop the server after a failure: how it ends says nothing any more."""
+        with suppress(LaunchError), self._room_closed():
+            if self._session is not None:
+                self._session.stop(self.server.grace)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its master does not run, or not any more."""
+        return self._session is None or self._session.poll() is not None
+
+    def kill(self) -> None:
+        """End the server at once, if it was started; LaunchError as `stop`, but for server_died."""
+        with self._room_closed():
+            if self._session is not None:
+                self._session.stop(0)
+                ports.wait_free(self.port, FREE_SECONDS)
+
+    def stop(self) -> None:
+        """Stop the server, if it was started, and prove that nothing of it is left.
+
+        One that hangs when it is asked to end gets a warning, stop_timeout. LaunchError
+        not_stopped, server_died (a bad exit code), foreign_listener or setup_failed (a command
+        after it): the server is gone unless a process survives SIGKILL.
+        """
+        with self._room_closed():
+            self._stop()
+
+    @contextmanager
+    def _room_closed(self) -> Iterator[None]:
+        """Close the room when its server is gone, however it went."""
+        try:
+            yield
+        except BaseException:
+            with suppress(LaunchError):
+                self.room.close()
+            raise
+        self.room.close()
+
+    def _stop(self) -> None:
+        if self._session is None:
+            return
+        server, report = self.server, self._session.stop(self.server.grace)
+        ports.wait_free(self.port, FREE_SECONDS)
+        if not report.clean:
+            detail = (
+                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
+                f"but {len(report.killed)} of its processes had to be killed"
+            )
+            if self._session.pid not in report.killed:  # what it left may have taken load unseen
+                raise LaunchError(FlagName.NOT_STOPPED, detail)
+            self.flags.append(Flag(name=FlagName.STOP_TIMEOUT, detail=detail))
+            return
+        if report.exit_code not in server.exit_codes:
+            raise LaunchError(
+                FlagName.SERVER_DIED,
+                f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
+                f"{report.exit_code}; it said: {log_tail(self.log)}",
+            )
+
+
+class Counter:
+    """Reads a counter of a Prometheus exporter, summed over its labels (the workers)."""
+
+    def __init__(self, port: int, name: str) -> None:
+        self._url = f"http://127.0.0.1:{port}/metrics"
+        self._name = name
+
+    def read(self) -> int:
+        """Give the counter's value now; LaunchError count_mismatch if there is none."""
+        try:
+            answer = httpx.get(self._url, trust_env=False, timeout=5).raise_for_status()
+            values = [
+                sample.value
+                for family in text_string_to_metric_families(answer.text)
+                for sample in family.samples
+                if sample.name in {self._name, f"{self._name}_total"}
+            ]
+        except (httpx.HTTPError, ValueError) as error:
+            raise LaunchError(
+                FlagName.COUNT_MISMATCH, f"expected the server's metrics, found {error}"
+            ) from error
+        if not values:
+            raise LaunchError(
+                FlagName.COUNT_MISMATCH,
+                f"expected {self._name} among the server's metrics, found none",
+            )
+        return int(sum(values))
+
+    def settled(self) -> int:
+        """Give the value once it has not moved for two collections of the exporter.
+
+        The last value when it still moves after 10 s: then somebody else sends requests. Raises
+        LaunchError count_mismatch if there is no value within 10 s, or none any more.
+        """
+        value, since = None, time.monotonic()
+        deadline = since + _COUNTER_LIMIT_SECONDS
+        while True:
+            over = time.monotonic() >= deadline
+            try:
+                now = self.read()
+            except LaunchError:
+                if over or value is not None:
+                    raise
+            else:
+                if now != value:
+                    value, since = now, time.monotonic()
+                if over or time.monotonic() - since >= 2.2 * _SCRAPE_SECONDS:
+                    return now
+            time.sleep(_COUNTER_POLL_SECONDS)

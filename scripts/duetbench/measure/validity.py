@@ -1,0 +1,405 @@
+"""What was wrong with a launch: every flag that follows from what one launch saw.
+
+Flags that end a launch at once (a wrong body, a server that died) are raised where they are seen;
+these are judged afterwards, all of them, so that the reader gets the whole list.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from duetbench.core import units
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.metrics import METRICS, PERCENTILES
+from duetbench.core.model import Case, LoadModel
+from duetbench.host.machine import STEAL
+
+LITTLES_LAW: Final = 0.05
+"""The connections of a closed loop may be idle, between two requests, so much of the time."""
+
+TURNAROUND: Final = 50e-6
+"""s that the generator may take between an answer and the next request, beside that: with one
+connection and answers in 0.1 ms that pause alone would look like a violation."""
+
+CEILING: Final = 1.01
+"""Above its ceiling by so much a throughput is impossible: clocks and timers are that good."""
+
+CEILING_MEASURED: Final = 1.05
+"""The same where the ceiling rests on a measured unit, the fastest of a few requests. That is a
+warning: the unit may have been slow (a busy host, a cold cache), and the throughput is right."""
+
+FLOOR_SLACK: Final = 0.001
+"""How much faster than its floor an answer may seem, s: timers of a millisecond exist."""
+
+ROUNDING: Final = 1e-6  # relative, between figures that are ordered by definition
+
+CORES: Final = 1.05
+"""More core time than the pinned cores have means a wrong clock, or unpinned processes."""
+
+SATURATED: Final = 0.95
+"""Share of its cores from which on the generator, not the server, may be what was measured. The
+rest is what the kernel's own work and our readings take."""
+
+KEPT_UP: Final = 0.95
+"""A server that answers less of what is offered was overloaded; the rest is what is in flight."""
+
+SCHEDULE_LAG: Final = (0.010, 0.10)
+"""s, and share of the median response, that 99 % of the ticks may be late by: a late tick hides
+waiting from the response times. Timers of the generator have a resolution of 1 ms; and a virtual
+machine pauses for some 20 ms now and then, which moves no percentile below the 99th."""
+
+IMBALANCE: Final = 1.25
+"""Times the fair share of the connections that the busiest worker may hold. Two workers at 160 and
+40 connections are measured as little more than one; 53 to 47 is chance."""
+
+OTHER_CORES: Final = 0.1  # that processes other than server and generator may use
+SIZES_SHOWN: Final = 3  # wrong sizes of bodies that a flag names
+
+MOVED: Final = 1.25
+"""Factor by which the throughput of a load's thirds may differ. Windows of a sixth of a second that
+scatter by 5 % give thirds that differ by 1.05 on average, and by 1.25 never (simulated); a server
+that becomes twice as fast before the last sixth of the load gives 1.4 or more."""
+
+QUICKER: Final = 3.0
+"""The same of median service times, where throughput says nothing, as with a rate."""
+
+GROWTH_PER_REQUEST: Final = 1000.0
+GROWTH_TOTAL: Final = 16e6
+"""Bytes that a server may keep per request, and in one load; more of both is growth. Pools that
+fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each of the
+first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB), and a paced load keeps
+2.6 kB of each of the first 600. All other handlers of ours keep less than 3 MB."""
+
+REOPENED: Final = 0.001
+"""Connections per request that may be opened again. One costs a server about two requests (see
+`protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
+
+FEW: Final = 10
+"""Good answers without which not even a p90 exists; see `metrics.PERCENTILES` for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a launch saw. Defaults are of what was not looked at: nothing is judged from it.
+
+    Attributes:
+        case: What was asked for.
+        figures: Metrics by the names of `metrics.py`, as far as they exist.
+        ceiling: Requests per second that arithmetic allows.
+        ceiling_unit: Requests per second that a measured unit allows, where that is less.
+        client_beside: Cores that another generator of ours used of the client's.
+        connections: Connections that each worker process held under load.
+        backpressure: Connections that the server accepts at once.
+        server_handled: Requests that the server counted, of `client_total` that were sent to it.
+        right_sizes: Bytes of the bodies that verification found right.
+        sizes: Answers of the declared status under load, by the bytes of their bodies.
+        throughputs: In each third of the load, 1/s.
+        times: Median service time of what was sent in each third of it, s.
+    """
+
+    case: Case
+    figures: Mapping[str, float]
+    ceiling: float | None = None
+    ceiling_unit: float | None = None
+    server_cores: int
+    client_cores: int
+    client_beside: float = 0.0
+    pinned: bool = True
+    pids_before: frozenset[int] = frozenset()
+    pids_after: frozenset[int] = frozenset()
+    connections: tuple[int, ...] = ()
+    steady: bool = True
+    backpressure: int | None = None
+    server_handled: int | None = None
+    client_total: int = 0
+    right_sizes: frozenset[int] = frozenset()
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    throughputs: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
+
+
+def judge(facts: Facts) -> tuple[Flag, ...]:
+    """Give all flags that the facts call for, fails first, one per reason."""
+    found = (flag for check in CHECKS for flag in check(facts))
+    return tuple(sorted(found, key=lambda flag: flag.severity != "fail"))
+
+
+def _answers(facts: Facts) -> Iterator[Flag]:
+    timeouts, errors, requests, good = (
+        facts.figures.get(name, 0) for name in ("timeouts", "errors", "requests", "good")
+    )
+    if timeouts or errors:
+        yield Flag(
+            name=FlagName.TRANSPORT_ERRORS,
+            detail=f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors "
+            f"beside {requests:.0f} answers; see the server's log",
+        )
+    if good and "throughput" not in facts.figures:
+        yield Flag(
+            name=FlagName.NO_ANSWER,
+            detail=f"expected good answers within {facts.case.load.duration:g} s, found all "
+            f"{good:.0f} of them later; load it for longer",
+        )
+    if requests > good:
+        yield Flag(
+            name=FlagName.WRONG_STATUS,
+            detail=f"expected status {facts.case.endpoint.expect.status} always, found another in "
+            f"{requests - good:.0f} of {requests:.0f} answers; see the server's log",
+        )
+
+
+def _sizes(facts: Facts) -> Iterator[Flag]:
+    declared, seen = facts.case.endpoint.expect.size, facts.right_sizes
+    if declared is not None:
+        right = f"{declared[0]} to {declared[1]}"
+        wrong = {s: n for s, n in facts.sizes.items() if not declared[0] <= s <= declared[1]}
+    else:
+        right = " or ".join(map(str, sorted(seen)))
+        wrong = {s: n for s, n in facts.sizes.items() if seen and s not in seen}
+    if wrong:
+        often = sorted(wrong, key=lambda size: -wrong[size])
+        named = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
+        yield Flag(
+            name=FlagName.WRONG_SIZE,
+            detail=f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
+            f"{sum(facts.sizes.values())} answers: {named}"
+            f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
+            "that its answers may have",
+        )
+
+
+def _server(facts: Facts) -> Iterator[Flag]:
+    handled, sent = facts.server_handled, facts.client_total
+    if handled not in {None, sent}:
+        yield Flag(
+            name=FlagName.COUNT_MISMATCH,
+            detail=f"expected the server to count the {sent} requests sent, found {handled}; "
+            "does something else serve on, or send to, its port?",
+        )
+    if facts.pids_before != facts.pids_after:
+        yield Flag(
+            name=FlagName.WORKER_RESTARTED,
+            detail=f"expected the processes {sorted(facts.pids_before)} to the end, found "
+            f"{sorted(facts.pids_after)}; see the server's log",
+        )
+    limit, asked = facts.backpressure, facts.case.load.connections
+    if limit is not None and asked > limit:
+        yield Flag(
+            name=FlagName.CONNECTIONS_OVER_BACKPRESSURE,
+            detail=f"expected at most {limit} connections, found {asked} in the load; "
+            "raise the server's backpressure or lower the connections",
+        )
+
+
+def _littles_law(facts: Facts) -> Iterator[Flag]:
+    load, found = facts.case.load, facts.figures.get("in_flight_mean")
+    if load.model is not LoadModel.CLOSED or found is None:
+        return
+    mean = facts.figures.get("response_mean", 0.0)
+    pause = TURNAROUND / mean if mean > 0 else 0.0
+    if not 1 - max(LITTLES_LAW, pause) <= found / load.connections <= 1 + LITTLES_LAW:
+        yield Flag(
+            name=FlagName.LITTLES_LAW,
+            detail=f"expected {load.connections} requests in flight on average (within "
+            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle",
+        )
+
+
+def _impossible(facts: Facts) -> Iterator[Flag]:
+    for problem in _contradictions(facts):
+        yield Flag(
+            name=FlagName.IMPOSSIBLE,
+            detail=f"{problem}; the measurement is wrong, not the server good",
+        )
+
+
+def _contradictions(facts: Facts) -> Iterator[str]:
+    figures, case = facts.figures, facts.case
+    for name, value in figures.items():
+        if wrong := METRICS[name].wrong(value):
+            yield wrong
+    ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
+    if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
+        yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"
+    floor, percentiles = case.endpoint.floor, [name for name, _, _ in PERCENTILES]
+    for kind in ("response", "service"):
+        fastest = figures.get(f"{kind}_min")
+        if fastest is not None and fastest < floor - FLOOR_SLACK:
+            found = units.seconds(fastest)
+            yield f"expected {units.seconds(floor)}, the floor, or more, found {found}"
+        # Min <= percentiles <= max, and the mean between the ends.
+        for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
+            present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
+            for low, high in pairwise(present):
+                if figures[low] > figures[high] * (1 + ROUNDING):
+                    yield f"expected {low} <= {high}, found {figures[low]:g} > {figures[high]:g}"
+    closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
+    places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
+    for name, limit, words in (
+        ("good", figures.get("requests", math.inf), "requests"),
+        ("in_flight_mean", places, "connections"),
+        ("server_cores", facts.server_cores * CORES, "the server's cores"),
+    ):
+        if figures.get(name, 0.0) > limit:
+            yield f"expected {name} not above {words} ({limit:g}), found {figures[name]:g}"
+
+
+def _ticks(facts: Facts) -> float:
+    """Requests/s that a schedule may seem to have too many: n ticks span n - 1 intervals."""
+    closed, window = facts.case.load.model is LoadModel.CLOSED, facts.figures.get("window")
+    return 0.0 if closed or not window else 1 / window
+
+
+def _unit(facts: Facts) -> Iterator[Flag]:
+    limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
+    if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
+        yield Flag(
+            name=FlagName.ABOVE_UNIT,
+            detail=f"the fastest single request allows {units.rate(limit)}, found "
+            f"{units.rate(found)}: single requests were slower than those of the load",
+        )
+
+
+def _client(facts: Facts) -> Iterator[Flag]:
+    used = facts.figures.get("client_cores")
+    if facts.case.cores != "split" or used is None:
+        return
+    # Of two generators that share their cores, none is held back as long as some time is left.
+    used += facts.client_beside
+    if used >= SATURATED * facts.client_cores:
+        who, own = ("the generators", "their") if facts.client_beside else ("the generator", "its")
+        yield Flag(
+            name=FlagName.CLIENT_SATURATED,
+            detail=f"expected {who} to use less than {SATURATED:.0%} of {own} "
+            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
+        )
+
+
+def _overload(facts: Facts) -> Iterator[Flag]:
+    figures, load = facts.figures, facts.case.load
+    if load.rate is None:
+        return
+    asked, unsent = load.rate * load.duration, figures.get("unsent", 0)
+    reasons = []
+    if unsent > (1 - KEPT_UP) * asked:
+        reasons.append(f"{unsent:.0f} of {asked:.0f} requests were never sent")
+    if "achieved" in figures:
+        # Even an idle server answers nothing in the first moments; open windows leave the floor
+        # out already.
+        idle = figures.get("service_min", 0.0)
+        if load.model is LoadModel.OPEN:
+            idle -= facts.case.endpoint.floor
+        due = load.rate * max(0.0, 1 - max(0.0, idle) / figures["window"])
+        if figures["achieved"] < KEPT_UP * due:
+            reasons.append(
+                f"{units.rate(load.rate)} were offered, {units.rate(figures['achieved'])} answered"
+            )
+    if reasons:
+        limit = f" with at most {load.connections} in flight"
+        yield Flag(
+            name=FlagName.OVERLOADED,
+            detail="; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
+        )
+
+
+def _schedule(facts: Facts) -> Iterator[Flag]:
+    lag = facts.figures.get("sched_lag_p99")
+    fixed, share = SCHEDULE_LAG
+    if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
+        yield Flag(
+            name=FlagName.SCHED_LAG,
+            detail=f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their "
+            "response times lack that wait",
+        )
+
+
+def _steady(facts: Facts) -> Iterator[Flag]:
+    if not facts.steady:
+        length = units.seconds(facts.figures.get("warm_up", 0.0))
+        yield Flag(
+            name=FlagName.NOT_STEADY, detail=f"the throughput still moved after {length} of warm-up"
+        )
+    levels, times = facts.throughputs, facts.times
+    if levels and max(levels) > MOVED * min(levels):
+        found = ", ".join(units.rate(level) for level in levels)
+        yield Flag(
+            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {found}"
+        )
+    # Only quicker: where a queue grows, times do.
+    elif times and times[0] > QUICKER * times[-1]:
+        found = ", ".join(units.seconds(time) for time in times)
+        yield Flag(
+            name=FlagName.NOT_STEADY,
+            detail=f"answers became quicker in the load, by thirds: {found}",
+        )
+
+
+def _growth(facts: Facts) -> Iterator[Flag]:
+    figures = facts.figures
+    least = figures.get("memory_per_request_low", 0.0)
+    total = least * figures.get("requests", 0)
+    if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
+        yield Flag(
+            name=FlagName.MEMORY_GROWS,
+            detail=f"the server kept {units.count(figures['memory_per_request'])} bytes per "
+            f"request, and {units.count(least)} at least: {units.size(total)} in this load",
+        )
+
+
+def _connections(facts: Facts) -> Iterator[Flag]:
+    reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
+    if reopened > REOPENED * requests:
+        yield Flag(
+            name=FlagName.CONNECTIONS_REOPENED,
+            detail=f"expected {facts.case.load.connections} connections kept alive, found "
+            f"{reopened:.0f} opened beside them for {requests:.0f} requests; who closes them?",
+        )
+    held = facts.connections
+    share = max(held) / sum(held) if any(held) else 0.0
+    if share * len(held) > IMBALANCE:
+        yield Flag(
+            name=FlagName.WORKER_IMBALANCE,
+            detail=f"the busiest of {len(held)} workers held {units.share(share)} of the "
+            f"connections ({', '.join(map(str, held))})",
+        )
+
+
+def _surroundings(facts: Facts) -> Iterator[Flag]:
+    if facts.case.workers > facts.server_cores:
+        yield Flag(
+            name=FlagName.CORES_INSUFFICIENT,
+            detail=f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
+        )
+    if facts.case.cores == "shared":
+        yield Flag(
+            name=FlagName.CORES_SHARED,
+            detail="server and generator run on the same cores, as declared",
+        )
+    if not facts.pinned:
+        yield Flag(
+            name=FlagName.UNPINNED, detail="the scheduler moved server and generator as it liked"
+        )
+    steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
+    if steal > STEAL:
+        yield Flag(
+            name=FlagName.HOST_NOISE,
+            detail=f"the hypervisor took {units.share(steal)} of the core time",
+        )
+    if other > OTHER_CORES:
+        yield Flag(
+            name=FlagName.HOST_NOISE, detail=f"other processes used {units.cores(other)} cores"
+        )
+    good = facts.figures.get("good", 0)
+    if good < FEW:
+        yield Flag(
+            name=FlagName.FEW_SAMPLES, detail=f"{good:.0f} good answers; {FEW} are the least"
+        )
+
+
+CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
+    _answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule,
+    _steady, _growth, _connections, _surroundings,
+)  # fmt: skip
+"""To add a flag of a single launch, add a check: it yields the flag, and why it is raised."""

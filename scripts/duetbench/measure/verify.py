@@ -1,0 +1,298 @@
+"""Is the right thing served? Status, content type, body, floor and concurrency of an endpoint."""
+
+import asyncio
+import hashlib
+import http.client
+import itertools
+import json
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Final, NamedTuple, Self
+
+import httpx
+import jsonschema
+
+from duetbench.core.errors import LaunchError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Endpoint, Expectation
+from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
+from duetbench.measure.identity import NO_TLS
+from duetbench.measure.validity import FLOOR_SLACK
+
+SLOW_FLOOR: Final = 0.1
+"""From this floor on (s) an endpoint is not asked one at a time: its overlap shows everything."""
+
+SERIAL_SHARE: Final = 0.75
+TOGETHER: Final = 1.8
+TOGETHER_SLACK: Final = (0.05, 0.002)  # s, and s per request: for our own client
+"""k requests at once must take less than 0.75 of k in a row, and less than 1.8 of one (plus the
+slack): two batches instead of one would take 2."""
+
+_OVERLAP_TRIES: Final = 3
+_OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
+_EXCERPT: Final = 80
+
+MIXED: Final = 16
+"""Paths of a mix that are asked for before and after a load, at most."""
+
+
+class Answer(NamedTuple):
+    """A right answer: the seconds that it took, the bytes of its body as sent, and what was in it.
+
+    `body` is a digest, `excerpt` its beginning.
+    """
+
+    seconds: float
+    size: int
+    path: str
+    body: bytes
+    excerpt: str
+
+
+def chosen(endpoint: Endpoint) -> tuple[str, ...]:
+    """Different paths of an endpoint, the first of them among these, spread over all."""
+    paths = tuple(dict.fromkeys((endpoint.path, *endpoint.paths)))
+    few = min(len(paths), MIXED)
+    return tuple(paths[number * len(paths) // few] for number in range(few))
+
+
+def verify(
+    endpoint: Endpoint, base_url: str, *, repeats: int = 3, timeout: float = 60.0
+) -> list[Answer]:
+    """Ask an idle server and check every answer; all connections are closed afterwards.
+
+    `repeats` requests go one after another, and one to each further path that is `chosen`; slow
+    endpoints that overlap need none. LaunchError
+    wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
+    """
+    return asyncio.run(_verify(endpoint, base_url.rstrip("/"), repeats, timeout))
+
+
+def check_answer(expect: Expectation, where: str, status: int, media: str, body: bytes) -> None:
+    """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
+    if status != expect.status:
+        raise LaunchError(
+            FlagName.WRONG_STATUS,
+            f"{where}: expected status {expect.status}, found {status} with {_excerpt(body)}; "
+            "see the server's log",
+        )
+    found, wanted = media.partition(";")[0].strip().lower(), expect.content_type
+    if wanted is not None and found != wanted.lower():
+        raise LaunchError(
+            FlagName.WRONG_BODY,
+            f"{where}: expected content type {wanted}, found {found or 'none'}",
+        )
+    problem = _body_problem(expect, body)
+    if problem:
+        raise LaunchError(
+            FlagName.WRONG_BODY, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
+        )
+
+
+def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
+    """Say what both sides answer differently, though each of them always the same; None: nothing.
+
+    It takes two answers of each side to tell.
+    """
+    before, after = _always(base), _always(head)
+    for path in before.keys() & after.keys():
+        old, new = before[path], after[path]
+        if old.body != new.body:
+            told = f"base {old.excerpt} ({old.size} bytes), head {new.excerpt} ({new.size})"
+            return f"{path} is answered differently: {told}"
+    return None
+
+
+def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
+    found: dict[str, list[Answer]] = {}
+    for answer in answers:
+        found.setdefault(answer.path, []).append(answer)
+    return {
+        path: many[0]
+        for path, many in found.items()
+        if len(many) > 1 and len({answer.body for answer in many}) == 1
+    }
+
+
+class SpotChecks:
+    """Asks a server now and then while it is loaded, and checks every answer in full.
+
+    Each check has a connection of its own, so that all workers get some, and the next path.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        port: int,
+        *,
+        throughput: float,
+        timeout: float,
+        cores: Sequence[int] | None,
+    ) -> None:
+        self._endpoint, self._port, self._timeout = endpoint, port, timeout
+        self._paths = itertools.cycle(dict.fromkeys((endpoint.path, *endpoint.paths)))
+        self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
+        self._cores = cores
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
+        self.asked = 0
+        """Requests sent so far."""
+        self.problem: LaunchError | None = None
+        """What was wrong with the first answer that was not right."""
+
+    def __enter__(self) -> Self:
+        if self._every < math.inf:
+            self._thread.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._over.set()
+        if error is None:
+            self.end()
+
+    def end(self) -> None:
+        """Send no more, and wait for the answer to the last one."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._cores is not None:
+            os.sched_setaffinity(0, self._cores)  # of this thread alone
+        wait = self._every / 2
+        while not self._over.wait(wait) and self.problem is None:
+            wait = self._every
+            try:
+                self._ask()
+            except LaunchError as error:
+                self.problem = error
+
+    def _ask(self) -> None:
+        asked, path = self._endpoint, next(self._paths)
+        where = f"{asked.method} {path}, spot check {self.asked + 1} under load"
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
+        self.asked += 1
+        try:
+            with closing(connection):
+                headers = {"accept-encoding": "identity", **asked.headers}
+                connection.request(asked.method, path, asked.body.encode() or None, headers)
+                answer = connection.getresponse()
+                body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise _unanswered(where, error) from error
+        media = answer.headers.get("content-type", "")
+        check_answer(asked.expect, where, answer.status, media, body)
+
+
+def _body_problem(expect: Expectation, body: bytes) -> str | None:
+    if not expect.tells_body:
+        return None
+    if expect.text is not None:
+        text = body.decode(errors="replace")
+        return None if re.fullmatch(expect.text, text) else f"expected text like {expect.text!r}"
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return "expected JSON"
+    if expect.json_schema is not None:
+        errors = jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value)
+        worst = jsonschema.exceptions.best_match(errors)
+        return worst and f"expected JSON of the schema, but {worst.json_path}: {worst.message}"
+    # As text, since to Python 1 == True == 1.0.
+    wanted = json.dumps(expect.json_value, sort_keys=True)
+    return None if json.dumps(value, sort_keys=True) == wanted else f"expected {wanted}"
+
+
+def _unanswered(where: str, error: Exception) -> LaunchError:
+    return LaunchError(
+        FlagName.TRANSPORT_ERRORS,
+        f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+        "see the server's log",
+    )
+
+
+def _excerpt(body: bytes) -> str:
+    text = body[: _EXCERPT + 1].decode(errors="replace")
+    return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
+
+
+async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> list[Answer]:
+    limits = httpx.Limits(max_connections=None)
+    # No proxy of the environment: the server is on this machine.
+    async with httpx.AsyncClient(
+        base_url=base_url,
+        timeout=timeout,
+        limits=limits,
+        trust_env=False,
+        verify=NO_TLS,
+        headers={"accept-encoding": "identity"},  # as the generator asks
+    ) as client:
+        overlaps = endpoint.overlap > 1
+        first, *others = chosen(endpoint)
+        alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
+        paths = [first] * alone + (others if alone else [])
+        answers = [await _ask(client, endpoint, path) for path in paths]
+        if overlaps:
+            await _overlap(client, endpoint, answers)
+    return answers
+
+
+async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answer:
+    where, body = f"{endpoint.method} {path}", endpoint.body.encode() or None
+    began = time.perf_counter()
+    try:
+        answer = await client.request(endpoint.method, path, content=body, headers=endpoint.headers)
+    except httpx.TimeoutException as error:
+        raise LaunchError(
+            FlagName.TRANSPORT_ERRORS,
+            f"{where}: expected an answer within {client.timeout.read:g} s, found none; "
+            "see the server's log",
+        ) from error
+    except httpx.HTTPError as error:
+        raise _unanswered(where, error) from error
+    seconds = time.perf_counter() - began
+    media = answer.headers.get("content-type", "")
+    check_answer(endpoint.expect, where, answer.status_code, media, answer.content)
+    if seconds < endpoint.floor - FLOOR_SLACK:
+        raise LaunchError(
+            FlagName.IMPOSSIBLE,
+            f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
+            f"found {seconds:.6f} s; does the handler wait as declared?",
+        )
+    size = answer.num_bytes_downloaded  # as received, like the generator's rows
+    digest = hashlib.sha256(answer.content).digest()
+    return Answer(seconds, size, path, digest, _excerpt(answer.content))
+
+
+async def _overlap(client: httpx.AsyncClient, endpoint: Endpoint, answers: list[Answer]) -> None:
+    """Send the overlapping requests, and append their answers; LaunchError not_concurrent.
+
+    A busy machine can make a try slow, never a serial server fast: the best of them counts, and
+    before a server is called serial there are at least three, over at least three seconds.
+    """
+    wanted = endpoint.overlap
+    fixed, each = TOGETHER_SLACK
+    totals: list[float] = []
+    first = time.perf_counter()
+    while True:
+        began = time.perf_counter()
+        together = (_ask(client, endpoint, endpoint.path) for _ in range(wanted))
+        answers += await asyncio.gather(*together)
+        totals.append(time.perf_counter() - began)
+        single = min(answer.seconds for answer in answers)
+        limit = min(SERIAL_SHARE * wanted * single, TOGETHER * single + fixed + each * wanted)
+        if min(totals) < limit:
+            return
+        waited = time.perf_counter() - first
+        if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
+            raise LaunchError(
+                FlagName.NOT_CONCURRENT,
+                f"{endpoint.method} {endpoint.path}: expected {wanted} requests at once within "
+                f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the best "
+                f"of {len(totals)} tries; does something block the server?",
+            )

@@ -1,0 +1,228 @@
+"""What asv recorded, as values: one reading per benchmark, parameters, interpreter and stack.
+
+The files are read through asv's own classes, which know their formats, old ones too, and which
+results belong to which version of a benchmark.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duetbench.core.errors import RecordError
+
+if TYPE_CHECKING:
+    from asv.results import Results
+
+ReadingStatus = Literal["measured", "failed", "skipped"]
+LIST: Final = "benchmarks.json"
+"""asv's list of benchmarks, beside the folders of its machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One figure of one environment."""
+
+    benchmark: str  # name, as asv gives it: module, class, function
+    params: tuple[tuple[str, str], ...]  # parameter → value, as text
+    python: str
+    stack: str
+    unit: str  # as asv names it: seconds, bytes, instructions, …
+    status: ReadingStatus  # `skipped`: it does not apply there
+    # The median of the samples, or the figure that was tracked; None unless measured.
+    value: float | None = None
+    # Ends of the middle half of the samples, which are not all independent; None if there is only
+    # one.
+    quartiles: tuple[float, float] | None = None
+    samples: tuple[float, ...] = ()  # all of them, where they were recorded
+
+    @property
+    def param(self) -> dict[str, str]:
+        return dict(self.params)
+
+    @property
+    def case(self) -> str:
+        """Its name among the cases: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
+        params = ", ".join(f"{key}={value}" for key, value in self.params)
+        named = f"{self.benchmark}({params})" if params else self.benchmark
+        return "/".join(("inprocess", named, f"py{self.python}", self.stack))
+
+    @property
+    def spread(self) -> float | None:
+        """The larger distance of a quartile from the median, relative to the median."""
+        if self.quartiles is None or not self.value:
+            return None
+        low, high = self.quartiles
+        return max(high - self.value, self.value - low) / abs(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that was measured of one commit on one machine."""
+
+    machine: str
+    cores: int | None  # how many it has; None if asv was not told
+    described: str  # the machine in words
+    commit: str  # 40 hex digits
+    committed: int  # date of the commit, ms since 1970
+    started: int  # start of the last benchmark, ms since 1970
+    readings: tuple[Reading, ...]  # in asv's order of benchmarks and parameters
+
+    def of(self, *prefixes: str) -> tuple[Reading, ...]:
+        """The readings whose benchmark's name starts with one of these, whole words only."""
+        return tuple(
+            reading
+            for reading in self.readings
+            if any(f"{reading.benchmark}.".startswith(f"{prefix}.") for prefix in prefixes)
+        )
+
+    def has(self, *prefixes: str) -> bool:
+        """Whether any of them was measured."""
+        return any(reading.status == "measured" for reading in self.of(*prefixes))
+
+
+def read(results: Path) -> tuple[Snapshot, ...]:
+    """Read all of asv's `results_dir`, the newest commit first; RecordError: it cannot be read."""
+    if not (results / LIST).is_file():
+        return ()
+    # asv takes half a second to import; only those who read its results wait for it.
+    from asv.results import iter_results  # noqa: PLC0415
+
+    with understood(results):
+        return snapshots(iter_results(str(results)), benchmarks(results))
+
+
+def load(path: Path) -> Results:
+    """Read one of asv's files, with the description of its machine beside it; or RecordError."""
+    from asv.machine import Machine  # noqa: PLC0415 - see `read`
+    from asv.results import Results  # noqa: PLC0415
+    from asv.util import load_json  # noqa: PLC0415
+
+    with understood(path):
+        machine = load_json(str(path.with_name("machine.json")), api_version=Machine.api_version)
+        return Results.load(str(path), machine_name=machine["machine"])
+
+
+def benchmarks(results: Path) -> Any:
+    """Read asv's list of benchmarks, which has their names and units; raises RecordError."""
+    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `read`
+    from asv.config import Config  # noqa: PLC0415
+
+    conf = Config()
+    conf.results_dir = str(results)
+    with understood(results / LIST):
+        return Benchmarks.load(conf)
+
+
+def snapshots(results: Iterable[Results], listed: Any) -> tuple[Snapshot, ...]:
+    """Put together what belongs to one commit on one machine, the newest commit first.
+
+    Args:
+        results: asv's files; those that are not as asv wrote them raise anything (`understood`).
+        listed: asv's `benchmarks`; results of other versions of them do not count.
+    """
+    found: dict[tuple[str, str], list[Results]] = {}
+    for result in results:
+        key = (str(result.params["machine"]), str(result.commit_hash))
+        found.setdefault(key, []).append(result)
+    return newest_first(
+        _snapshot(machine, commit, many, listed) for (machine, commit), many in found.items()
+    )
+
+
+def newest_first(found: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+    """By the commit's date, then by the measurement's."""
+    return tuple(sorted(found, key=lambda one: (-one.committed, -one.started, one.commit)))
+
+
+@contextmanager
+def understood(what: Path) -> Iterator[None]:
+    """Whatever goes wrong with files that are not as asv wrote them, as a RecordError."""
+    try:
+        yield
+    except Exception as problem:  # asv's own code may stumble over anything
+        raise RecordError(
+            f"{what}: expected asv's results, found {type(problem).__name__}: {problem}; "
+            "run `asv update`, or remove the file that is wrong"
+        ) from problem
+
+
+def newest(snapshots: Iterable[Snapshot], *prefixes: str) -> Snapshot | None:
+    """The newest commit in which one of these benchmarks gave a figure."""
+    return next((snapshot for snapshot in snapshots if snapshot.has(*prefixes)), None)
+
+
+def environments(readings: Iterable[Reading]) -> list[tuple[str, str]]:
+    """Interpreters and stacks with at least one figure, sorted by stack."""
+    return sorted(
+        {(r.python, r.stack) for r in readings if r.status == "measured"},
+        key=lambda environment: (environment[1], environment[0]),
+    )
+
+
+def _snapshot(machine: str, commit: str, many: Sequence[Results], benchmarks: Any) -> Snapshot:
+    params = many[0].params
+    cpu, cores, ram, system = (str(params.get(n) or "") for n in ("cpu", "num_cpu", "ram", "os"))
+    named = (cpu, cores and f"{cores} cores", ram, system)
+    return Snapshot(
+        machine=machine,
+        cores=int(cores) if cores.isdigit() else None,
+        described=", ".join(filter(None, named)),
+        commit=commit,
+        committed=int(many[0].date),
+        started=max(
+            (int(when) for result in many for when in result.started_at.values() if when), default=0
+        ),
+        readings=tuple(
+            reading
+            for name in sorted(benchmarks)
+            for result in sorted(many, key=lambda result: str(result.env_name))
+            if name in result.get_result_keys(benchmarks)
+            for reading in _readings(result, name, benchmarks[name])
+        ),
+    )
+
+
+def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator[Reading]:
+    params = benchmark["params"]
+    values = result.get_result_value(name, params)
+    statistics = result.get_result_stats(name, params)
+    samples = result.get_result_samples(name, params)
+    for place, combination in enumerate(product(*params)):
+        value = values[place]
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        skipped = isinstance(value, float) and math.isnan(value)
+        status: ReadingStatus = "skipped" if skipped else "measured" if number else "failed"
+        measured = status == "measured"
+        told = statistics[place] if measured else None
+        spread = told if told and told.get("repeat", 2) >= 2 else {}
+        low, high = spread.get("q_25"), spread.get("q_75")
+        yield Reading(
+            benchmark=name,
+            params=tuple(
+                (key, _plain(text))
+                for key, text in zip(benchmark["param_names"], combination, strict=True)
+            ),
+            python=str(result.params["python"]),
+            stack=str(result.params.get("stack", "")),
+            unit=str(benchmark.get("unit", "")),
+            status=status,
+            value=float(value) if measured else None,
+            quartiles=None if low is None or high is None else (float(low), float(high)),
+            samples=tuple(samples[place] or ()) if measured else (),
+        )
+
+
+def _plain(text: str) -> str:
+    """A parameter without the quotes that asv's `repr` puts around strings."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, str) else text

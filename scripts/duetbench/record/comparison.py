@@ -1,0 +1,269 @@
+"""The words of a comparison as types: sides, duets, verdicts, events.
+
+Ratios are head over base throughout: 1.02 means that head's figure is 2 % larger. Whether larger is
+better says the metric registry.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from duetbench.core.flags import DISTURBING, Flag, FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import (
+    Artefact,
+    Case,
+    Commands,
+    Frozen,
+    InterpreterRecord,
+    Machine,
+    StackRecord,
+)
+
+FORMAT_VERSION: Final = 2
+"""Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
+
+METHOD_VERSION: Final = 3
+"""Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
+sequential test. 3: the same, of installations that take turns (2026-11)."""
+
+SideName = Literal["base", "head"]
+
+
+class Verdict(StrEnum):
+    """What a comparison says of one case and metric."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_CHANGE = "no change"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not comparable"
+
+
+class SideRecord(Frozen):
+    """What base or head is."""
+
+    label: str = Field(description="As people named it: a branch, a date, `granian==2.7.8`.")
+    kind: Literal["revision", "stack", "interpreter"]
+    commit: str | None = Field(description="40 hex digits of the applications' commit.")
+    dirty: bool = False
+    stacks: tuple[StackRecord, ...]
+    interpreters: tuple[InterpreterRecord, ...]
+
+
+class PackageChange(Frozen):
+    """One package that differs between the locks of the two sides."""
+
+    stack: str
+    package: str
+    base: str | None = Field(description="Version; null: not there.")
+    head: str | None = Field(description="Version; null: not there.")
+
+
+class Duet(Frozen):
+    """Two launches of one case, alive together under the same kind of load: the sample."""
+
+    case: str
+    order: int = Field(ge=0, description="Which duet of the comparison, from 0.")
+    head_first: bool = Field(description="Whether head was started, and loaded, first.")
+    started: str
+    seconds: float = Field(description="Wall time of the whole duet.")
+    load_seconds: float
+    drift: float | None = Field(
+        default=None,
+        description="Log of how the ratio of the throughputs moved from the first to the second "
+        "half of the load.",
+    )
+    flags_base: tuple[Flag, ...] = ()
+    flags_head: tuple[Flag, ...] = ()
+    kept: bool = Field(
+        default=False,
+        description="Used although the host took core time, as it did in most duets of the case.",
+    )
+    base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
+    head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
+
+    @property
+    def failed(self) -> tuple[SideName, ...]:
+        """The sides that failed by themselves."""
+        flags: tuple[tuple[SideName, tuple[Flag, ...]], ...] = (
+            ("base", self.flags_base),
+            ("head", self.flags_head),
+        )
+        return tuple(side for side, many in flags if any(f.severity == "fail" for f in many))
+
+    @property
+    def usable(self) -> bool:
+        """Whether decisions may use it: both sides valid, and nothing else was measured too."""
+        disturbed = self.disturbed - {FlagName.HOST_NOISE} if self.kept else self.disturbed
+        return not disturbed and bool(self.base) and bool(self.head)
+
+    @property
+    def disturbed(self) -> frozenset[FlagName]:
+        """What speaks against using it, by flags of either side."""
+        flags = (*self.flags_base, *self.flags_head)
+        return frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
+
+    @model_validator(mode="after")
+    def _a_failure_is_never_a_ratio(self) -> Self:
+        if self.failed and (self.base or self.head):
+            raise ValueError("a duet with a failed side has no metrics on either side")
+        unknown = sorted((set(self.base) | set(self.head)) - set(METRICS))
+        if unknown:
+            raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
+        return self
+
+
+class Judgement(Frozen):
+    """The verdict on one case and metric, with what could have been seen."""
+
+    metric: str
+    verdict: Verdict
+    ratio: float | None = Field(
+        default=None,
+        description="Head over base; of what moved the likeliest, given that it was called.",
+    )
+    low: float | None = Field(
+        default=None,
+        description="Lower end of the ratio's own 95 % interval: two-sided, valid at every look.",
+    )
+    high: float | None = Field(default=None, description="Upper end of the same.")
+    detectable: float | None = Field(
+        default=None,
+        description="Smallest relative change that would have been called with 80 % power, had it "
+        "been the only one among all that was judged.",
+    )
+    p: float | None = Field(default=None, description="Adjusted for all that was judged.")
+    duets: int = Field(default=0, description="Usable ones (in process: pairs of processes).")
+    excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
+    reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
+
+    @model_validator(mode="after")
+    def _the_interval_holds_the_ratio(self) -> Self:
+        known = [one for one in (self.low, self.ratio, self.high) if one is not None]
+        if known != sorted(known) or (known and known[0] <= 0):
+            raise ValueError(f"0 < {self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
+        return self
+
+
+class Instructions(Frozen):
+    """Instructions per request of both sides, counted by callgrind."""
+
+    base: float
+    head: float
+    spread: float = Field(description="Relative spread of the repetitions, the larger side's.")
+
+    @property
+    def ratio(self) -> float | None:
+        """Head over base; None where one has none."""
+        return self.head / self.base if self.base > 0 and self.head > 0 else None
+
+
+class CaseComparison(Frozen):
+    """One case on both sides."""
+
+    case: Case = Field(description="As head defines it.")
+    because: str = Field(description="Why the change can have touched it.")
+    commands: Commands | None = None
+    judgements: tuple[Judgement, ...] = ()
+    duets: tuple[Duet, ...] = ()
+    instructions: Instructions | None = None
+    absolute_base: dict[str, float] = Field(
+        default_factory=dict, description="Means of sequential launches, alternating with head's."
+    )
+    absolute_head: dict[str, float] = Field(default_factory=dict)
+    seconds_to_decide: float | None = Field(
+        default=None,
+        description="Estimate of the time that would decide what is inconclusive; null where "
+        "nothing is, or none can be named.",
+    )
+
+
+class MicroComparison(Frozen):
+    """One in-process benchmark on both sides; the process is the sample."""
+
+    benchmark: str
+    python: str
+    stack: str
+    series: str = Field(default="", description="The case of the history that it belongs to.")
+    unit: str
+    judgement: Judgement
+    base: tuple[float, ...] = Field(description="One figure per process, in `unit`.")
+    head: tuple[float, ...]
+
+
+class Event(Frozen):
+    """Many cases that moved alike: one cause, reported once."""
+
+    factor: Literal["machine", "interpreter", "interface", "server", "stack", "experiment"]
+    value: str
+    metric: str
+    verdict: Verdict
+    ratio: float
+    low: float
+    high: float
+    cases: tuple[str, ...]
+
+
+class Missing(Frozen):
+    """A case of one side that the other does not have, or that is defined otherwise there."""
+
+    case: str
+    reason: str
+
+
+def _from_format_1(document: dict[str, Any]) -> dict[str, Any]:
+    for case in document["cases"]:
+        for duet in case["duets"]:
+            del duet["stage"]
+    judged = [one for case in document["cases"] for one in case["judgements"]]
+    add_up([*judged, *(one["judgement"] for one in document["micro"])])
+    return {**document, "format": 2}
+
+
+def add_up(judgements: Iterable[dict[str, Any]]) -> None:
+    """Count the duets of both stages as one."""
+    for one in judgements:
+        one["duets"] = one.pop("screened") + one.pop("confirmed")
+
+
+class Comparison(Artefact):
+    """The whole comparison: the artefact that reports read."""
+
+    what: ClassVar[str] = "a comparison"
+    upgrades: ClassVar = {1: _from_format_1}
+
+    format: Literal[2] = FORMAT_VERSION
+    id: str
+    status: Literal["complete", "partial"]
+    started: str
+    finished: str | None = None
+    wall_seconds: float = 0.0
+    budget_seconds: float | None = None
+    duetbench: str
+    oha: str
+    machine: Machine
+    cross: bool = Field(
+        default=False,
+        description="Whether two interpreters are compared: no change to a stack, but a choice.",
+    )
+    base: SideRecord
+    head: SideRecord
+    packages: tuple[PackageChange, ...] = ()
+    planned: int = Field(description="Cases that the change can have touched.")
+    untouched: int = Field(description="Cases of the plan that it cannot have touched.")
+    missing: tuple[Missing, ...] = ()
+    cases: tuple[CaseComparison, ...] = ()
+    micro: tuple[MicroComparison, ...] = ()
+    events: tuple[Event, ...] = ()
+    noise: float | None = Field(
+        default=None,
+        description="Standard deviation of the CPU ratio of one A/A duet in this session.",
+    )
+    method: dict[str, float | int | str] = Field(
+        default_factory=dict, description="Thresholds and error rates that the verdicts used."
+    )
+    reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,289 @@
+"""The files of values: one strict reader, one writer, one sentence about what is wrong.
+
+A file is strict JSON of one `Artefact`. It is always replaced as a whole, written beside its place
+and flushed to the disk first: whatever happens, the file that was there before is still whole.
+"""
+
+import contextlib
+import errno
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Artefact
+
+MOST_BYTES: Final = 16_000_000
+"""Of one file: many times what the largest of ours has."""
+
+Document = dict[str, Any]
+Upgrades = Mapping[int, Callable[[Document], Document]]
+"""By format: what turns a document of that format into one of the next."""
+
+_T = TypeVar("_T")
+_Kind = TypeVar("_Kind", bound=Artefact)
+_SHOWN_PROBLEMS: Final = 3
+_ROOM: Final = 500_000
+"""Bytes: several times as many as a night's file has."""
+_REMEDIES: Final = {
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "your disk quota is used up: free some space",
+    errno.EFBIG: "the file size limit is too low: raise it (ulimit -f)",
+    errno.EACCES: "no permission: make the folder writable for you",
+    errno.EPERM: "no permission: make the folder writable for you",
+    errno.EROFS: "the file system is read-only: remount it, or use another checkout",
+}
+
+
+def encode(value: Artefact) -> bytes:
+    """Turn a value into the bytes of its file."""
+    return (value.model_dump_json(indent=value.indent) + "\n").encode()
+
+
+def parse(
+    kind: type[_Kind],
+    data: bytes,
+    name: str,
+    upgrades: Upgrades | None = None,
+    *,
+    quoted: bool = True,
+) -> _Kind:
+    """Turn the bytes of a file into its value; raises RecordError.
+
+    Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.
+    An error calls it `name`, and repeats what was found only if `quoted`.
+    """
+    known = kind.model_fields["format"].default
+    expected = f"{name}: expected {kind.what} of format {known}"
+    document, upgrades = _document(data, f"{name}: expected {kind.what}"), upgrades or kind.upgrades
+    found = document.get("format")
+    while type(found) is int and found in upgrades:
+        try:
+            document = upgrades[found](document)
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as problem:
+            raise RecordError(
+                f"{name}: expected {kind.what} of format {found}: {problem!s:.200}; it is damaged"
+            ) from problem
+        found, data = document["format"], json.dumps(document).encode()
+    try:
+        return kind.model_validate_json(data, strict=True)
+    except ValidationError as problem:
+        every = problem.errors(include_url=False, include_context=False)
+        told = [_problem(one, quoted=quoted) for one in every[:_SHOWN_PROBLEMS]]
+        told += [f"and {len(every) - len(told)} more"] if len(every) > len(told) else []
+        raise RecordError(
+            f"{expected}: {'; '.join(told)}. A file of a newer duetbench needs a newer duetbench "
+            "(uv tool upgrade duetbench); otherwise it is damaged"
+        ) from problem
+
+
+def read(
+    kind: type[_Kind], path: Path, upgrades: Upgrades | None = None, *, named: bool = False
+) -> _Kind:
+    """Read a file, whose name must be the value's id if `named`; raises RecordError."""
+    value = parse(kind, contents(path), str(path), upgrades)
+    if named and path.stem != (found := getattr(value, "id", "")):
+        raise RecordError(
+            f"{path}: expected the id of {kind.what} as the file's name, found id {found!r}; "
+            "rename one of them"
+        )
+    return value
+
+
+def attempted(
+    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
+) -> list[_T]:
+    """What was read of each file; one more problem instead, whatever goes wrong with one."""
+    found = []
+    for path in paths:
+        try:
+            found.append(read_one(path))
+        except (RecordError, OSError) as problem:
+            problems.append(str(problem))
+        except Exception as problem:
+            what = f"{type(problem).__name__}: {problem}"
+            problems.append(f"{path}: cannot be used ({what}); it is left out")
+    return found
+
+
+def contents(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a file; raises RecordError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as problem:
+        raise RecordError(f"{path}: cannot be read: {problem.strerror}") from problem
+    if len(data) > most:
+        raise RecordError(f"{path}: expected at most {most:,} bytes, found more")
+    return data
+
+
+def write(path: Path, value: Artefact) -> Path:
+    """Write a value to its file, in place of what was there; raises RecordError."""
+    replace(path, encode(value))
+    return path
+
+
+def describe(kind: type[BaseModel], title: str) -> str:
+    """The JSON Schema (2020-12) of what a type reads, as text."""
+    described = kind.model_json_schema() | {"title": title}
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return json.dumps({**dialect, **described}, indent=1, ensure_ascii=False) + "\n"
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first mistake: its place, the rule and what was found."""
+    return _problem(error.errors(include_url=False, include_context=False)[0], quoted=True)
+
+
+def _problem(one: ErrorDetails, *, quoted: bool) -> str:
+    place = ".".join(map(str, one["loc"])) or "the file"
+    # What is wrong with an object as a whole says so itself; the object says nothing more.
+    plain = isinstance(one["input"], str | int | float | None)
+    silent = one["type"] == "missing" or (one["type"] == "value_error" and not plain)
+    found = f", found {one['input']!r:.60}" if quoted and not silent else ""
+    return f"{place}: {one['msg'].removeprefix('Value error, ')}{found}"
+
+
+def _document(data: bytes, expected: str) -> Document:
+    try:
+        document = json.loads(
+            data.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_unique,
+        )
+    except UnicodeDecodeError as problem:
+        raise RecordError(f"{expected} (JSON), found bytes that are no text") from problem
+    except json.JSONDecodeError as problem:
+        if data.strip() and data.lstrip()[:1] != b"{":
+            raise RecordError(f"{expected} (a JSON object), found text that is none") from problem
+        what = "an empty file" if not data.strip() else f"{problem.msg} at line {problem.lineno}"
+        raise RecordError(
+            f"{expected} (JSON), found {what}; it is truncated or damaged: restore it from git, or "
+            "remove it"
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise RecordError(f"{expected} in strict JSON, found {problem}") from problem
+    if not isinstance(document, dict) or "format" not in document:
+        found = "an object without it" if isinstance(document, dict) else "something else"
+        raise RecordError(f"{expected} (a JSON object with the key 'format'), found {found}")
+    return document
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    """A number; 1e999 is written like one, and is infinite."""
+    value = float(text)
+    if not math.isfinite(value):
+        _no_constant(text)
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Document:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} twice in one object")
+    return document
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file as a whole, in place of what was there; raises RecordError."""
+    with written_beside(path, data) as temporary:
+        temporary.replace(path)
+
+
+def swap(path: Path, data: bytes, beside: Path) -> None:
+    """Write a file as a whole that may be lost with the power: it can be made, or fetched, again.
+
+    Its bytes stand `beside` it, in the same folder, until they are whole. Raises OSError; what was
+    there before is unharmed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def written_beside(path: Path, data: bytes) -> Iterator[Path]:
+    """Write bytes to a file beside `path`, safely on the disk, for as long; or RecordError."""
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)  # mkstemp makes it private; results are for everybody
+        yield temporary
+        # The folder too, so that a new name survives a power cut.
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as problem:
+        raise RecordError(
+            f"{path}: the file could not be saved ({problem.strerror}); {remedy(problem)}. "
+            "What was saved before is unharmed"
+        ) from problem
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """Try whether a file can be written, with room for a new one; RecordError: it cannot."""
+    new = not path.exists()
+    try:
+        with path.open("ab") as file:
+            if new:
+                file.write(bytes(_ROOM))
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as problem:
+        raise RecordError(
+            f"{path}: cannot be written ({problem.strerror}); {remedy(problem)}. Nothing was done"
+        ) from problem
+    finally:
+        if new:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def require_room(folder: Path) -> None:
+    """Try whether a results folder can be written, before hours are spent; raises RecordError."""
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        require_writable(folder / f".{os.getpid()}.tmp")
+    except OSError as problem:
+        raise RecordError(
+            f"{folder}: cannot be made ({problem.strerror}); {remedy(problem)}. Nothing was done"
+        ) from problem
+    finally:
+        for one in new:
+            with contextlib.suppress(OSError):
+                one.rmdir()
+
+
+def remedy(problem: OSError) -> str:
+    """What to do about a file that cannot be written."""
+    return _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")

@@ -1,0 +1,216 @@
+"""From launches to figures: means and intervals over the launches of a case.
+
+The launch is the sample. Figures of time and rate scatter by a factor rather than by a sum, so
+means and intervals are taken of the logarithms and turned back: the geometric mean and Student's
+t interval. Where a metric was zero in some launch (errors, steal), plain values are used instead.
+A failed launch has no figures and enters nothing.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import numpy as np
+
+from duetbench.core import units
+from duetbench.core.flags import FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
+
+CONFIDENCE: Final = 0.95
+ENOUGH_LAUNCHES: Final = 3
+
+
+class Estimate(Frozen):
+    """A figure over `n` launches, in SI units; `low` and `high` are its 95 % interval if n ≥ 2."""
+
+    n: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def spread(self) -> float | None:
+        if self.low is None or self.high is None or self.mean == 0:
+            return None
+        return max(self.high - self.mean, self.mean - self.low) / abs(self.mean)
+
+
+class WarningCount(Frozen):
+    """A warn flag of a case: in how many of its launches, with one of the details."""
+
+    name: FlagName
+    launches: int
+    detail: str
+
+
+class Failure(Frozen):
+    """A launch without figures, and why."""
+
+    round: int
+    reason: str
+
+
+class CaseSummary(Frozen):
+    """One case over its launches."""
+
+    case: Case
+    status: Literal["measured", "failed", "not measured"]
+    expected: int
+    measured: int
+    metrics: dict[str, Estimate]
+    warnings: tuple[WarningCount, ...]
+    failures: tuple[Failure, ...]
+    commands: Commands | None
+
+    @property
+    def id(self) -> str:
+        return self.case.id
+
+
+class RunSummary(Frozen):
+    """A run, case by case; everything else of it as recorded."""
+
+    run: Run
+    cases: dict[str, CaseSummary]
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """Launches measured and launches expected."""
+        many = self.cases.values()
+        return sum(case.measured for case in many), sum(case.expected for case in many)
+
+
+def summarise(run: Run) -> RunSummary:
+    """Summarise all cases of a run."""
+    cases = {result.case.id: summarise_case(result, run.launches) for result in run.results}
+    return RunSummary(run=run, cases=cases)
+
+
+def too_few(launches: int) -> str:
+    """Why nothing is said of so many launches; empty: they are enough."""
+    if launches >= ENOUGH_LAUNCHES:
+        return ""
+    return "one launch" if launches == 1 else f"{launches} launches"
+
+
+def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
+    """Summarise one case of which `expected` launches were planned."""
+    good = result.usable
+    failures = tuple(
+        Failure(round=launch.round, reason=_reasons(launch, result.case))
+        for launch in result.launches
+        if launch.status is Status.FAILED
+    )
+    figures = {
+        name: [launch.metrics[name] for launch in good if name in launch.metrics]
+        for name in METRICS
+    }
+    return CaseSummary(
+        case=result.case,
+        status="measured" if good else "failed" if failures else "not measured",
+        expected=max(expected, len(result.launches)),
+        measured=len(good),
+        metrics={name: estimate(many) for name, many in figures.items() if many},
+        warnings=_warnings(result, len(good)),
+        failures=failures,
+        commands=result.commands,
+    )
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Mean and 95 % t interval of one figure per launch; ValueError: no values."""
+    if not values:
+        raise ValueError("no launch, no figure")
+    sample = np.asarray(values, dtype=float)
+    logarithmic = bool((sample > 0).all())
+    scale = np.log(sample) if logarithmic else sample
+    mean = float(scale.mean())
+    if len(sample) < 2:
+        return Estimate(n=1, mean=float(sample[0]))
+    half = _t(len(sample) - 1) * float(scale.std(ddof=1)) / math.sqrt(len(sample))
+    low, high = mean - half, mean + half
+    if logarithmic:
+        mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
+    return Estimate(n=len(sample), mean=mean, low=low, high=high)
+
+
+def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate | None:
+    """How many times the denominator the numerator is, over launches of two cases.
+
+    The ratio of geometric means, with Welch's t interval of the difference of the logarithms
+    (unequal variances, unequal numbers). No interval when either side has one launch only; None
+    when a side has none, or a figure that is not positive.
+    """
+    if not numerator or not denominator or min(*numerator, *denominator) <= 0:
+        return None
+    above, below = np.log(np.asarray(numerator)), np.log(np.asarray(denominator))
+    count = min(len(above), len(below))
+    difference = float(above.mean() - below.mean())
+    if count < 2:
+        return Estimate(n=count, mean=math.exp(difference))
+    parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (above, below)]
+    variance = sum(part for part, _ in parts)
+    half = 0.0
+    if variance > 0:
+        freedom = variance**2 / sum(part**2 / free for part, free in parts)
+        half = _t(freedom) * math.sqrt(variance)
+    mean, low, high = (math.exp(difference + side) for side in (0.0, -half, half))
+    return Estimate(n=count, mean=mean, low=low, high=high)
+
+
+def values(run: Run, case: str, metric: str) -> list[float]:
+    """The figures of one metric, one per good launch of a case; empty when there is none."""
+    return [
+        launch.metrics[metric]
+        for result in run.results
+        if result.case.id == case
+        for launch in result.launches
+        if launch.status is Status.OK and metric in launch.metrics
+    ]
+
+
+def _t(freedom: float) -> float:
+    """Student's t quantile; scipy.stats has it too, and takes a second more to import."""
+    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
+
+    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def _reasons(launch: Launch, case: Case) -> str:
+    failing = [flag for flag in launch.flags if flag.severity == "fail"]
+    told = [f"{flag.name}: {flag.detail}" for flag in failing]
+    # An older record gave a launch up for a ceiling that no declared figure sets.
+    rate = case.load.rate
+    if any(
+        flag.name is FlagName.IMPOSSIBLE
+        and "unit" in (case.ceiling or "")
+        and ", the ceiling, " in flag.detail
+        and (rate is None or f"at most {units.rate(rate)}, " not in flag.detail)
+        for flag in failing
+    ):
+        told.append(
+            "this ceiling rests on a measured single request, which may have been slow: a launch "
+            "of today would be flagged above_unit, not void"
+        )
+    return "; ".join(told)
+
+
+def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:
+    raised = [
+        flag
+        for launch in result.launches
+        if launch.status is Status.OK
+        for flag in launch.flags
+        if flag.name is not FlagName.FEW_LAUNCHES
+    ]
+    details = {flag.name: flag.detail for flag in reversed(raised)}
+    found = [
+        WarningCount(name=name, launches=count, detail=details[name])
+        for name, count in Counter(flag.name for flag in raised).most_common()
+    ]
+    if 0 < good < ENOUGH_LAUNCHES:
+        detail = f"{good} of at least {ENOUGH_LAUNCHES} launches"
+        found.append(WarningCount(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
+    return tuple(found)
