@@ -52,7 +52,7 @@ printf '%s\n' 'Defaults:duetbench !requiretty' 'duetbench ALL=(duetbench-pr) NOP
 for deny in cron.deny at.deny; do
   { grep -vx duetbench-pr "$root/etc/$deny" 2>/dev/null || :; echo duetbench-pr; } | put 644 "/etc/$deny"
 done
-for file in duetbench/automation/runner/hook.py duetbench/automation/runner/job-started.sh runner/steady-clock.sh; do
+for file in duetbench/github/runner/hook.py duetbench/github/runner/job-started.sh runner/steady-clock.sh; do
   put 755 "/usr/local/lib/duetbench/${file##*/}" <"$from/$file"
 done
 number=${repository_id:+$(printf ' "repository_id": "%s",' "$repository_id")}

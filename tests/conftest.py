@@ -21,8 +21,8 @@ from duetbench.core import protocol
 from duetbench.host import machine_lock, paths
 from duetbench.host.progress import Narrator
 from duetbench.measure import verify
-from duetbench.record import store
-from duetbench.toolchain import cpython
+from duetbench.project import cpython
+from duetbench.store import store
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # most tests need no browser
     from playwright.sync_api import Browser, Page
 
     from browsing import NewPage
-    from duetbench.site.pages.site import Site
+    from duetbench.show.site.pages.site import Site
 
 
 def pytest_configure() -> None:

@@ -30,19 +30,19 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from duetbench.compare import revisions
-from duetbench.compare.instruments import Reporter
 from duetbench.core.errors import UsageError
 from duetbench.core.units import read_time
-from duetbench.detect import searches
-from duetbench.detect.duets import carrier
-from duetbench.detect.mixtures import Mixtures, Sought
 from duetbench.host import machine, paths
 from duetbench.host.console import Console
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import interruptible
-from duetbench.record.change import SeriesName
-from duetbench.toolchain import interpreters, locks, stacks
+from duetbench.judge import revisions
+from duetbench.judge.duets import carrier
+from duetbench.judge.instruments import Reporter
+from duetbench.project import interpreters, locks, stacks
+from duetbench.store.change import SeriesName
+from duetbench.trend.bisect import searches
+from duetbench.trend.bisect.mixtures import Mixtures, Sought
 
 PLACES: Final = {
     "starlette": ("starlette/routing.py", "Route", "matches"),

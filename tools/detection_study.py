@@ -26,8 +26,8 @@ import numpy as np
 from scipy import stats
 
 from duetbench.core.metrics import METRICS
-from duetbench.detect import levels
-from duetbench.detect.steps import LEAST
+from duetbench.trend import levels
+from duetbench.trend.steps import LEAST
 
 Found = list[tuple[int, float]]
 """Places of the first points on another level, and the heights (logarithms)."""

@@ -37,7 +37,7 @@ from duetbench.host.signals import interruptible
 from duetbench.measure import launch
 from duetbench.measure.entry.duetbench_entry import PATH
 from duetbench.measure.testbed import Rig, assemble
-from duetbench.plan import run_plan as planning
+from duetbench.project import run_plan as planning
 
 LEAST_PAIRS: Final = 8
 """A bootstrap interval of the median of fewer pairs is narrower than it should be."""

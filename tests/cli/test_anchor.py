@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
-from duetbench.automation.incoming import acceptance, facts
-from duetbench.compare import backfill
 from duetbench.core.protocol import DUET_PROTOCOL
-from duetbench.declare import anchor as declared
-from duetbench.record import files, points
-from duetbench.record.night import NightPlan
-from duetbench.toolchain import locks
+from duetbench.github.incoming import acceptance, facts
+from duetbench.project import anchor as declared
+from duetbench.project import locks
+from duetbench.store import files, points
+from duetbench.store.night import NightPlan
+from duetbench.trend import backfill
 from fake_sessions import FakeInstruments
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving

@@ -10,13 +10,13 @@ import pytest
 from bench import Bench, Done
 from comparing import made, one
 from duetbench.cli.options import budget_seconds
-from duetbench.compare import session
-from duetbench.compare.builder import Findings, Question, build
-from duetbench.compare.decide import SequentialTest
 from duetbench.core.errors import UsageError
-from duetbench.record import comparison_store, files
-from duetbench.record.comparison import Comparison, Judgement, Missing, Verdict
-from duetbench.report.comparison import exit_code
+from duetbench.judge import session
+from duetbench.judge.builder import Findings, Question, build
+from duetbench.judge.decide import SequentialTest
+from duetbench.show.comparison import exit_code
+from duetbench.store import comparison_store, files
+from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 CPU = "server_cpu_per_request"

@@ -10,8 +10,8 @@ import pytest
 
 from bench import Bench
 from duetbench.core.model import Launch, Run
-from duetbench.record import files, store
-from duetbench.record.comparison import Comparison
+from duetbench.store import files, store
+from duetbench.store.comparison import Comparison
 from postgres import psql, server
 from repos import PROJECT, borrow_cache, commit, git
 

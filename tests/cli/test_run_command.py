@@ -23,9 +23,9 @@ from duetbench.core.model import CaseResult, RunStatus, Status
 from duetbench.host import cache, paths
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner, testbed
-from duetbench.plan import run_plan as planning
-from duetbench.record import store
-from duetbench.toolchain import tools
+from duetbench.project import run_plan as planning
+from duetbench.project import tools
+from duetbench.store import store
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 

@@ -15,20 +15,20 @@ import pytest
 import asv_files
 import sites
 from bench import invoke, make_checkout
-from duetbench.automation.incoming import comparisons, nights
-from duetbench.automation.incoming.facts import Checkout, Lock
-from duetbench.automation.incoming.folder import ArtifactFile
-from duetbench.automation.incoming.inprocess import check
 from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Run
-from duetbench.detect.conclude import conclude
-from duetbench.plan import nights as planning
-from duetbench.record import files, store
-from duetbench.record.change import ChangeRecord
-from duetbench.record.comparison import Comparison
-from duetbench.series import reading
-from duetbench.series.columns import RunColumns, of_run
+from duetbench.github.incoming import comparisons, nights
+from duetbench.github.incoming.facts import Checkout, Lock
+from duetbench.github.incoming.folder import ArtifactFile
+from duetbench.github.incoming.inprocess import check
+from duetbench.store import files, store
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+from duetbench.trend import nights as planning
+from duetbench.trend import reading
+from duetbench.trend.columns import RunColumns, of_run
+from duetbench.trend.conclude import conclude
 from foreign import COMMIT, MACHINES, NOW, TRUSTED, inside, judged, night, shard_run
 
 TRIES: Final = int(os.environ.get("DUETBENCH_TRIES", "400"))

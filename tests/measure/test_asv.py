@@ -24,7 +24,7 @@ from duetbench.core.errors import SetupError
 from duetbench.host import machine, paths
 from duetbench.host.machine_lock import HOLDER, LOCK, measuring
 from duetbench.measure.inprocess import suite_runs
-from duetbench.toolchain import interpreters, stacks, tools
+from duetbench.project import interpreters, stacks, tools
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()

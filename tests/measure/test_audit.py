@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from duetbench.cli import app
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case
-from duetbench.declare.experiments import load_experiments
-from duetbench.declare.published import load_published
-from duetbench.declare.published_table import Terms, read, table
 from duetbench.measure.audit import RowAudit, audit
+from duetbench.project.experiments import load_experiments
+from duetbench.project.published import load_published
+from duetbench.project.published_table import Terms, read, table
 from repos import PROJECT
 
 

@@ -21,15 +21,15 @@ import pytest
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, valid
 from disks import file_limit, small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
-from duetbench.declare.servers import SERVERS
 from duetbench.host import orphans, ports
 from duetbench.host.session import Session
 from duetbench.measure import figures, launch, oha, oha_results, runner, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.testbed import ENTRY, Rig
-from duetbench.record import store
-from duetbench.toolchain import stacks, tools
+from duetbench.project import stacks, tools
+from duetbench.project.servers import SERVERS
+from duetbench.store import store
 from serverlings import command
 
 pytestmark = pytest.mark.real

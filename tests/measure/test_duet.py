@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from bench import Bench, ask_often, declared, eventually, failures_of, shortened
-from duetbench.compare.samples import judged
 from duetbench.core.flags import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.host import ports, resource_usage
 from duetbench.host.session import Session
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge.samples import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.measure.testbed import assemble
-from duetbench.record.comparison import SideName
+from duetbench.store.comparison import SideName
 from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")

@@ -8,7 +8,7 @@ import pytest
 
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import entries
-from duetbench.toolchain import interpreters
+from duetbench.project import interpreters
 
 PAYLOAD = """
     import itertools, threading, time

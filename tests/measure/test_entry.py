@@ -21,7 +21,7 @@ from duetbench.measure.identity import Identity
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY
-from duetbench.toolchain import interpreters, stacks
+from duetbench.project import interpreters, stacks
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"

@@ -21,7 +21,7 @@ from bench import PROJECT, carrying, eventually
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, valgrind
 from duetbench.measure.instructions.counting import Dump, InstructionCount, Uncounted
-from duetbench.toolchain import interpreters, stacks
+from duetbench.project import interpreters, stacks
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
 PACKAGE = Path(duetbench.__file__).parent

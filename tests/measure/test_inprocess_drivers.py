@@ -11,7 +11,7 @@ from wsgiref.validate import validator
 import pytest
 
 from duetbench.host import paths
-from duetbench.toolchain import stacks
+from duetbench.project import stacks
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))

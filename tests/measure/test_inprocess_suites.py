@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from duetbench.declare import experiments
-from duetbench.declare.schema import PROFILES
 from duetbench.host import paths
 from duetbench.measure.inprocess import suite_runs
-from duetbench.toolchain import interpreters, stacks
+from duetbench.project import experiments, interpreters, stacks
+from duetbench.project.schema import PROFILES
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))

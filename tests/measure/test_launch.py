@@ -20,8 +20,6 @@ from duetbench.core.flags import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.protocol import SPOT_SECONDS
-from duetbench.declare import experiments, settings
-from duetbench.declare.servers import SERVERS
 from duetbench.host import ports
 from duetbench.host.command import read_log, scrub
 from duetbench.host.machine import allocate
@@ -30,6 +28,8 @@ from duetbench.measure import identity, launch, server, validity, verify
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter
 from duetbench.measure.testbed import ENTRY, Rig, assemble
+from duetbench.project import experiments, settings
+from duetbench.project.servers import SERVERS
 from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")

@@ -22,11 +22,11 @@ import pytest
 from bench import carrying, eventually
 from duetbench.cli import inprocess as cli
 from duetbench.core.errors import NothingMeasuredError, SetupError, UsageError
-from duetbench.declare.suites import read_suites
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.measure.inprocess import suite_runs
-from duetbench.record.asv_results import Reading, Snapshot
+from duetbench.project.suites import read_suites
+from duetbench.store.asv_results import Reading, Snapshot
 
 ROOT = paths.project_root()
 

@@ -12,7 +12,7 @@ from duetbench.measure import testbed
 from duetbench.measure.instructions import dumps, entries, profiling
 from duetbench.measure.instructions.dumps import TRAMPOLINE, Code
 from duetbench.measure.instructions.profiling import Profile
-from duetbench.toolchain import interpreters
+from duetbench.project import interpreters
 
 MAP = """\
 7878000 8 py::handle:/env/site-packages/web/app.py

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from bench import eventually, failures, failures_of
-from duetbench.compare import counted
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.host import proc
+from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import entries
 from duetbench.measure.room import Room
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig, equip, fill
-from duetbench.toolchain import interpreters, stacks
+from duetbench.project import interpreters, stacks
 
 SECRET = "s3cret-of-ours"
 SHOP = """\

@@ -15,8 +15,8 @@ from duetbench.host.progress import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.plan.run_plan import launch_order
-from duetbench.record import store
+from duetbench.project.run_plan import launch_order
+from duetbench.store import store
 from synthetic import make_case, make_run
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")

@@ -27,7 +27,7 @@ import pytest
 import yaml
 
 from duetbench.core.errors import SetupError
-from duetbench.toolchain import tools
+from duetbench.project import tools
 from fake_github import FakeGitHub
 
 PROJECT: Final = Path(__file__).parents[2]

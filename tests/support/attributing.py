@@ -3,17 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from duetbench.record.attribution import (
-    Attribution,
-    Function,
-    Native,
-    Node,
-    Own,
-    Row,
-    Totals,
-)
-from duetbench.record.change import StackState
-from duetbench.record.comparison import PackageChange
+from duetbench.store.attribution import Attribution, Function, Native, Node, Own, Row, Totals
+from duetbench.store.change import StackState
+from duetbench.store.comparison import PackageChange
 
 APP = Function(name="App.__call__", file="main.py", line=3, package="application")
 ROUTE = Function(name="route.<locals>.app", file="fastapi/routing.py", line=10, package="fastapi")

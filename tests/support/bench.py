@@ -16,11 +16,11 @@ import duetbench
 from duetbench import cli
 from duetbench.core.flags import Flag
 from duetbench.core.model import Case, Launch, Profile, Run, Status
-from duetbench.declare import experiments
 from duetbench.host import proc
 from duetbench.measure import verify
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.record import store
+from duetbench.project import experiments
+from duetbench.store import store
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0

@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from duetbench.site import pictures
-from duetbench.toolchain.packages import CHROMIUM
+from duetbench.project.packages import CHROMIUM
+from duetbench.show.site import pictures
 
 expect.set_options(timeout=20_000)
 

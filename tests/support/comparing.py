@@ -7,7 +7,8 @@ import numpy as np
 
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Case, Load, LoadModel
-from duetbench.record.comparison import (
+from duetbench.show.comparison import ComparisonView
+from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
     Duet,
@@ -16,7 +17,6 @@ from duetbench.record.comparison import (
     SideRecord,
     Verdict,
 )
-from duetbench.report.comparison import ComparisonView
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"

@@ -8,19 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from duetbench.record import store
-from duetbench.record.change import (
-    Candidate,
-    ChangeRecord,
-    Dismissal,
-    SeriesName,
-    StackState,
-    Step,
-)
-from duetbench.record.comparison import PackageChange, Verdict
-from duetbench.series import table as history
-from duetbench.series.columns import CaseState, RunColumns, RunHeader, Status, empty
-from duetbench.series.table import Table
+from duetbench.store import store
+from duetbench.store.change import Candidate, ChangeRecord, Dismissal, SeriesName, StackState, Step
+from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.trend import table as history
+from duetbench.trend.columns import CaseState, RunColumns, RunHeader, Status, empty
+from duetbench.trend.table import Table
 from histories import FIRST
 from synthetic import change_record
 

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from duetbench.compare import session
-from duetbench.compare.affected import Affected
-from duetbench.compare.builder import Question
-from duetbench.compare.inprocess import Place, Target
-from duetbench.compare.instruments import Reporter
-from duetbench.compare.pairs import Pair
-from duetbench.compare.processes import InprocessComparison
-from duetbench.compare.samples import ProcessPair, ProcessReading
-from duetbench.compare.sides import Side
-from duetbench.compare.statistics import Method
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Case
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge import session
+from duetbench.judge.affected import Affected
+from duetbench.judge.builder import Question
+from duetbench.judge.inprocess import Place, Target
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.pairs import Pair
+from duetbench.judge.processes import InprocessComparison
+from duetbench.judge.samples import ProcessPair, ProcessReading
+from duetbench.judge.sides import Side
+from duetbench.judge.statistics import Method
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig
-from duetbench.record.comparison import Comparison, Duet, Instructions, SideRecord
+from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures, make_case
 
 GIL = Place("current", "3.14")

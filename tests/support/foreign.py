@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench import __version__
-from duetbench.automation.incoming.facts import Checkout, Lock
-from duetbench.automation.incoming.inprocess import COLUMNS
 from duetbench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
-from duetbench.declare.settings import InterpreterSpec
-from duetbench.detect.conclude import conclude
+from duetbench.github.incoming.facts import Checkout, Lock
+from duetbench.github.incoming.inprocess import COLUMNS
 from duetbench.host.machine import asv_profile
 from duetbench.measure import testbed
-from duetbench.record import store
-from duetbench.record.change import Candidate, ChangeRecord, SeriesName, StackState, Step
-from duetbench.record.comparison import (
+from duetbench.project.settings import InterpreterSpec
+from duetbench.store import store
+from duetbench.store.change import Candidate, ChangeRecord, SeriesName, StackState, Step
+from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
     Judgement,
@@ -25,9 +24,10 @@ from duetbench.record.comparison import (
     SideRecord,
     Verdict,
 )
-from duetbench.record.night import NightPlan, Shard
-from duetbench.record.points import AnchoredPoint, CasePoints, Points
-from duetbench.record.trial import Installation, Said, Trial
+from duetbench.store.night import NightPlan, Shard
+from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from duetbench.store.trial import Installation, Said, Trial
+from duetbench.trend.conclude import conclude
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from detecting import header_of
 from duetbench.core.metrics import METRICS
-from duetbench.record import change as changes
-from duetbench.record import store
-from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
-from duetbench.record.comparison import PackageChange, Verdict
-from duetbench.series.columns import TRENDS, CaseState, RunColumns, empty
-from duetbench.series.reading import Sources
-from duetbench.series.reading import read as read_results
+from duetbench.store import change as changes
+from duetbench.store import store
+from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.trend.columns import TRENDS, CaseState, RunColumns, empty
+from duetbench.trend.reading import Sources
+from duetbench.trend.reading import read as read_results
 
 PROJECT: Final = Path(__file__).parents[2]
 MACHINE: Final = "synthetic-2c-0a1b2c3d"

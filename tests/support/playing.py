@@ -12,10 +12,10 @@ from pathlib import Path
 
 from duetbench import __version__
 from duetbench.host.machine import fingerprint
-from duetbench.record import points
-from duetbench.record.comparison import Missing
-from duetbench.record.night import assignment
-from duetbench.record.points import AnchoredPoint, CasePoints, Points
+from duetbench.store import points
+from duetbench.store.comparison import Missing
+from duetbench.store.night import assignment
+from duetbench.store.points import AnchoredPoint, CasePoints, Points
 
 
 def main(words: list[str]) -> None:

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import psutil
 
-from duetbench.automation.runner import foreign
-from duetbench.automation.runner import room as room_
-from duetbench.automation.runner.room import PATH, OtherUser, Room
 from duetbench.cli import main as duetbench
 from duetbench.core.errors import ArtifactError, DuetbenchError
+from duetbench.github.runner import foreign
+from duetbench.github.runner import room as room_
+from duetbench.github.runner.room import PATH, OtherUser, Room
 from duetbench.host import paths
 
 USER: Final = "nobody"

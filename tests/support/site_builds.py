@@ -13,14 +13,16 @@ import sites
 import synthetic as runs
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
-from duetbench.detect.releases import ReleaseAxis, axes
 from duetbench.host import paths
-from duetbench.record import attribution as attributions
-from duetbench.record import change, comparison_store, packages, store
-from duetbench.record import points as records
-from duetbench.record.attribution import Attribution, Function, Native, Own
-from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
-from duetbench.record.comparison import (
+from duetbench.show.site import data
+from duetbench.show.site.data import Folder
+from duetbench.show.site.pages.site import Site, gather
+from duetbench.store import attribution as attributions
+from duetbench.store import change, comparison_store, packages, store
+from duetbench.store import points as records
+from duetbench.store.attribution import Attribution, Function, Native, Own
+from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
     Event,
@@ -29,13 +31,11 @@ from duetbench.record.comparison import (
     PackageChange,
     Verdict,
 )
-from duetbench.record.packages import VersionLinks
-from duetbench.record.points import AnchoredPoint, CasePoints, Points
-from duetbench.series.columns import of_run
-from duetbench.series.table import Table, tables
-from duetbench.site import data
-from duetbench.site.data import Folder
-from duetbench.site.pages.site import Site, gather
+from duetbench.store.packages import VersionLinks
+from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from duetbench.trend.columns import of_run
+from duetbench.trend.releases import ReleaseAxis, axes
+from duetbench.trend.table import Table, tables
 from made_up import Imagined
 
 YEARS: Final = 5

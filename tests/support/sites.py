@@ -14,8 +14,8 @@ from rich.console import Console
 
 import made_up
 from duetbench.host.progress import Narrator
-from duetbench.site import build
-from duetbench.site.build import Built, Order
+from duetbench.show.site import build
+from duetbench.show.site.build import Built, Order
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"

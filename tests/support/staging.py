@@ -18,7 +18,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
-from duetbench.toolchain import locks, stacks
+from duetbench.project import locks, stacks
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, pack, serving

@@ -13,11 +13,11 @@ from typing import Any, Final
 import pytest
 
 from bench import Done, invoke
-from duetbench.automation.github import client
-from duetbench.automation.github.actions import Context
-from duetbench.automation.github.client import Client
-from duetbench.automation.github.repository import Repository
-from duetbench.record.comparison import Comparison
+from duetbench.github import client
+from duetbench.github.actions import Context
+from duetbench.github.client import Client
+from duetbench.github.repository import Repository
+from duetbench.store.comparison import Comparison
 from fake_github import BOT, FakeGitHub, Table
 
 NIGHT: Final = {

@@ -23,8 +23,8 @@ from duetbench.core.model import (
     StackRecord,
     Status,
 )
-from duetbench.record.change import ChangeRecord, Release, SeriesName, StackState
-from duetbench.record.comparison import PackageChange, Verdict
+from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.comparison import PackageChange, Verdict
 
 PACKAGES = [
     "annotated-doc", "annotated-types", "anyio", "blinker", "click", "fastapi", "flask",

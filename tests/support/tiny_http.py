@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from duetbench.core.errors import SetupError
-from duetbench.toolchain import tools
+from duetbench.project import tools
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def main() -> None:
         _say(f"duetbench: interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
     except OSError as error:
-        from duetbench.record.files import remedy  # noqa: PLC0415 - only such an end waits for it
+        from duetbench.store.files import remedy  # noqa: PLC0415 - only such an end waits for it
 
         where = f"{error.filename}: " if error.filename else ""
         _say(f"duetbench: {where}{error.strerror or error}; {remedy(error)}")

@@ -6,16 +6,16 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.automation.github import actions
-from duetbench.automation.incoming import acceptance, facts, folder
-from duetbench.automation.incoming.acceptance import Acceptance
 from duetbench.cli.github import DEFAULT_PATIENCE, connected
 from duetbench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256, tell
 from duetbench.core.errors import UsageError
+from duetbench.github import actions
+from duetbench.github.incoming import acceptance, facts, folder
+from duetbench.github.incoming.acceptance import Acceptance
 from duetbench.host import paths
-from duetbench.record import files
-from duetbench.record.change import Candidates
-from duetbench.record.night import NightPlan, assignment
+from duetbench.store import files
+from duetbench.store.change import Candidates
+from duetbench.store.night import NightPlan, assignment
 
 
 def accept_command(

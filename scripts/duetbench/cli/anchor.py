@@ -23,27 +23,27 @@ from duetbench.cli.options import (
     tell,
     workflow_option,
 )
-from duetbench.compare import backfill, revisions
-from duetbench.compare import sides as sides_
-from duetbench.compare.anchored import NIGHTLY, Precision
-from duetbench.compare.instruments import Reporter
-from duetbench.compare.sides import Scope
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
-from duetbench.declare import anchor as declared
-from duetbench.declare import settings
-from duetbench.declare.anchor import Anchor
 from duetbench.host import machine, paths
 from duetbench.host.console import Console
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.judge import revisions
+from duetbench.judge import sides as sides_
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.sides import Scope
 from duetbench.measure import runner
-from duetbench.record import files, points
-from duetbench.record.night import assignment
-from duetbench.record.points import Points
-from duetbench.report.points import sentences
-from duetbench.toolchain import stacks
+from duetbench.project import anchor as declared
+from duetbench.project import settings, stacks
+from duetbench.project.anchor import Anchor
+from duetbench.show.points import sentences
+from duetbench.store import files, points
+from duetbench.store.night import assignment
+from duetbench.store.points import Points
+from duetbench.trend import backfill
+from duetbench.trend.anchored import NIGHTLY, Precision
 
 anchor_app = Typer(no_args_is_help=True, help="What all trend points are held against.")
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from duetbench.automation.github import actions
 from duetbench.cli.options import require_writable
+from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, write
-from duetbench.record.comparison import Comparison
-from duetbench.report import markdown as as_markdown
+from duetbench.show import markdown as as_markdown
+from duetbench.store.comparison import Comparison
 
 if TYPE_CHECKING:  # numpy and jinja2 come with them: only those who ask for a page wait for it
-    from duetbench.report.page import RunPage
-    from duetbench.series.summary import RunSummary
+    from duetbench.show.page import RunPage
+    from duetbench.trend.summary import RunSummary
 
 _STANDARD: Final = Path("-")
 
@@ -72,7 +72,7 @@ def of_comparison(
         put(text, markdown)
     put(comparison.model_dump_json(indent=1) + "\n", document)
     if html is not None:
-        from duetbench.site import alone  # noqa: PLC0415 - see above
+        from duetbench.show.site import alone  # noqa: PLC0415 - see above
 
         put(alone.of_comparison(comparison), html)
 
@@ -88,15 +88,15 @@ def of_run(
         put(text, markdown)
     put(summary.run.model_dump_json(indent=1) + "\n", document)
     if html is not None:
-        from duetbench.site import alone  # noqa: PLC0415 - see above
+        from duetbench.show.site import alone  # noqa: PLC0415 - see above
 
         put(alone.of_run(summary, page), html)
 
 
 def page_of(summary: RunSummary, select: tuple[str, ...] = ()) -> RunPage:
     """A run as a page, with what the repository declares of its experiments."""
-    from duetbench.declare.published import load_published  # noqa: PLC0415 - see above
-    from duetbench.report import page as pages  # noqa: PLC0415 - see above
+    from duetbench.project.published import load_published  # noqa: PLC0415 - see above
+    from duetbench.show import page as pages  # noqa: PLC0415 - see above
 
     root = paths.project_root()
     return pages.make_page(summary, load_published(root), pages.read_about(root), select)

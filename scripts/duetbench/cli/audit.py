@@ -9,11 +9,11 @@ from typer import Argument, Option
 
 from duetbench.cli.options import JsonOption, tell
 from duetbench.core.errors import NothingMeasuredError, UsageError
-from duetbench.declare import published_table
-from duetbench.declare.published_table import Terms
 from duetbench.host.console import write
 from duetbench.measure.audit import audit
-from duetbench.report import audit as report
+from duetbench.project import published_table
+from duetbench.project.published_table import Terms
+from duetbench.show import audit as report
 
 
 def audit_command(

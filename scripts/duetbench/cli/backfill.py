@@ -20,21 +20,22 @@ from duetbench.cli.options import (
     day,
     tell,
 )
-from duetbench.compare import backfill, revisions
-from duetbench.compare.anchored import Precision
-from duetbench.compare.backfill import BackfillTask, Wanted
-from duetbench.compare.instruments import Reporter
-from duetbench.compare.sides import Scope
 from duetbench.core.errors import UsageError
-from duetbench.declare import anchor as declared
-from duetbench.detect.narrowing import unmeasured
-from duetbench.detect.releases import axes
 from duetbench.host import command, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.record import files
-from duetbench.record.points import Points
-from duetbench.report.points import sentences
+from duetbench.judge import revisions
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.sides import Scope
+from duetbench.project import anchor as declared
+from duetbench.show.points import sentences
+from duetbench.store import files
+from duetbench.store.points import Points
+from duetbench.trend import backfill
+from duetbench.trend.anchored import Precision
+from duetbench.trend.backfill import BackfillTask, Wanted
+from duetbench.trend.narrowing import unmeasured
+from duetbench.trend.releases import axes
 
 TODAY: Final = "today"
 STACK_GB: Final = 0.15

@@ -22,25 +22,26 @@ from duetbench.cli.options import (
     tell,
 )
 from duetbench.cli.target_options import Options, PythonOption, ready, told, with_target
-from duetbench.compare import revisions, targets
-from duetbench.compare.instruments import Reporter
-from duetbench.compare.targets import Told
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.declare.experiments import load_experiments
-from duetbench.detect import conclude, explaining, searches
-from duetbench.detect.mixtures import Sought
-from duetbench.detect.narrowing import narrowed
-from duetbench.detect.releases import axes
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.record import change, comparison_store, files
-from duetbench.record import points as record_points
-from duetbench.record.change import ChangeRecord
-from duetbench.record.comparison import Comparison
-from duetbench.report.change import by_release, causes
+from duetbench.judge import revisions, targets
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.targets import Told
+from duetbench.project.experiments import load_experiments
+from duetbench.show.change import by_release, causes
+from duetbench.store import change, comparison_store, files
+from duetbench.store import points as record_points
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+from duetbench.trend import conclude, explaining
+from duetbench.trend.bisect import searches
+from duetbench.trend.bisect.mixtures import Sought
+from duetbench.trend.narrowing import narrowed
+from duetbench.trend.releases import axes
 
 
 @with_target

@@ -21,30 +21,30 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.target_options import Options, left_out, ready, repeated, told, with_target
-from duetbench.compare import affected as affected_
-from duetbench.compare import revisions, session, targets
-from duetbench.compare import sides as sides_
-from duetbench.compare.attribution.attribute import attribute
-from duetbench.compare.builder import Question, unmeasured
-from duetbench.compare.instruments import Reporter
-from duetbench.compare.sides import Scope, Sides
 from duetbench.core.errors import CountError, UsageError
-from duetbench.declare.target import STACK
-from duetbench.detect import explaining
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.record import comparison_store
-from duetbench.record import reproduce as again
-from duetbench.record.attribution import Attribution
-from duetbench.record.comparison import Comparison
-from duetbench.report.attribution import print_attribution
-from duetbench.report.comparison import exit_code
-from duetbench.report.terminal import print_comparison, print_overview
-from duetbench.site.charts.forest import of_comparison
-from duetbench.toolchain import interpreters
+from duetbench.judge import affected as affected_
+from duetbench.judge import revisions, session, targets
+from duetbench.judge import sides as sides_
+from duetbench.judge.builder import Question, unmeasured
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.sides import Scope, Sides
+from duetbench.judge.why.attribute import attribute
+from duetbench.project import interpreters
+from duetbench.project.target import STACK
+from duetbench.show.attribution import print_attribution
+from duetbench.show.comparison import exit_code
+from duetbench.show.site.charts.forest import of_comparison
+from duetbench.show.terminal import print_comparison, print_overview
+from duetbench.store import comparison_store
+from duetbench.store import reproduce as again
+from duetbench.store.attribution import Attribution
+from duetbench.store.comparison import Comparison
+from duetbench.trend import explaining
 
 _AS_LOCKED: Final = "locked"
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")

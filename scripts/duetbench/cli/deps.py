@@ -6,19 +6,18 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from duetbench.automation import branches, pins
-from duetbench.automation.github import actions
-from duetbench.automation.github.repository import Repository
-from duetbench.automation.github.text import plain
 from duetbench.cli.github import DEFAULT_PATIENCE, Patience, connected
 from duetbench.cli.options import JsonOption, tell
 from duetbench.core.errors import UsageError
+from duetbench.github import actions, branches, pins
+from duetbench.github.repository import Repository
+from duetbench.github.text import plain
 from duetbench.host import paths
 from duetbench.host.console import errors
 from duetbench.host.git import remote_of
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
-from duetbench.toolchain import locks
+from duetbench.project import locks
 
 BRANCH: Final = "duetbench/deps"
 _NOTE: Final = (

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 from rich.table import Table
 from typer import Exit, Option
 
-from duetbench.automation.github import actions
 from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -23,34 +22,28 @@ from duetbench.cli.options import (
     tell,
     workflow_option,
 )
-from duetbench.compare.instruments import Reporter
 from duetbench.core.errors import UsageError
-from duetbench.detect.candidates import searched, unjudged
-from duetbench.detect.conclude import closed, grown
-from duetbench.detect.confirm import confirm as conclude
-from duetbench.detect.duets import RealDuets, declared_benchmarks
-from duetbench.detect.explaining import Counting
-from duetbench.detect.narrowing import narrowed
-from duetbench.detect.releases import axes
+from duetbench.github import actions
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, errors, print_json
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
-from duetbench.plan.nights import present
-from duetbench.record import change, comparison_store, files
-from duetbench.record.change import (
-    Candidate,
-    Candidates,
-    ChangeRecord,
-    Dismissal,
-    Step,
-    dismissals,
-)
-from duetbench.record.comparison import Comparison
-from duetbench.report.change import by_release, title
-from duetbench.report.formats import ends, percent
-from duetbench.series import reading
-from duetbench.series.table import tables as tables_of
+from duetbench.judge.duets import RealDuets, declared_benchmarks
+from duetbench.judge.instruments import Reporter
+from duetbench.show.change import by_release, title
+from duetbench.show.formats import ends, percent
+from duetbench.store import change, comparison_store, files
+from duetbench.store.change import Candidate, Candidates, ChangeRecord, Dismissal, Step, dismissals
+from duetbench.store.comparison import Comparison
+from duetbench.trend import reading
+from duetbench.trend.candidates import searched, unjudged
+from duetbench.trend.conclude import closed, grown
+from duetbench.trend.confirm import confirm as conclude
+from duetbench.trend.explaining import Counting
+from duetbench.trend.narrowing import narrowed
+from duetbench.trend.nights import present
+from duetbench.trend.releases import axes
+from duetbench.trend.table import tables as tables_of
 
 _SHOWN: Final = 5  # series of a candidate, and steps without a cause, that are printed
 

@@ -9,8 +9,8 @@ from typer import Exit
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.host.console import Console, print_json
-from duetbench.toolchain import doctor, prune
-from duetbench.toolchain.doctor import Diagnosis, Finding
+from duetbench.project import doctor, prune
+from duetbench.project.doctor import Diagnosis, Finding
 
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 

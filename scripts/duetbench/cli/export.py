@@ -14,9 +14,9 @@ from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import errors
-from duetbench.record import anything
-from duetbench.report import tidy
-from duetbench.report.tidy import Tidy
+from duetbench.show import tidy
+from duetbench.show.tidy import Tidy
+from duetbench.store import anything
 
 
 def export_command(

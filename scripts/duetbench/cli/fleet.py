@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 from typer import Argument, Context, Exit, Option, Typer
 
-from duetbench.automation.runner import check, foreign, hook, room
 from duetbench.cli.doctor import findings_table
 from duetbench.cli.options import (
     JsonOption,
@@ -17,12 +16,13 @@ from duetbench.cli.options import (
     require_writable,
 )
 from duetbench.core.errors import UsageError
+from duetbench.github.runner import check, foreign, hook, room
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import interruptible
-from duetbench.record import files
-from duetbench.report.comparison import exit_code
+from duetbench.show.comparison import exit_code
+from duetbench.store import files
 
 fleet_app = Typer(no_args_is_help=True, help="Machines of one's own as runners: docs/runners.md.")
 

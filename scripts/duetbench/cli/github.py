@@ -11,19 +11,19 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Exit, Option
 
-from duetbench.automation.github import actions, comments, issues, slash, text, watchdog
-from duetbench.automation.github.actions import BOT, Context
-from duetbench.automation.github.client import Client
-from duetbench.automation.github.comments import CommentOutcome
-from duetbench.automation.github.repository import Repository
-from duetbench.automation.incoming import comparisons
 from duetbench.cli.options import JsonOption, ResultsOption, commit, tell
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
 from duetbench.core.text import short
+from duetbench.github import actions, comments, issues, slash, text, watchdog
+from duetbench.github.actions import BOT, Context
+from duetbench.github.client import Client
+from duetbench.github.comments import CommentOutcome
+from duetbench.github.incoming import comparisons
+from duetbench.github.repository import Repository
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
-from duetbench.record import attribution, change, files
-from duetbench.record.comparison import Comparison
+from duetbench.store import attribution, change, files
+from duetbench.store.comparison import Comparison
 
 _URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 

@@ -6,19 +6,19 @@ from typing import Annotated, Final
 
 from typer import Argument, Exit, Option, Typer
 
-from duetbench.automation.github import actions
 from duetbench.cli.options import JsonOption, PlanSha256Option, require_sha256, tell
 from duetbench.core.errors import NothingMeasuredError
+from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.git import BRANCH, remote_of
-from duetbench.plan import outcomes
-from duetbench.record import files as files_
-from duetbench.record.history.kinds import File, collect
-from duetbench.record.history.sync import pull, push
-from duetbench.record.night import NightPlan, NightRecord
-from duetbench.record.points import FOLDER as POINTS
-from duetbench.record.points import Points
+from duetbench.store import files as files_
+from duetbench.store.history.kinds import File, collect
+from duetbench.store.history.sync import pull, push
+from duetbench.store.night import NightPlan, NightRecord
+from duetbench.store.points import FOLDER as POINTS
+from duetbench.store.points import Points
+from duetbench.trend import outcomes
 
 history_app = Typer(no_args_is_help=True)
 

@@ -8,12 +8,11 @@ from typer import Option
 
 from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
-from duetbench.declare import discover, target
-from duetbench.declare.schema import read_toml
-from duetbench.declare.target import FILE, toml
 from duetbench.host.console import Console
-from duetbench.record import files
-from duetbench.toolchain import projects, pythons
+from duetbench.project import discover, projects, pythons, target
+from duetbench.project.schema import read_toml
+from duetbench.project.target import FILE, toml
+from duetbench.store import files
 
 _HEADER = "[tool.duetbench]"
 

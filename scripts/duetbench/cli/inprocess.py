@@ -13,20 +13,20 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from typer import Argument, Exit, Option
 
-from duetbench.automation.github import actions
 from duetbench.cli.options import JsonOption, clean_up, machine
-from duetbench.compare import revisions
 from duetbench.core.errors import DuetbenchError, NothingMeasuredError, RecordError, UsageError
-from duetbench.declare.suites import read_suites
+from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json, write
+from duetbench.judge import revisions
 from duetbench.measure.inprocess import suite_runs
-from duetbench.record import asv_results, files, store
-from duetbench.record.asv_results import Snapshot
-from duetbench.report import asv_figures
-from duetbench.report import inprocess as pages
-from duetbench.report.terminal import print_page
-from duetbench.series.summary import RunSummary, summarise
+from duetbench.project.suites import read_suites
+from duetbench.show import asv_figures
+from duetbench.show import inprocess as pages
+from duetbench.show.terminal import print_page
+from duetbench.store import asv_results, files, store
+from duetbench.store.asv_results import Snapshot
+from duetbench.trend.summary import RunSummary, summarise
 
 _BUSY: Final = 0.5  # mean number of running processes over the last minute
 

@@ -18,7 +18,7 @@ from duetbench.host.console import Console, print_json
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import interruptible
 from duetbench.measure import oha, room
-from duetbench.record import files
+from duetbench.store import files
 
 DEFAULT_SEED: Final = 1
 
@@ -154,7 +154,7 @@ def require_sha256(file: Path | None, expected: str | None) -> None:
     """Compare a file with its SHA-256, where both are given; ArtifactError if they differ."""
     if file is not None and expected is not None:
         # Every verb imports this module, and only workflows give a digest.
-        from duetbench.automation.incoming.acceptance import require_digest  # noqa: PLC0415
+        from duetbench.github.incoming.acceptance import require_digest  # noqa: PLC0415
 
         require_digest(file, expected)
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from rich.table import Table
 from typer import Option
 
-from duetbench.automation.github import actions
 from duetbench.cli.options import (
     DEFAULT_SEED,
     SECONDS,
@@ -22,17 +21,18 @@ from duetbench.cli.target_options import Options, PythonOption, placed, told, wi
 from duetbench.core import units
 from duetbench.core.errors import DeclarationError, NothingMeasuredError, SetupError, UsageError
 from duetbench.core.model import Plan
-from duetbench.declare import anchor as declared
-from duetbench.declare.experiments import load_experiments
+from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.progress import Narrator, duration
 from duetbench.measure import runner, testbed
-from duetbench.plan import nights
-from duetbench.plan import run_plan as planning
-from duetbench.plan.duration import expected
-from duetbench.record import files
-from duetbench.toolchain import stacks
+from duetbench.project import anchor as declared
+from duetbench.project import run_plan as planning
+from duetbench.project import stacks
+from duetbench.project.duration import expected
+from duetbench.project.experiments import load_experiments
+from duetbench.store import files
+from duetbench.trend import nights
 
 
 def _from_environment(name: str) -> dict[str, Any]:
@@ -157,7 +157,8 @@ def _anchor(root: Path, plan: Plan, *, of_night: bool) -> tuple[str | None, dict
     if not of_night or not declared.place(root).is_file():
         return None, {}
     # Other plans do not wait for numpy.
-    from duetbench.compare import anchored, inprocess  # noqa: PLC0415
+    from duetbench.judge import inprocess  # noqa: PLC0415
+    from duetbench.trend import anchored  # noqa: PLC0415
 
     suites = inprocess.available([root])
     return declared.load(root).name, anchored.expected(plan.cases, suites, anchored.NIGHTLY)

@@ -21,24 +21,23 @@ from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
 from duetbench import __version__
-from duetbench.automation import upgrades
-from duetbench.automation.github import actions, comments, preface, proposal
-from duetbench.automation.github.actions import Context
-from duetbench.automation.github.proposal import Proposal
-from duetbench.automation.github.repository import Repository
-from duetbench.automation.incoming import acceptance, comparisons, facts, folder
-from duetbench.automation.upgrades import Upgrade
 from duetbench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
 from duetbench.cli.options import budget_option, commit
-from duetbench.compare.builder import MOVED
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
-from duetbench.declare import settings
+from duetbench.github import actions, comments, preface, proposal, upgrades
+from duetbench.github.actions import Context
+from duetbench.github.incoming import acceptance, comparisons, facts, folder
+from duetbench.github.proposal import Proposal
+from duetbench.github.repository import Repository
+from duetbench.github.upgrades import Upgrade
 from duetbench.host import cache, git, paths
 from duetbench.host.console import Console, errors
-from duetbench.record import comparison_store, files
-from duetbench.record.change import Cause
-from duetbench.record.comparison import Comparison
-from duetbench.report.comparison import UNDECIDED
+from duetbench.judge.builder import MOVED
+from duetbench.project import settings
+from duetbench.show.comparison import UNDECIDED
+from duetbench.store import comparison_store, files
+from duetbench.store.change import Cause
+from duetbench.store.comparison import Comparison
 
 ARTIFACT: Final = "duetbench"
 """Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""

@@ -37,24 +37,24 @@ from duetbench.cli.target_options import (
     told,
     with_target,
 )
-from duetbench.compare import sides
-from duetbench.compare.sides import Scope
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Plan, Profile, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
-from duetbench.declare.experiments import load_experiments
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.progress import Narrator, Progress
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge import sides
+from duetbench.judge.sides import Scope
 from duetbench.measure import launch, runner
 from duetbench.measure.testbed import Rig, assemble
-from duetbench.plan import run_plan as planning
-from duetbench.plan.duration import expected
-from duetbench.record import files, store
-from duetbench.record.night import Assignment, assignment
-from duetbench.report.terminal import print_cases, print_page
-from duetbench.series.summary import summarise
+from duetbench.project import run_plan as planning
+from duetbench.project.duration import expected
+from duetbench.project.experiments import load_experiments
+from duetbench.show.terminal import print_cases, print_page
+from duetbench.store import files, store
+from duetbench.store.night import Assignment, assignment
+from duetbench.trend.summary import summarise
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""

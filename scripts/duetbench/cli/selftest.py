@@ -24,21 +24,21 @@ from duetbench.cli.options import (
     clean_up,
     machine,
 )
-from duetbench.compare.attribution.attribute import attribute
-from duetbench.compare.instruments import Reporter
-from duetbench.compare.selftest import naming
-from duetbench.compare.selftest.bench import Bench, Task, chosen
-from duetbench.compare.selftest.injected import Kind
 from duetbench.core.errors import CountError, SetupError, UsageError
 from duetbench.core.model import Case
 from duetbench.host import paths, scratch
 from duetbench.host.console import Console, errors, print_json, write
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.selftest import naming
+from duetbench.judge.selftest.bench import Bench, Task, chosen
+from duetbench.judge.selftest.injected import Kind
+from duetbench.judge.why.attribute import attribute
 from duetbench.measure import testbed
 from duetbench.measure.runner import revision, utc_now
-from duetbench.record import attribution_trial, files
-from duetbench.record.trial import load_offsets, load_trials, save_offset, save_trial
-from duetbench.report import selftest as report
-from duetbench.report import selftest_attributions
+from duetbench.show import selftest as report
+from duetbench.show import selftest_attributions
+from duetbench.store import attribution_trial, files
+from duetbench.store.trial import load_offsets, load_trials, save_offset, save_trial
 
 selftest_app = Typer(no_args_is_help=True)
 

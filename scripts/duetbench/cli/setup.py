@@ -12,8 +12,8 @@ from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.progress import Narrator, duration
 from duetbench.host.signals import interruptible
-from duetbench.toolchain import prune as pruning
-from duetbench.toolchain import setup
+from duetbench.project import prune as pruning
+from duetbench.project import setup
 
 
 def setup_command(

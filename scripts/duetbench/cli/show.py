@@ -11,21 +11,21 @@ from duetbench.cli.completion import results_named
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile
-from duetbench.declare.published import load_published
-from duetbench.declare.suites import read_suites
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json, write
-from duetbench.record import anything, asv_results, comparison_store, files, store
-from duetbench.record.comparison import Comparison
-from duetbench.record.points import Points
-from duetbench.report import inprocess, markdown, terminal
-from duetbench.report import page as pages
-from duetbench.report import points as as_points
-from duetbench.report.findings import RunSource, write_findings
-from duetbench.report.page import Section, read_about
-from duetbench.series.summary import summarise
-from duetbench.site import alone
-from duetbench.site.charts import forest
+from duetbench.project.published import load_published
+from duetbench.project.suites import read_suites
+from duetbench.show import inprocess, markdown, terminal
+from duetbench.show import page as pages
+from duetbench.show import points as as_points
+from duetbench.show.findings import RunSource, write_findings
+from duetbench.show.page import Section, read_about
+from duetbench.show.site import alone
+from duetbench.show.site.charts import forest
+from duetbench.store import anything, asv_results, comparison_store, files, store
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import Points
+from duetbench.trend.summary import summarise
 
 TextOption = Annotated[
     Path | None, Option("--output", "-o", help="The file; default: standard output.")

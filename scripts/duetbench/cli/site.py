@@ -18,8 +18,8 @@ from duetbench.host.console import Console, print_json
 from duetbench.host.progress import Narrator, duration
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure.inprocess import suite_runs
-from duetbench.record import store
-from duetbench.site import asv_site, build, local, pictures
+from duetbench.show.site import asv_site, build, local, pictures
+from duetbench.store import store
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""

@@ -7,19 +7,18 @@ from typing import Annotated
 from rich.table import Table
 from typer import Argument, Option, Typer
 
-from duetbench.automation import branches
-from duetbench.automation.branches import StackBump
-from duetbench.automation.github import actions
 from duetbench.cli.options import JsonOption, ResultsOption, day, tell, workflow_option
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.github import actions, branches
+from duetbench.github.branches import StackBump
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json, write
 from duetbench.host.git import remote_of
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
-from duetbench.record import packages
-from duetbench.toolchain import locks, metadata, stacks
-from duetbench.toolchain.locks import Move
+from duetbench.project import locks, metadata, stacks
+from duetbench.project.locks import Move
+from duetbench.store import packages
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
 

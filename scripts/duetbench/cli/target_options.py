@@ -10,16 +10,15 @@ from typing import Annotated, Any, Final
 
 from typer import Option
 
-from duetbench.compare import revisions, targets
-from duetbench.compare.targets import Told
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface
-from duetbench.declare import settings, target
-from duetbench.declare.servers import SERVERS
 from duetbench.host import paths
 from duetbench.host.progress import Narrator
-from duetbench.record.reproduce import TO_REPEAT
-from duetbench.toolchain import oha
+from duetbench.judge import revisions, targets
+from duetbench.judge.targets import Told
+from duetbench.project import oha, settings, target
+from duetbench.project.servers import SERVERS
+from duetbench.store.reproduce import TO_REPEAT
 
 _PANEL: Final = "An application of yours (each is also a key of tool.duetbench)"
 

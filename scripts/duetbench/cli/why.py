@@ -8,23 +8,24 @@ from typer import Argument, Option
 from duetbench.cli.compare import sides_of
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repository
 from duetbench.cli.target_options import Options, PythonOption, told, with_target
-from duetbench.compare import inprocess, pairs, revisions
-from duetbench.compare import sides as sides_
-from duetbench.compare.attribution.attribute import Live, attribute
-from duetbench.compare.sides import Scope, Sides
 from duetbench.core.errors import UsageError
-from duetbench.detect import explaining, searches
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json, write
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
+from duetbench.judge import inprocess, pairs, revisions
+from duetbench.judge import sides as sides_
+from duetbench.judge.sides import Scope, Sides
+from duetbench.judge.why.attribute import Live, attribute
 from duetbench.measure.duet import SideCase
-from duetbench.record import attribution, change, comparison_store, files
-from duetbench.record.attribution import Attribution
-from duetbench.record.change import ChangeRecord
-from duetbench.record.comparison import Comparison
-from duetbench.report.attribution import folded, print_attribution
+from duetbench.show.attribution import folded, print_attribution
+from duetbench.store import attribution, change, comparison_store, files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+from duetbench.trend import explaining
+from duetbench.trend.bisect import searches
 
 
 @with_target

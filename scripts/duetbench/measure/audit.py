@@ -6,8 +6,8 @@ The laws are in `laws`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from duetbench.declare.published_table import PublishedRow, PublishedTable
 from duetbench.measure.laws import LAWS, Problem
+from duetbench.project.published_table import PublishedRow, PublishedTable
 
 
 @dataclass(frozen=True, slots=True)

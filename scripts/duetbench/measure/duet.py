@@ -41,7 +41,7 @@ from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Rig
-from duetbench.record.comparison import SideName
+from duetbench.store.comparison import SideName
 
 _POLL_SECONDS: Final = 0.02
 _SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.measure.entry.duetbench_entry import PATH
-from duetbench.record.files import first_problem
+from duetbench.store.files import first_problem
 
 BATCH: Final = 4
 """Connections opened at once, per expected worker."""

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from duetbench.core import units
-from duetbench.declare.published_table import Figure, PublishedRow, percentile
 from duetbench.measure.validity import (
     CEILING,
     CORES,
@@ -20,6 +19,7 @@ from duetbench.measure.validity import (
     ROUNDING,
     TURNAROUND,
 )
+from duetbench.project.published_table import Figure, PublishedRow, percentile
 
 Grade = Literal["impossible", "suspicious"]
 

@@ -23,7 +23,7 @@ from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.core.metrics import PERCENTILES
 from duetbench.core.model import Load, LoadModel
-from duetbench.record.files import first_problem
+from duetbench.store.files import first_problem
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

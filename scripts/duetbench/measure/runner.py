@@ -18,10 +18,10 @@ from duetbench.host.git import HopelessError
 from duetbench.host.progress import Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Rig
-from duetbench.plan.duration import RemainingTime
-from duetbench.plan.run_plan import launch_order
-from duetbench.record import store
-from duetbench.toolchain import tools
+from duetbench.project import tools
+from duetbench.project.duration import RemainingTime
+from duetbench.project.run_plan import launch_order
+from duetbench.store import store
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from duetbench.measure import launch
 from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions.dumps import STUB, Code
 from duetbench.measure.server import Serving
-from duetbench.toolchain.packages import PERF
+from duetbench.project.packages import PERF
 
 HERTZ: Final = 997
 _STACK_BYTES: Final = 8192  # enough to reach the innermost Python function

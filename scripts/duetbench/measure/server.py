@@ -16,7 +16,6 @@ from duetbench.core.errors import LaunchError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Case
 from duetbench.core.protocol import SLOW_SECONDS
-from duetbench.declare.servers import SERVERS
 from duetbench.host import ports
 from duetbench.host.command import log_tail, read_log, scrub
 from duetbench.host.session import Session
@@ -24,6 +23,7 @@ from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.room import Room
 from duetbench.measure.testbed import Rig
+from duetbench.project.servers import SERVERS
 
 READY_SECONDS: Final = 30.0
 """For a server to print its ready lines, and again for all its workers to answer: 1 s measured."""

@@ -14,13 +14,13 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Commands, Interface, Machine
-from duetbench.declare.servers import SERVERS
 from duetbench.host import machine, paths
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.plan.duration import ceiling
-from duetbench.toolchain import interpreters, stacks, tools
-from duetbench.toolchain.interpreters import Interpreter
+from duetbench.project import interpreters, stacks, tools
+from duetbench.project.duration import ceiling
+from duetbench.project.interpreters import Interpreter
+from duetbench.project.servers import SERVERS
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a

@@ -26,8 +26,8 @@ from duetbench.host import machine
 from duetbench.host.machine_lock import held_for_us, measuring
 from duetbench.host.progress import Narrator
 from duetbench.measure.inprocess import suite_runs
-from duetbench.toolchain import interpreters, stacks, tools
-from duetbench.toolchain.stacks import Stack
+from duetbench.project import interpreters, stacks, tools
+from duetbench.project.stacks import Stack
 
 _LOOKING: Final = ("discover", "check")
 """What asv's `benchmark.py` is asked for when nothing is measured."""

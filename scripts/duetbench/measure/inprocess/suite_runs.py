@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.declare.suites import read_suites
 from duetbench.host import cache, paths
 from duetbench.host.machine_lock import HOLDER
 from duetbench.host.session import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
-from duetbench.toolchain import interpreters, stacks
+from duetbench.project import interpreters, stacks
+from duetbench.project.suites import read_suites
 
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")

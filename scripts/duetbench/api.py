@@ -1,0 +1,111 @@
+"""The Python API: what `duetbench` has at its root."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from duetbench.cli import app
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Run
+from duetbench.host import paths
+from duetbench.measure import audit as auditing
+from duetbench.measure.audit import Audit
+from duetbench.project import published_table
+from duetbench.project.published_table import Terms
+from duetbench.show.tidy import Tidy, tables
+from duetbench.store import anything, files, store
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import Points
+
+__all__ = ["Audit", "Comparison", "Points", "Run", "Tidy", "audit", "compare", "load", "run",
+           "tables"]  # fmt: skip
+
+Option = str | float | Path | bool | None | Sequence[str | Path]
+"""A keyword argument as an option: True is a flag, a list an option given several times, a tuple
+an option with several values; None and False are no option."""
+
+
+def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Points:
+    """Read a run, a comparison or anchored points.
+
+    Args:
+        name: Its file, its id, enough of its id, or `latest` for the latest run.
+        results: The results folder; default: that of the repository around the working directory.
+
+    Raises:
+        UsageError: Nothing goes by that name, or several things do.
+        RecordError: The file cannot be read, or is no result.
+    """
+    return anything.load(name, results or paths.results_dir())
+
+
+def compare(base: str | None = None, head: str | None = None, **options: Option) -> Comparison:
+    """Compare as `duetbench compare` does: `compare("HEAD~1", app="shop.main:app", path="/")`.
+
+    Takes the command's options by their names, with `_` for `-` and at the end of Python's own
+    words (`with_`); it measures, takes minutes, and says meanwhile what it does.
+
+    Raises:
+        DuetbenchError: As the command; that something got slower is no error but a verdict.
+    """
+    return files.parse(Comparison, _called("compare", (base, head), options), "the comparison")
+
+
+def run(**options: Option) -> Run:
+    """Measure as `duetbench run` does, with its options as keyword arguments (see `compare`).
+
+    A launch that failed is recorded, and no error.
+
+    Raises:
+        DuetbenchError: As the command.
+    """
+    return store.decode(_called("run", (), options), "the run")
+
+
+def audit(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    common: Mapping[str, str] | None = None,
+) -> Audit:
+    """Hold a published table against what arithmetic allows, as `duetbench audit` does.
+
+    Args:
+        path: CSV or JSON.
+        columns: Names of quantities for the table's own columns.
+        units: Units of columns that do not say theirs.
+        common: What holds for all rows: `{"connections": "128"}`.
+
+    Raises:
+        UsageError: The table lacks what it takes.
+    """
+    terms = Terms(columns=columns or {}, units=units or {}, common=common or {})
+    return auditing.audit(published_table.read(Path(path), terms))
+
+
+def _called(verb: str, words: Sequence[str | None], options: Mapping[str, Option]) -> bytes:
+    """Run a verb in this process, and give the JSON that it wrote."""
+    with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
+        file = Path(folder, "made.json")
+        given = [word for name, value in options.items() for word in _words(name, value)]
+        try:
+            app([verb, *filter(None, words), *given, "--output", str(file)], standalone_mode=False)
+        except typer.exceptions.TyperException as wrong:
+            raise UsageError(str(wrong)) from wrong
+        return files.contents(file)
+
+
+def _words(name: str, value: Option) -> list[str]:
+    option = f"--{name.strip('_').replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option]
+    if isinstance(value, tuple):
+        return [option, *map(str, value)]
+    if isinstance(value, str | Path) or not isinstance(value, Sequence):
+        return [option, str(value)]
+    return [word for one in value for word in (option, str(one))]

@@ -1,1 +1,0 @@
-"""Comments, statuses, issues, and the client behind them."""

@@ -1,1 +1,0 @@
-"""What is written in TOML: experiments, published figures, servers, settings."""

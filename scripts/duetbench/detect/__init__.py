@@ -1,1 +1,0 @@
-"""Steps in series: found, confirmed by duets, and traced to the release that caused them."""

@@ -1,0 +1,318 @@
+"""What a change can affect: only those cases are judged, and each says why.
+
+A wrong "not affected" would be the only harmful mistake, so what is unknown counts as affected:
+
+- a module affects the cases whose application imports it, or whose imports are not all known,
+- another file of the applications affects every case of its experiment; declarations affect
+  nothing: head's hold for both sides, see `pairs`,
+- in any other repository than ours, another file around the applications affects every case: any
+  of them may read it; locks of a target do not, since their packages tell,
+- a package affects the cases that load it (see `dependencies`); one that came or went and that no
+  case is known to load affects all cases of its stack, since some packages pick up others when
+  present,
+- an interpreter affects its cases,
+- the harness affects nothing: the one that runs measures both sides. It is found in our own
+  repository only,
+- documents, results and what is for git or CI alone affect nothing.
+"""
+
+import filecmp
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from duetbench.core.model import Case, InterpreterRecord
+from duetbench.host import paths
+from duetbench.judge import inprocess, revisions
+from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
+from duetbench.judge.inprocess import Target
+from duetbench.judge.pairs import Pair, paired, some
+from duetbench.judge.sides import Side, Sides
+from duetbench.project.anchor import FILE as ANCHOR
+from duetbench.project.published import FILE as PUBLISHED
+from duetbench.project.schema import FILE
+from duetbench.project.stacks import Stack
+from duetbench.project.target import FILE as TARGET
+from duetbench.project.target import is_laid_out
+from duetbench.store.comparison import Missing, PackageChange
+
+EVERYTHING: Final = "asked for with --all"
+
+_NAMED: Final = 3  # packages or files in a reason; the others are counted
+_NAMED_OF_NONE: Final = 5  # packages where there is nothing to judge
+_ABSENT: Final = "—"
+_DOCUMENTS: Final = frozenset({".md", ".rst"})
+
+APPLICATIONS: Final = "files of applications"
+CODE: Final = "files that no application imports"
+_HARNESS: Final = "the harness"
+HARNESS: Final = frozenset(
+    {
+        ".ci", ".github", "Makefile", "action.yml", "asv.conf.json", "docs", "pyproject.toml",
+        "requirements.txt", "scripts", "tests", "tools",
+    }
+)  # fmt: skip
+"""What the harness consists of in our own repository: what lies at its top."""
+
+_DECLARING: Final = (
+    TARGET, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt"
+)  # fmt: skip
+"""What of a target's files tells by packages and interpreters, or holds for both sides."""
+
+_AROUND: Final = frozenset(
+    {
+        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
+        ".pre-commit-config.yaml",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """In what the two sides differ.
+
+    `new` are files lent to a side with applications of its own: they may have another name there.
+    """
+
+    files: tuple[str, ...] = ()
+    packages: tuple[PackageChange, ...] = ()
+    interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
+    experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
+    own: bool = True  # whether it is our own repository, which holds the harness
+    target: bool = False  # whether the application is one that copies declare
+    new: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """What is to be compared."""
+
+    pairs: tuple[Pair, ...]
+    unaffected: int  # cases that both sides have, and that it cannot affect
+    missing: tuple[Missing, ...]  # cases of one side only, or defined otherwise
+    packages: tuple[PackageChange, ...]
+    notes: tuple[str, ...] = ()
+    nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
+    targets: tuple[Target, ...] = ()  # what of the in-process benchmarks is compared
+
+
+def find(sides: Sides, *, everything: bool = False) -> Affected:
+    """Find what can be affected, from both sides' files and environments."""
+    base, head = sides.base, sides.head
+    trees = (base.tree, head.tree) if base.tree and head.tree else None
+    files = tuple(
+        path
+        for path in (revisions.changed(sides.repository, *trees) if trees else ())
+        if not _without_effect(path, base, head)
+    )
+    change = Change(
+        files=files,
+        packages=package_changes(base.rig.stacks, head.rig.stacks),
+        interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
+        experiments=frozenset(
+            file.parent.name
+            for side in (base, head)
+            for file in (side.root / "apps").glob(f"*/{FILE}")
+        ),
+        own=not is_laid_out(head.root) and _ours(sides.repository),
+        target=is_laid_out(head.root),
+        new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
+    )
+    common, missing = paired(base.cases, head.cases, cross=sides.cross)
+    sources = () if change.own else SOURCES
+    readers = [
+        Reader(s.root, s.rig, tuple(s.root / name for name in sources)) for s in (base, head)
+    ]
+
+    def loaded(pair: Pair, *, served: bool) -> Dependencies:
+        before, after = zip(readers, (pair.base, pair.head), strict=True)
+        return before[0].read(before[1], served=served) | after[0].read(after[1], served=served)
+
+    with_server = {pair.head.id: loaded(pair, served=True) for pair in common}
+    orphans = _orphans(change.packages, common, with_server)
+    found = select(change, common, with_server, missing, everything=everything, notes=sides.notes)
+
+    def reason(pair: Pair) -> str:
+        alone = loaded(pair, served=False)
+        said = pair.reason or reason_for(pair.head, change, alone, orphans)
+        return said or (EVERYTHING if everything else "")
+
+    roots = base.root, head.root
+    suites = inprocess.available(roots)
+    targets = inprocess.targets(common, reason, suites, inprocess.changed_suites(roots, files))
+    return replace(found, targets=targets, nothing="" if targets else found.nothing)
+
+
+def _ours(root: Path) -> bool:
+    return bool(paths.others(root).get("project", {}).get("name") == "duetbench")
+
+
+def _without_effect(path: str, base: Side, head: Side) -> bool:
+    """Whether it was lent to a side as the other has it, or differs in what it tells us alone."""
+    if path in base.lent | head.lent:
+        return filecmp.cmp(base.root / path, head.root / path, shallow=False)
+    if is_laid_out(head.root) and any(fnmatchcase(path, one) for one in _DECLARING):
+        return True
+    return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
+
+
+def select(
+    change: Change,
+    common: Sequence[Pair],
+    loaded: Mapping[str, Dependencies],
+    missing: Sequence[Missing] = (),
+    *,
+    everything: bool = False,
+    notes: Sequence[str] = (),
+) -> Affected:
+    """Choose the affected ones among the cases that both sides have. Pure."""
+    orphans = _orphans(change.packages, common, loaded)
+    pairs, same, missing = [], [], list(missing)
+    for pair in common:
+        reason = pair.reason or reason_for(pair.head, change, loaded[pair.head.id], orphans)
+        if reason := reason or (EVERYTHING if everything else ""):
+            pairs.append(Pair(pair.base, pair.head, reason))
+        elif loaded[pair.head.id].files & change.new:
+            missing.append(Missing(case=pair.head.id, reason="only one side has its application"))
+        else:
+            same.append(pair)
+    nothing = _nothing(change.files, change.packages, same, missing, own=change.own)
+    return Affected(
+        tuple(pairs), len(same), tuple(missing), change.packages, tuple(notes),
+        nothing="" if pairs else nothing,
+    )  # fmt: skip
+
+
+def reason_for(
+    case: Case, change: Change, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
+) -> str:
+    """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
+    interpreter = change.interpreters.get(case.python)
+    moved = [
+        _moved(move)
+        # What the case asks for by itself is the better reason.
+        for move in sorted(change.packages, key=lambda move: move.package not in loaded.direct)
+        if move.stack == case.stack
+        if loaded.unknown
+        or move.package in loaded.packages
+        or (case.stack, move.package) in orphans
+    ]
+    files = [path for path in change.files if _affects(path, case, change, loaded)]
+    said = (
+        f"interpreter {case.python}: {interpreter}" if interpreter else "",
+        some(moved, _NAMED, "package"),
+        some(files, _NAMED, "file"),
+        loaded.unknown if moved or files else "",
+    )
+    return "; ".join(filter(None, said))
+
+
+def package_changes(
+    base: Mapping[str, Stack], head: Mapping[str, Stack]
+) -> tuple[PackageChange, ...]:
+    """List what differs between locks of the stacks that both sides have, files included."""
+    changes = []
+    for name in sorted(base.keys() & head.keys()):
+        if base[name].digest == head[name].digest:
+            continue
+        before, after = base[name].packages, head[name].packages
+        files = base[name].files(), head[name].files()
+        changes += [
+            PackageChange(stack=name, package=one, base=before.get(one), head=after.get(one))
+            for one in sorted(before.keys() | after.keys())
+            if before.get(one) != after.get(one) or files[0].get(one) != files[1].get(one)
+        ]
+    return tuple(changes)
+
+
+def interpreter_changes(
+    base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
+) -> dict[str, str]:
+    """Tell in what interpreters of the same name differ: name → in words."""
+    both = ((old, new) for old in base for new in head if old.name == new.name and old != new)
+    return {
+        new.name: "built otherwise"
+        if old.version == new.version
+        else f"{old.version} → {new.version}"
+        for old, new in both
+    }
+
+
+def _orphans(
+    packages: Sequence[PackageChange], common: Sequence[Pair], loaded: Mapping[str, Dependencies]
+) -> set[tuple[str, str]]:
+    """Stacks and packages that came or went there, and that no case is known to load."""
+    known = {
+        (pair.head.stack, package) for pair in common for package in loaded[pair.head.id].packages
+    }
+    return {
+        (move.stack, move.package)
+        for move in packages
+        if (move.base is None or move.head is None) and (move.stack, move.package) not in known
+    }
+
+
+def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> bool:
+    """Whether a changed file is one that the case's application reads, or may read."""
+    parts = PurePosixPath(path).parts
+    if path in loaded.files:
+        return True
+    if area(path, own=change.own) not in {APPLICATIONS, CODE}:
+        return False
+    if parts[0] == "apps" and not change.target:
+        # Of packages, those that moved tell; what points stand against is loaded by nothing.
+        if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
+            return False
+        if parts[1] in change.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
+            return False
+    if loaded.unknown:
+        return True
+    # A target's own folder may be called apps.
+    others = frozenset() if change.target else change.experiments - {case.experiment}
+    return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
+
+
+def _moved(move: PackageChange) -> str:
+    """Say what moved: `granian 2.7.8 → 2.8.7`."""
+    if move.base == move.head:
+        return f"{move.package} {move.head} from other files"
+    return f"{move.package} {move.base or _ABSENT} → {move.head or _ABSENT}"
+
+
+def _nothing(
+    files: Iterable[str],
+    packages: Sequence[PackageChange],
+    common: Sequence[Pair],
+    missing: Sequence[Missing],
+    *,
+    own: bool,
+) -> str:
+    """Say why there is nothing to judge of the cases that both sides have; `own` as in `area`."""
+    areas = sorted({area(path, own=own) for path in files})
+    moved = some([_moved(move) for move in packages], _NAMED_OF_NONE, "package")
+    said = ["the sides have no case in common"] if missing and not common else []
+    if packages:
+        said.append(f"no measured case loads the packages that moved ({moved})")
+    if areas == [_HARNESS]:
+        said.append("only the harness differs, and the one that runs now measures both sides")
+    elif areas and said:
+        said.append(f"of the files, only {' and '.join(areas)} differ")
+    elif areas:
+        said.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
+    return f"Nothing to judge: {'; '.join(said or ['base and head do not differ'])}."
+
+
+def area(path: str, *, own: bool) -> str:
+    """The part of the checkout that a file belongs to, in words."""
+    top = path.partition("/")[0]
+    parts = (
+        (PurePosixPath(path).suffix in _DOCUMENTS or path == "LICENSE", "documents"),
+        (top == "apps" != path, APPLICATIONS),
+        (top == "results", "results"),
+        (own and top == "benchmarks", "in-process benchmarks"),
+        (own and top in HARNESS, _HARNESS),
+        (top in _AROUND, "files for git or CI"),
+    )
+    return next((name for holds, name in parts if holds), CODE)

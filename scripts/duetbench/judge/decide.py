@@ -1,0 +1,255 @@
+"""Which things need another sample, and what all samples together say: one sequential test.
+
+    test = SequentialTest(samples)     # of cases: duets; of in-process benchmarks: processes
+    test.hint(key, metric)             # where instructions moved, before the first sample
+    while time and test.open():        # in rounds: one sample of each that is open
+        test.add(key, sample)
+    test.close()
+    judge(test)
+
+It only collects: every answer is computed from the samples so far, and each can be asked at any
+time. docs/comparing.md says why.
+"""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from duetbench.core.metrics import METRICS
+from duetbench.judge import statistics
+from duetbench.judge.samples import Samples
+from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
+from duetbench.store.comparison import Judgement, Verdict
+
+K = TypeVar("K", bound=Hashable)
+"""What is compared: a case's id, or an in-process benchmark."""
+
+
+class State(StrEnum):
+    """Where one metric of one thing stands."""
+
+    OPEN = "open"
+    MOVED = "moved"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the latest look at one metric shows; p values are paid for its share of the error rate.
+
+    `sample` is None before the first look.
+    """
+
+    sample: Sample | None = None
+    share: float = 1.0
+    moved: float = 1.0
+    same: float = 1.0
+
+
+class SequentialTest(Generic[K]):
+    """Samples of several things, until each is decided or out of time."""
+
+    def __init__(self, samples: Mapping[K, Samples[Any]], method: Method | None = None) -> None:
+        self.samples, self.method = samples, method or Method()
+        self._hinted: set[tuple[K, str]] = set()
+        self._final: frozenset[K] = frozenset()
+        self._closed = False
+        self._seen: dict[tuple[K, str, int, float], Evidence] = {}
+        self._ps: dict[str, dict[tuple[K, str], float]] = {}  # of all pairs; until a sample more
+
+    def hint(self, key: K, metric: str) -> None:
+        """Say before the first sample that what a metric follows from has moved.
+
+        More of the error rate is spent on it, on both sides: time sometimes moves against what it
+        follows from.
+        """
+        self._hinted.add((key, metric))
+
+    def add(self, key: K, sample: object) -> None:
+        """Take another sample."""
+        if key not in self.samples:
+            raise ValueError(f"{key} is not one of what this test samples")
+        self.samples[key].add(sample)
+        self._ps.clear()
+
+    def open(self) -> tuple[K, ...]:
+        """What needs another sample; nothing once the test is closed."""
+        return () if self._closed else tuple(filter(self._wants, self.samples))
+
+    def close(self) -> None:
+        """End the test; what was still open gets its last look with what it has."""
+        if not self._closed:
+            self._final = frozenset(self.open())
+            for samples in [self.samples[key] for key in self.samples if self._undecided(key)]:
+                samples.settle()
+            self._closed = True
+            self._ps.clear()
+
+    def weights(self) -> dict[tuple[K, str], float]:
+        """Share of the error rate of each pair that is judged, 1 on average.
+
+        What is hinted at has `Method.hinted` of all together, or more where it is more.
+        """
+        pairs = [
+            (key, metric)
+            for key, samples in self.samples.items()
+            if not samples.void()
+            for metric in samples.metrics
+        ]
+        hinted, share = self._hinted.intersection(pairs), self.method.hinted
+        if not 0 < len(hinted) < share * len(pairs):
+            return dict.fromkeys(pairs, 1.0)
+        theirs = share * len(pairs) / len(hinted)
+        others = (1 - share) * len(pairs) / (len(pairs) - len(hinted))
+        return {pair: theirs if pair in hinted else others for pair in pairs}
+
+    def evidence(self, key: K, metric: str) -> Evidence:
+        """The latest look at one metric; what a look sees never changes afterwards."""
+        samples = self.samples[key]
+        due = self.method.looks.latest(len(samples.usable), final=key in self._final)
+        if due is None or metric not in samples.metrics:
+            return Evidence()
+        count, share = due
+        if (key, metric, *due) not in self._seen:
+            found = statistics.sample(samples.logs(metric)[:count])
+            scale = samples.scales[metric]
+            self._seen[key, metric, count, share] = Evidence(
+                found,
+                share,
+                moved=min(1.0, statistics.moved_p(found, scale.floor) / share),
+                same=min(1.0, statistics.same_p(found, scale.tolerance) / share),
+            )
+        return self._seen[key, metric, count, share]
+
+    def adjusted(self) -> Mapping[tuple[K, str], float]:
+        """P value of each pair that is judged, adjusted for all of them."""
+        if "moved" not in self._ps:
+            weights = self.weights()
+            ps = [self.evidence(*pair).moved for pair in weights]
+            found = statistics.adjusted(ps, list(weights.values()))
+            self._ps["moved"] = dict(zip(weights, found, strict=True))
+        return self._ps["moved"]
+
+    def settling(self) -> Mapping[tuple[K, str], float]:
+        """P value of "no change" of each pair, adjusted for all; 1 for what has moved."""
+        if "same" not in self._ps:
+            moved = self.adjusted()
+            ps = [
+                1.0 if p <= self.method.rate else self.evidence(*pair).same
+                for pair, p in moved.items()
+            ]
+            found = statistics.adjusted(ps, [1.0] * len(ps))
+            self._ps["same"] = dict(zip(moved, found, strict=True))
+        return self._ps["same"]
+
+    def state(self, key: K, metric: str) -> State:
+        """Where one metric stands; open if it cannot be judged."""
+        if self.adjusted().get((key, metric), 1.0) <= self.method.rate:
+            return State.MOVED
+        same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
+        return State.SAME if same else State.OPEN
+
+    def level(self, key: K, metric: str, called: int = 1) -> float:
+        """Two-sided error rate of one of a look's tests, if so many pairs are called with it."""
+        weights = self.weights()
+        return self.method.rate * min(1.0, weights[key, metric] * called / len(weights))
+
+    def figures(self, key: K, metric: str) -> dict[str, float]:
+        """Ratio, interval and detectable change as a judgement has them; empty without a look."""
+        evidence = self.evidence(key, metric)
+        if evidence.sample is None:
+            return {}
+        seen, share = evidence.sample, evidence.share
+        floor, state = self.samples[key].scales[metric].floor, self.state(key, metric)
+        low, high = statistics.interval(seen, CONFIDENCE_RATE * share)
+        mean = seen.mean
+        if state is State.MOVED:
+            called = sum(p <= self.method.rate for p in self.adjusted().values())
+            last, left = self._longer(seen)
+            edge = statistics.reach(last, self.level(key, metric, called) * left)
+            mean = statistics.likeliest(seen, last, math.log1p(floor) + edge)
+        if state is State.SAME:
+            seen, share = self._longer(seen)
+        detectable = statistics.detectable(
+            seen, floor, alpha=self.level(key, metric) * share, power=self.method.power
+        )
+        low, mean, high = (math.exp(log) for log in (low, min(max(mean, low), high), high))
+        return {"ratio": mean, "low": low, "high": high, "detectable": detectable}
+
+    def _longer(self, seen: Sample) -> tuple[Sample, float]:
+        """The look that would have been the last, with this scatter, had nothing been decided."""
+        looks = self.method.looks
+        # Where time ran out, it would have for this one as well.
+        most = max((len(self.samples[key].usable) for key in self._final), default=looks.last)
+        count, share = looks.latest(max(seen.n, most), final=True) or (seen.n, 1.0)
+        return replace(seen, n=count), share
+
+    def _wants(self, key: K) -> bool:
+        samples, last = self.samples[key], self.method.looks.last
+        most = math.ceil(last * self.method.patience)
+        if samples.void() or len(samples.usable) >= last or len(samples.all) >= most:
+            return False
+        return self._undecided(key)
+
+    def _undecided(self, key: K) -> bool:
+        samples = self.samples[key]
+        deciding = (metric for metric in samples.leading if metric not in samples.lost)
+        return any(self.state(key, metric) is State.OPEN for metric in deciding)
+
+
+def judge(test: SequentialTest[K]) -> dict[K, tuple[Judgement, ...]]:
+    """Judge all that was sampled.
+
+    Close the test first, so that what ran out of time gets its last look; judged before, it stands
+    as at its last scheduled look.
+
+    What has failed twice on a side has one judgement, not comparable, and no ratio. A tail has a
+    judgement where there is an answer: nobody measured until it was decided, so that it stayed open
+    is no news.
+
+    Returns:
+        Judgements in the order of the samples, leading metrics first.
+    """
+    return {key: tuple(_judged(key, test)) for key in test.samples}
+
+
+def _judged(key: K, test: SequentialTest[K]) -> Iterator[Judgement]:
+    samples = test.samples[key]
+    counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
+    void = {"verdict": Verdict.NOT_COMPARABLE, **counts}
+    if reason := samples.void():
+        yield Judgement(metric=samples.leading[0], reason=reason, **void)
+        return
+    for metric in samples.lost:
+        reason = f"{METRICS[metric].title}: not every duet has it"
+        yield Judgement(metric=metric, reason=reason, **void)
+    for metric in samples.metrics:
+        if metric in samples.leading or test.state(key, metric) is not State.OPEN:
+            verdict, reason = _verdict(key, metric, test)
+            looked = test.evidence(key, metric).sample is not None
+            yield Judgement(
+                metric=metric,
+                verdict=verdict,
+                reason=reason,
+                p=test.adjusted()[key, metric] if looked else None,
+                **test.figures(key, metric),
+                **counts,
+            )
+
+
+def _verdict(key: K, metric: str, test: SequentialTest[K]) -> tuple[Verdict, str]:
+    """What is said of one metric, and why where that does not explain itself."""
+    samples, state = test.samples[key], test.state(key, metric)
+    if not samples.usable:
+        tried = len(samples.all)
+        none = f"none of {tried} {samples.noun} was usable: {samples.disturbances()}"
+        return Verdict.INCONCLUSIVE, none if tried else samples.nothing
+    seen = test.evidence(key, metric).sample
+    if state is State.OPEN or seen is None or (reason := samples.drifted(metric)):
+        return Verdict.INCONCLUSIVE, "" if state is State.OPEN else reason
+    if state is State.SAME:
+        return Verdict.NO_CHANGE, ""
+    worse = (seen.mean > 0) == (samples.scales[metric].better == "lower")
+    return Verdict.SLOWER if worse else Verdict.FASTER, ""

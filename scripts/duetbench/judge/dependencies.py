@@ -1,0 +1,281 @@
+"""What a case depends on: files of the applications, and packages of its environment. Reads only.
+
+The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
+environment) from the server, what its arguments make it load, and what the application imports.
+Application modules are parsed, never executed, here. A package that another one picks up without
+declaring it (``try: import orjson``) is not seen; `affected` therefore treats packages that come or
+go with care.
+
+In another repository than ours an application may load the code around `apps/` as well, once it has
+put its folder on the search path; a target's is all around. Frameworks load by name and by
+convention (Django's settings and what they list), so there a package is reached as a whole, also by
+a text that names it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from duetbench.core.model import Case
+from duetbench.measure.testbed import Rig
+from duetbench.project.servers import SERVERS
+
+_DYNAMIC: Final = frozenset({"__import__", "import_module", "exec", "eval"})
+"""Calls that load what no parser sees."""
+
+_NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
+"""A text that may name a module, or an attribute of one: `shop.settings`, `shop.main:app`."""
+
+SOURCES: Final = ("src", "")
+"""Folders of a repository, beside `apps/`, in which its code is searched."""
+
+_FOLDERS: Final = frozenset({"apps", *SOURCES})
+"""Texts that name a folder of the search path, and no package in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a case loads."""
+
+    files: frozenset[str] = frozenset()  # modules of its application, from the checkout's root
+    packages: frozenset[str] = frozenset()
+    unknown: str = ""  # why this is not all; empty: it is
+    direct: frozenset[str] = frozenset()  # those of the packages that it asks for by itself
+
+    def __or__(self, other: Dependencies) -> Dependencies:
+        return Dependencies(
+            self.files | other.files,
+            self.packages | other.packages,
+            self.unknown or other.unknown,
+            self.direct | other.direct,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """What a module imports, with the local modules that it imports.
+
+    `around` are those of the names that are found around the applications; their files are among
+    `files`. A package of the same name may be installed.
+    """
+
+    files: frozenset[Path]
+    names: frozenset[str]  # top-level ones of the others, the standard library's left out
+    unknown: str = ""
+    around: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The distributions of an environment; `provides`: by top-level import name."""
+
+    requires: Mapping[str, tuple[Requirement, ...]]
+    provides: Mapping[str, frozenset[str]]
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads what cases of one side load, each file and environment once."""
+
+    root: Path
+    rig: Rig
+    around: tuple[Path, ...] = ()
+    _installed: dict[Path, Installed] = field(default_factory=dict)
+    _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
+
+    def read(self, case: Case, *, served: bool = True) -> Dependencies:
+        """Find what a case of this side loads, with its server or in whatever other process."""
+        module = case.endpoint.app.partition(":")[0]
+        if (case.experiment, module) not in self._imports:
+            folders: tuple[Path, ...] = (self.rig.folder(case), self.rig.apps)
+            around = self.around
+            if self.rig.imports:
+                folders, around = (), tuple(self.root / name for name in self.rig.imports)
+            self._imports[case.experiment, module] = imports(module, folders, around)
+        imported = self._imports[case.experiment, module]
+        python = self.rig.pythons[case.stack, case.python]
+        if python not in self._installed:
+            self._installed[python] = installed(python)
+        environment = self._installed[python]
+        strange = sorted(imported.names - environment.provides.keys() - imported.around)
+        doubts = (
+            imported.unknown,
+            "what its PYTHONPATH brings is not known" if "PYTHONPATH" in case.env else "",
+            f"what its import of {strange[0]} loads is not known" if strange else "",
+        )
+        server = SERVERS[case.server]
+        roots = {server.name, *server.loads(case)} if served else set()
+        roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
+        markers = marker_environment(self.rig.interpreters[case.python].version)
+        return Dependencies(
+            files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
+            packages=closure(environment, roots, markers),
+            unknown=next(filter(None, doubts), ""),
+            direct=frozenset(map(canonicalize_name, roots)),
+        )
+
+
+def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ()) -> Imports:
+    """Parse an application module, and the local ones that it imports, wherever they do it.
+
+    `folders` are searched in this order, then `around`, whose packages are reached as a whole.
+    """
+    folders = tuple(folders)
+    files: set[Path] = set()
+    names: set[str] = set()
+    outside: set[str] = set()
+    unknown = searched = ""
+    todo, seen = [module], set[str]()
+    while todo:
+        name = todo.pop()
+        top, found = name.partition(".")[0], _local(name, folders)
+        if not found and top not in {*sys.stdlib_module_names, *outside}:
+            names.add(top)
+            found = _packages(top, around)
+            outside |= {top} if found else set()
+        for path in [path for path in found if path not in files]:
+            files.add(path)
+            read = _imported(path, found[path])
+            # Any text may look like a module's name: only that of code around is taken for one.
+            texts = [text for text in read.texts if _packages(text.partition(".")[0], around)]
+            named = (*read.names, *(text for text in texts if text not in _FOLDERS))
+            todo += [one for one in named if one not in seen]
+            seen.update(named)
+            unknown = unknown or read.doubt
+            searched = searched or read.searched
+    if around and searched and not outside:
+        unknown = unknown or f"{searched}, and what it loads from there is not known"
+    return Imports(frozenset(files), frozenset(names), unknown, frozenset(outside))
+
+
+@functools.cache
+def _packages(top: str, around: tuple[Path, ...]) -> Mapping[Path, str]:
+    """All modules around of a top-level package, or the one module, with their dotted names."""
+    found = {}
+    for folder in around:
+        for path in (folder / f"{top}.py", *sorted((folder / top).rglob("*.py"))):
+            if path.is_file():
+                parts = path.relative_to(folder).with_suffix("").parts
+                found[path] = ".".join(part for part in parts if part != "__init__")
+    return found
+
+
+def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
+    """The files that importing a dotted name executes, with their own; none if it is not local."""
+    parts = name.split(".")
+    for folder in folders:
+        found = {
+            path: ".".join(parts[:depth])
+            for depth in range(1, len(parts) + 1)
+            for place in [folder.joinpath(*parts[:depth])]
+            for path in (place.with_suffix(".py"), place / "__init__.py")
+            if path.is_file()
+        }
+        if found:
+            return found
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a parser sees in a file; `doubt`: why the names may not be all."""
+
+    names: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    doubt: str = ""
+    searched: str = ""
+
+
+def _imported(path: Path, name: str) -> _Read:
+    """What a module of this dotted name imports."""
+    try:
+        tree = ast.parse(path.read_text("utf-8"))
+    except (OSError, SyntaxError, ValueError) as problem:
+        return _Read(doubt=f"{path.name} cannot be read: {problem}")
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: list[str] = []
+    texts: list[str] = []
+    doubt = searched = ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+            around = ".".join(parents) if node.level else ""
+            source = ".".join(part for part in (around, node.module) if part)
+            # `from package import module` may import a module as well.
+            found += [source, *(f"{source}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and _called(node) in _DYNAMIC:
+            doubt = f"{path.name} loads code with {_called(node)}"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if named := _NAMED.fullmatch(node.value):
+                texts.append(named[1])
+        elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
+            searched = f"{path.name} changes the search path"
+    return _Read([name for name in found if name], texts, doubt, searched)
+
+
+def _searches(node: ast.Attribute | ast.Name) -> bool:
+    """Whether an expression is `sys.path`, or the function that adds to it."""
+    if isinstance(node, ast.Name):
+        return node.id == "addsitedir"
+    owner = getattr(node.value, "id", "")
+    return node.attr == "addsitedir" or (owner, node.attr) == ("sys", "path")
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return getattr(function, "id", getattr(function, "attr", ""))
+
+
+def installed(python: Path) -> Installed:
+    """Read the metadata of the distributions of an environment, whose executable is not started."""
+    folders = sorted(python.parent.parent.glob("lib/python*/site-packages"))
+    requires: dict[str, tuple[Requirement, ...]] = {}
+    provides: dict[str, set[str]] = {}
+    for distribution in importlib.metadata.distributions(path=[str(path) for path in folders]):
+        name = canonicalize_name(distribution.metadata["Name"])
+        requires[name] = tuple(Requirement(text) for text in distribution.requires or ())
+        for file in distribution.files or ():
+            top = file.parts[0] if len(file.parts) > 1 else file.parts[0].partition(".")[0]
+            if top.isidentifier() and top != "__pycache__":
+                provides.setdefault(top, set()).add(name)
+    return Installed(requires, {top: frozenset(names) for top, names in provides.items()})
+
+
+def closure(
+    environment: Installed, roots: Iterable[str], markers: Mapping[str, str]
+) -> frozenset[str]:
+    """Follow requirements from some distributions, with the extras that are asked for. Pure."""
+    found: dict[str, set[str]] = {}
+    todo = [(canonicalize_name(root), frozenset[str]()) for root in roots]
+    while todo:
+        name, extras = todo.pop()
+        fresh = ({""} | extras) - found.setdefault(name, set())
+        found[name] |= fresh
+        for requirement in environment.requires.get(name, ()):
+            marker = requirement.marker
+            if any(
+                marker is None or marker.evaluate({**markers, "extra": extra}) for extra in fresh
+            ):
+                todo.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
+    return frozenset(found)
+
+
+def marker_environment(version: str) -> dict[str, str]:
+    """Values of environment markers for a CPython of this version on this machine."""
+    full = dict.fromkeys(("python_full_version", "implementation_version"), version)
+    values: dict[str, Any] = {**default_environment(), **full}
+    return {**values, "python_version": ".".join(version.split(".")[:2])}

@@ -1,0 +1,280 @@
+"""The duet between the two stacks of a candidate, on the machine on which the series moved.
+
+Run files hold the digest of each lock, and git holds the locks: the text is right if its digest is.
+Where a clone is shallow the one commit is fetched. A lock that was resolved as of a date was never
+in git, and is resolved so again. One that cannot be found any more is resolved from the other
+side's, with the versions that the run recorded.
+"""
+
+import glob
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Final, get_args
+
+from duetbench.core.errors import HistoryError, UsageError
+from duetbench.core.model import Case, Profile
+from duetbench.host import paths
+from duetbench.host.git import GitError, HopelessError, run
+from duetbench.host.machine_lock import measuring
+from duetbench.host.progress import Narrator
+from duetbench.judge import affected, inprocess, revisions, session
+from duetbench.judge import sides as sides_
+from duetbench.judge.builder import Question, unmeasured
+from duetbench.judge.inprocess import Target
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.pairs import Pair
+from duetbench.judge.sides import Scope
+from duetbench.project import locks, stacks
+from duetbench.project.experiments import expand_all, load_experiments
+from duetbench.store.change import Candidate, ChangeRecord, StackState
+from duetbench.store.comparison import Comparison, PackageChange, SideName
+
+MOST_CASES: Final = 8
+"""Cases of a candidate that are played, and as many benchmarks inside the process: the strongest
+ones. One cause moves many, and playing all of them would not make it surer."""
+
+NOTHING: Final = "none of the packages that moved is loaded by these cases"
+
+Judge = Callable[[Candidate, float], Comparison]
+"""Compares the two stacks of a candidate within so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealDuets:
+    """Real servers, and real processes without one; `seed` orders the duets."""
+
+    root: Path
+    seed: int
+    reporter: Reporter
+    narrator: Narrator
+
+    def __call__(self, candidate: Candidate, seconds: float) -> Comparison:
+        """Compare; errors as of `strongest`, `find_locks` and `between`."""
+        names = strongest(self.root, candidate)
+        found = find_locks(self.root, candidate, self.narrator)
+        stack = candidate.base.stack
+        base = _label(candidate.base, candidate.before_run), found.base
+        head = _label(candidate.head, candidate.after_run), found.head
+        return self.between(names, stack, base, head, seconds, found.notes)
+
+    def between(
+        self,
+        names: Sequence[str],
+        stack: str,
+        base: tuple[str, str],
+        head: tuple[str, str],
+        seconds: float,
+        notes: tuple[str, ...] = (),
+    ) -> Comparison:
+        """Compare two states (label, text of the lock) of a stack on cases and benchmarks.
+
+        Raises:
+            UsageError: A benchmark is played by no declared case any more.
+            SetupError: A stack cannot be made.
+            InterruptedComparison: It was stopped.
+        """
+        known = {case.id for case in declared_cases(self.root)}
+        served = [name for name in names if name in known]
+        inside = [name for name in names if name not in known]
+        carriers = declared_benchmarks(self.root) if inside else {}
+        if lost := [name for name in inside if name not in carriers]:
+            raise UsageError(
+                f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
+                "and interpreter any more; there is nothing to compare"
+            )
+        # A benchmark runs in the environments of a case, whose server is not started.
+        globs = tuple(map(glob.escape, (*served, *(carriers[name] for name in inside))))
+        logs = paths.state_dir() / "logs"
+        with revisions.copies(self.narrator) as copies:
+            scope = Scope(PROFILE, globs, logs, self.narrator, copies)
+            both = sides_.of_locks(self.root, stack, base, head, scope)
+            found = affected.find(both)
+            pairs = tuple(pair for pair in found.pairs if pair.head.id in served)
+            targets = tuple(target for target in found.targets if target.series in inside)
+            nothing = "" if pairs or targets else found.nothing or NOTHING
+            found = replace(found, pairs=pairs, targets=targets, nothing=nothing)
+            question = Question(both.base, both.head, found, seconds, self.seed, notes=notes)
+            if nothing:
+                return unmeasured(question)
+            with measuring():
+                return session.compare(question, self.reporter)
+
+
+def _label(state: StackState, run: str) -> str:
+    return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
+
+
+def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:
+    """What is played: the stack's strongest cases, and benchmarks, that are still declared.
+
+    UsageError: none is.
+    """
+    stack = candidate.base.stack
+    known = {case.id: case.stack for case in declared_cases(root)}
+    inside = {name: known[case] for name, case in declared_benchmarks(root).items()}
+    moved = dict.fromkeys(step.series.case for step in candidate.steps)
+    served = [name for name in moved if known.get(name) == stack]
+    benchmarks = [name for name in moved if inside.get(name) == stack]
+    found = (*served[:MOST_CASES], *benchmarks[:MOST_CASES])
+    if not found:
+        raise UsageError(
+            f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "
+            "there is nothing to confirm"
+        )
+    return found
+
+
+PROFILE: Final = "nightly"
+PROFILES: Final[tuple[Profile, ...]] = (PROFILE, "quick", "published")
+
+
+def declared_cases(root: Path, profile: Profile = PROFILE) -> tuple[Case, ...]:
+    """The cases of the nights; only what is declared today can be played once more."""
+    return expand_all(load_experiments(root), profile)
+
+
+def benchmarks(root: Path, cases: Iterable[Case]) -> Iterator[Target]:
+    """The in-process benchmarks that can be played in the environments of cases."""
+    suites = inprocess.available([root])
+    for case in cases:
+        yield from inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {})
+
+
+def declared_benchmarks(root: Path) -> dict[str, str]:
+    """The in-process benchmarks that can be played: series → first case that has it."""
+    found: dict[str, str] = {}
+    for target in benchmarks(root, declared_cases(root)):
+        found.setdefault(target.series, target.reason)
+    return found
+
+
+def carrier(root: Path, name: str) -> tuple[Case, Profile]:
+    """The case in whose environments a case or benchmark is played, of the first profile with it.
+
+    UsageError: none does.
+    """
+    for profile in PROFILES:
+        cases = declared_cases(root, profile)
+        for case in cases:
+            if case.id == name or any(one.series == name for one in benchmarks(root, [case])):
+                return case, profile
+    raise UsageError(f"no case of this checkout is, or has, {name}; there is nothing to play")
+
+
+_SEARCHED: Final = 2000  # commits of one lock: five years of nights
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Two states of a stack that were compared under an id, with what moved."""
+
+    id: str
+    base: StackState
+    head: StackState
+    packages: tuple[PackageChange, ...]
+    base_commit: str | None
+    head_commit: str | None
+
+
+Change = Candidate | ChangeRecord | Between
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """Texts of one stack's lock before and after a change, with notes for readers."""
+
+    base: str
+    head: str
+    notes: tuple[str, ...] = ()
+
+
+def find_locks(root: Path, change: Change, narrator: Narrator) -> Locks:
+    """Find or resolve the locks on both sides of a change.
+
+    Raises:
+        HistoryError: Neither can be found.
+        SetupError: uv finds no set of the recorded versions.
+    """
+    notes: list[str] = []
+    base, head = (_found(root, change, side, narrator, notes) for side in get_args(SideName))
+    if base is None and head is None:
+        raise HistoryError(
+            f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
+            "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
+        )
+    gone = (
+        "The lock of {} is not in the git history any more; it was resolved again from the "
+        "recorded versions"
+    )
+    if base is None:
+        base = _recorded(root, change, "base", head or "", narrator)
+        notes.append(gone.format("base"))
+    if head is None:
+        head = _recorded(root, change, "head", base, narrator)
+        notes.append(gone.format("head"))
+    return Locks(base, head, tuple(notes))
+
+
+def _found(
+    root: Path, change: Change, side: SideName, narrator: Narrator, notes: list[str]
+) -> str | None:
+    """The lock of a side, in git or kept here, or resolved as of its date; None: in none of these.
+
+    Where the index has changed since, it is that date's with the versions that were recorded.
+    """
+    state = change.base if side == "base" else change.head
+    text = lock_text(root, state, getattr(change, f"{side}_commit", None))
+    if text is not None or state.as_of is None:
+        return text
+    again = revisions.resolved(root, state.stack, narrator, date.fromisoformat(state.as_of))
+    text = again.lock.read_text("utf-8")
+    if again.digest == state.digest:
+        return text
+    notes.append(
+        f"The lock of {side} was resolved again as of {state.as_of}, with the recorded versions: "
+        "it is not the file that was measured then"
+    )
+    return _recorded(root, change, side, text, narrator)
+
+
+def _recorded(root: Path, change: Change, side: SideName, keep: str, narrator: Narrator) -> str:
+    """A lock with the versions that were recorded of one side, else as another lock."""
+    versions = {move.package: getattr(move, side) for move in change.packages}
+    pins = [f"{package}=={version}" for package, version in versions.items() if version]
+    name = change.base.stack
+    with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
+        return locks.resolve(name, None, tick, root=root, keep=keep, pins=pins)
+
+
+def lock_text(root: Path, state: StackState, commit: str | None) -> str | None:
+    """The text of a lock by its digest, resolved here or in git, of `commit` or any other.
+
+    None if it is in neither.
+    """
+    path = stacks.lock_file(state.stack, root)
+    name = path.relative_to(root).as_posix()
+
+    def texts() -> Iterator[bytes | None]:
+        for place in (path, revisions.place_of(state.digest[:12], state.stack)):
+            yield place.read_bytes() if place.is_file() else None
+        if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+            # A shallow clone does not have it.
+            _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+        log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+        for one in (*([commit] if commit else []), *(log or b"").decode().split()):
+            yield _git(root, "cat-file", "blob", f"{one}:{name}")
+
+    same = (text for text in texts() if text and hashlib.sha256(text).hexdigest() == state.digest)
+    found = next(same, None)
+    return None if found is None else found.decode()
+
+
+def _git(root: Path, *arguments: str) -> bytes | None:
+    """What git says; None if it fails."""
+    try:
+        return run(["-C", str(root), *arguments], {})
+    except (GitError, HopelessError):
+        return None

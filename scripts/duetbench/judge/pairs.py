@@ -1,0 +1,247 @@
+"""What of two revisions is compared: which case of head is which of base, and whose files hold.
+
+A case is compared with itself only. An id that means something else on the other side (another
+load, another path, another answer) is missing there, as is one that the other side does not have.
+
+Head's declarations (`experiment.toml`: cases, loads, what is right) hold for both sides, so that a
+change of them alone changes nothing, and what head declares for the first time can be held against
+older code. Applications, locks and interpreters are what is compared: of these a side is lent only
+what it does not have at all, and the report says so.
+"""
+
+import filecmp
+import shutil
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import Case, Profile
+from duetbench.host import paths
+from duetbench.project import settings, stacks
+from duetbench.project.anchor import FILE as ANCHOR
+from duetbench.project.experiments import Experiment, expand_all, load_experiments, registered
+from duetbench.project.published import FILE as PUBLISHED
+from duetbench.project.schema import FILE, EndpointTable
+from duetbench.project.settings import Settings
+from duetbench.project.stacks import Stack
+from duetbench.project.target import is_laid_out
+from duetbench.store.comparison import Missing
+
+_MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
+"""What a case may define otherwise and stay the same question: where its application is, and what
+planning knows of its duration (a duet has its own)."""
+
+_BY_INTERPRETER: Final = frozenset({"id", "python", "slots", "endpoint.overlap"})
+"""What differs between two interpreters because of them."""
+
+_LONGEST: Final = 40  # characters of a value in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One case as each side defines it, and why the change can affect it."""
+
+    base: Case
+    head: Case
+    reason: str = ""
+
+
+def paired(
+    base: Sequence[Case], head: Sequence[Case], *, cross: bool = False
+) -> tuple[tuple[Pair, ...], tuple[Missing, ...]]:
+    """Match the cases of the two sides, in head's order, and tell what has no partner.
+
+    Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
+    """
+    partners = {_key(case, cross): case for case in base}
+    pairs: list[Pair] = []
+    missing: list[Missing] = []
+    for case in head:
+        other = partners.pop(_key(case, cross), None)
+        if other is None:
+            missing.append(Missing(case=case.id, reason="only head has it"))
+        elif different := differences(other, case, cross=cross):
+            reason = f"defined otherwise on head: {'; '.join(different)}"
+            missing.append(Missing(case=case.id, reason=reason))
+        else:
+            reason = f"Python {case.python} instead of {other.python}" if cross else ""
+            pairs.append(Pair(other, case, reason))
+    missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
+    return tuple(pairs), tuple(missing)
+
+
+def differences(base: Case, head: Case, *, cross: bool = False) -> tuple[str, ...]:
+    """Tell in what two cases are defined otherwise: `load.connections 128 → 256`."""
+    before, after = _flat(base), _flat(head)
+    ignored = _MAY_DIFFER | (_BY_INTERPRETER if cross else frozenset())
+    return tuple(
+        f"{name} {_shown(before.get(name))} → {_shown(after.get(name))}"
+        for name in sorted((before.keys() | after.keys()) - ignored)
+        if before.get(name) != after.get(name)
+    )
+
+
+def some(names: Sequence[str], at_most: int, kind: str) -> str:
+    """Name the first few and count the others."""
+    named, others = names[:at_most], len(names) - at_most
+    if others < 1:
+        return ", ".join(named)
+    return f"{', '.join(named)} and {others} more {kind}{'s' if others > 1 else ''}"
+
+
+def _key(case: Case, cross: bool) -> Hashable:
+    if not cross:
+        return case.id
+    load = case.load
+    return (
+        case.experiment, case.endpoint.name, case.stack, case.server, case.loop, case.workers,
+        case.threads, load.model, load.connections, load.rate, case.cores,
+        tuple(sorted(case.env.items())),
+    )  # fmt: skip
+
+
+def _flat(case: Case) -> dict[str, object]:
+    """A case's fields; those of endpoint and load by their path, an expected body as one value."""
+    fields = case.model_dump()
+    for part in ("endpoint", "load"):
+        fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
+    return fields
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_APART: Final = {"app", "takes"}
+"""What of an endpoint each side says itself: where its application is, and how long it takes."""
+
+_KEPT: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
+"""Files that declare, and are not lent: the lender's hold anyway."""
+
+_NAMED: Final = 5  # things that a note names
+
+
+def declares(root: Path) -> bool:
+    """Whether a state of a repository says what is to be measured of it."""
+    if is_laid_out(root):
+        return True
+    apps = root / "apps"
+    declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
+    return declared and paths.declares(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Lender:
+    """The state whose declarations hold."""
+
+    label: str
+    root: Path
+    experiments: tuple[Experiment, ...]
+
+
+@dataclass(slots=True)
+class Borrower:
+    """One side: what it has itself, and the `files` that it is lent."""
+
+    label: str
+    root: Path
+    lender: Lender
+    files: list[str] = field(default_factory=list)
+    _others: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> bool:
+        return declares(self.root)  # whatever it is lent: no declarations
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        names = [*self.files, *self._others]
+        listed = some(names, _NAMED, "file")
+        note = f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
+        return (note,) if names else ()
+
+    def cases(self, profile: Profile) -> tuple[Case, ...]:
+        """The cases of a profile, as this side plays them, or else declares them itself."""
+        found = expand_all(self.lender.experiments, profile)
+        if self.root == self.lender.root:
+            return found
+        own = self._own()
+        before = {case.id: case for case in expand_all(own or (), profile)}
+        mine, theirs = _endpoints(own or ()), _endpoints(self.lender.experiments)
+        played = []
+        for case in found:
+            key = case.experiment, case.endpoint.name
+            other = before.pop(case.id, None)
+            played.append(self._played(case, theirs[key], mine.get(key), own is None) or other)
+        return (*filter(None, played), *before.values())
+
+    def lock(self, name: str) -> Stack:
+        """The lock of a stack; errors as of `stacks.read`."""
+        own = stacks.lock_file(name, self.root)
+        if own.is_file():
+            return stacks.read_lock(name, own, self.lender.root)
+        self._others[own.relative_to(self.root).as_posix()] = None
+        return stacks.read(name, self.lender.root)
+
+    def settings(self, python: str) -> Settings:
+        """The settings that declare an interpreter."""
+        try:
+            own = settings.load(self.root) if paths.declares(self.root) else None
+        except DeclarationError:
+            own = None  # of another time: we cannot read it
+        if own is not None and python in own.interpreters:
+            return own
+        self._others[f"interpreter {python}"] = None
+        return settings.load(self.lender.root)
+
+    def _own(self) -> tuple[Experiment, ...] | None:
+        """What it declares itself; None if that is not known."""
+        if not self.declared:
+            return ()
+        try:
+            return load_experiments(self.root, registered(self.root))
+        except (DeclarationError, UsageError):
+            return None
+
+    def _played(
+        self, case: Case, table: EndpointTable, own: EndpointTable | None, unknown: bool
+    ) -> Case | None:
+        """The case as this side plays it; None if it has another endpoint of that name, or none."""
+        if own and own.model_dump(exclude=_APART) == table.model_dump(exclude=_APART):
+            endpoint = case.endpoint.model_copy(update={"app": own.app})
+            return case.model_copy(update={"endpoint": endpoint})
+        name = Path(*case.endpoint.app.partition(":")[0].split("."))
+        places = [
+            path
+            for folder in (Path("apps", case.experiment), Path("apps"))
+            for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py")
+            if (self.lender.root / path).is_file()
+        ]
+        if not places:
+            return case  # an installed one: its answers will tell
+        ours, theirs = (root / places[0] for root in (self.root, self.lender.root))
+        if ours.is_file():
+            return case if unknown or filecmp.cmp(ours, theirs, shallow=False) else None
+        if own is not None:
+            return None
+        # Lent is what the case's application consists of, where this side has nothing.
+        apps = self.lender.root / "apps"
+        for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
+            path = source.relative_to(self.lender.root)
+            if not source.is_file() or source.name in _KEPT or (self.root / path).exists():
+                continue
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, self.root / path)
+            self.files.append(path.as_posix())
+        return case
+
+
+def _endpoints(experiments: Iterable[Experiment]) -> dict[tuple[str, str], EndpointTable]:
+    return {
+        (experiment.name, name): table
+        for experiment in experiments
+        for name, table in experiment.declared.endpoints.items()
+    }

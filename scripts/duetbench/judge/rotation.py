@@ -1,0 +1,140 @@
+"""Several copies of each side that take turns: an installation is a sample, as a launch is.
+
+Where the files of an installation lie in memory is the same in all of its launches, so that two
+installations of the same packages differ for good: by 0.4 to 0.5 % of CPU per request (standard
+deviation over twenty copies, results/SELFTEST.md), while groups of duets of one installation with
+itself do not differ. No number of duets between the same two averages that out; duets between
+others each time do. Some remains where more duets are held than there are copies: of a difference
+of two installations the share 1 / `COPIES` of the variance.
+
+A copy has files of its own for what processes map into their memory (programs and libraries), and
+links to all else, which is read into memory anew by every process anyway.
+"""
+
+import os
+import shutil
+import weakref
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.model import Case
+from duetbench.host import cache, command, paths, scratch
+from duetbench.measure.duet import SideCase, server_of
+from duetbench.measure.testbed import Rig
+from duetbench.project.interpreters import Interpreter
+from duetbench.store.comparison import SideName
+
+COPIES: Final = 6
+"""Of each side: as many as the duets of the first look."""
+
+ROOM_GB: Final = 5.0
+"""Free space without which nothing is copied, 10⁹ bytes: a copy has about 0.08."""
+
+_PREFIX: Final = "rotation"
+_PROGRAMS: Final = "bin"
+
+
+class Rotation:
+    """Gives each duet another pair of copies; they are removed with it, or at the program's end."""
+
+    def __init__(self, copies: int = COPIES) -> None:
+        self.copies = copies
+        self._made: dict[Hashable, Path] = {}
+        self._turns: Counter[Hashable] = Counter()
+        base = paths.cache_dir()
+        base.mkdir(parents=True, exist_ok=True)
+        scratch.sweep(_PREFIX, base)
+        if command.free_gb(base) < ROOM_GB:
+            self.copies = 0
+        self._folder = scratch.make(_PREFIX, base)
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def turn(self, base: SideCase, head: SideCase) -> tuple[Rig, Rig]:
+        """The rigs of both sides for the next duet of these."""
+        if not self.copies:
+            return base.rig, head.rig
+        pair = self._key(base), self._key(head), server_of(base.case), server_of(head.case)
+        turn = self._turns[pair]
+        self._turns[pair] += 1
+        # After each round with another partner.
+        other = (turn + turn // self.copies) % self.copies
+        return (
+            self._copy("base", base.rig, base.case, turn % self.copies),
+            self._copy("head", head.rig, head.case, other),
+        )
+
+    def _key(self, side: SideCase) -> Path:
+        return side.rig.pythons[side.case.stack, side.case.python]
+
+    def _copy(self, side: SideName, rig: Rig, case: Case, number: int) -> Rig:
+        interpreter = rig.interpreters[case.python]
+        executable = self._interpreter(side, interpreter, number)
+        original = rig.pythons[case.stack, case.python].parent.parent
+        environment = self._once((side, number, original), original)
+        python, settings = environment / "bin" / "python", environment / "pyvenv.cfg"
+        if python.readlink() != executable:
+            python.unlink()
+            python.symlink_to(executable)
+            lines = settings.read_text("utf-8").splitlines()
+            settings.unlink()  # it was a link
+            home = f"home = {executable.parent}"
+            lines = [home if line.startswith("home = ") else line for line in lines]
+            settings.write_text("\n".join(lines) + "\n", "utf-8")
+        return replace(rig, pythons={**rig.pythons, (case.stack, case.python): python})
+
+    def _interpreter(self, side: SideName, interpreter: Interpreter, number: int) -> Path:
+        """The executable of a copy; of an interpreter that set-up has not made, its own."""
+        original = interpreter.executable.resolve()
+        if not any((above / cache.STAMP).is_file() for above in original.parents):
+            return original
+        prefix = original.parent.parent
+        return self._once((side, number, prefix), prefix) / "bin" / original.name
+
+    def _once(self, key: Hashable, original: Path) -> Path:
+        if key not in self._made:
+            # Names are equally long, so that paths are.
+            place = self._folder / f"{len(self._made):04d}"
+            mirror(original, place)
+            self._made[key] = place
+        return self._made[key]
+
+
+def mirror(source: Path, target: Path) -> None:
+    """Copy what processes map of a folder, and link to all else."""
+    target.mkdir()
+    copied: dict[int, Path] = {}  # by inode: one program may have two names
+    for entry in os.scandir(source):
+        place, there = Path(entry.path), target / entry.name
+        if entry.is_symlink() and not place.readlink().is_absolute():
+            there.symlink_to(place.readlink())
+        elif entry.is_dir(follow_symlinks=False) and (entry.name == _PROGRAMS or _maps(place)):
+            mirror(place, there)
+        elif not _mapped(entry):
+            there.symlink_to(place)
+        elif entry.inode() in copied:
+            there.hardlink_to(copied[entry.inode()])
+        else:
+            copied[entry.inode()] = Path(shutil.copy2(place, there))
+
+
+def _mapped(entry: os.DirEntry[str]) -> bool:
+    if not entry.is_file(follow_symlinks=False):
+        return False
+    library = ".so" in Path(entry.name).suffixes
+    return library or (Path(entry.path).parent.name == _PROGRAMS and _is_program(entry))
+
+
+def _is_program(entry: os.DirEntry[str]) -> bool:
+    with Path(entry.path).open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _maps(folder: Path) -> bool:
+    """Whether a folder has anything that processes map."""
+    return any(
+        _maps(Path(entry.path)) if entry.is_dir(follow_symlinks=False) else _mapped(entry)
+        for entry in os.scandir(folder)
+    )

@@ -1,0 +1,217 @@
+"""What each function has of a change: rows, packages, and the tree of calls. No processes."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from duetbench.judge.why.naming import DRIVER, Name
+from duetbench.judge.why.trees import Both, Paths, align, grow
+from duetbench.measure.instructions.dumps import TRAMPOLINE
+from duetbench.store.attribution import Function, Native, Node, Own, Row
+
+PRUNED: Final = 0.002
+"""What has less of the total on both sides is not in the tree."""
+
+NATIVE: Final = 6
+"""Symbols of a row that are kept: those that moved most."""
+
+ROOT: Final = Name("request", "", DRIVER)
+"""What the outermost functions are called by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a function without Valgrind, exactly.
+
+    Attributes:
+        code: Equal where what it does is written in the same way, under whatever name.
+    """
+
+    line: int
+    entries: float
+    bytecodes: float
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one side executes."""
+
+    paths: Paths
+    facts: Mapping[Name, Fact] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[Name]:
+        return {name for path in self.paths for name in path}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Where a change is."""
+
+    base: float
+    head: float
+    rows: tuple[Row, ...]
+    own: tuple[Own, ...]
+    tree: Node
+
+
+def rank(
+    base: Seen, head: Seen, threshold: float, runs: Iterable[tuple[Seen, Seen]] = ()
+) -> Ranked:
+    """Lay both sides over each other.
+
+    Rows are of what moved by a share of the total at least, and in the same direction in all runs:
+    what depends on where memory lies moves in some of them only.
+    """
+    base = renamed(base, head)
+    both = align(grow(base.paths), grow(head.paths))
+    totals = both.base.total, both.head.total
+    sums: Mapping[Name, _Sum] = _sums(both)
+    for one, other in runs:
+        moved = _sums(align(grow(renamed(one, other).paths), grow(other.paths)))
+        sums = {name: sum_ for name, sum_ in sums.items() if sum_.moved * moved[name].moved > 0}
+
+    def function(name: Name) -> Function:
+        fact = head.facts.get(name) or base.facts.get(name)
+        line = fact.line if fact else None
+        return Function(name=name.name, file=name.file, line=line, package=name.package)
+
+    return Ranked(
+        *totals,
+        tuple(_rows(sums, base, head, totals, threshold, function)),
+        tuple(_own(base.paths, head.paths)),
+        _node(ROOT, both, PRUNED * max(totals), function),
+    )
+
+
+def renamed(base: Seen, head: Seen) -> Seen:
+    """Give functions of base the names that head has for the same code.
+
+    Where the code does not say so, a qualified name that only one file on each side has does.
+    """
+    went, came = base.names - head.names, head.names - base.names
+
+    def by_code(name: Name, seen: Seen) -> object:
+        fact = seen.facts.get(name)
+        return fact.code or None if fact else None
+
+    def by_name(name: Name, _: Seen) -> object:
+        plain = "." in name.name and "__" not in name.name and "<" not in name.name
+        return (name.name, name.package) if plain else None
+
+    found: dict[Name, Name] = {}
+    for key in (by_code, by_name):
+        sides: list[dict[object, list[Name]]] = []
+        for names, seen in ((went - found.keys(), base), (came - set(found.values()), head)):
+            groups: defaultdict[object, list[Name]] = defaultdict(list)
+            for name in names:
+                groups[key(name, seen)].append(name)
+            sides.append(groups)
+        for value in (sides[0].keys() & sides[1].keys()) - {None}:
+            if len(sides[0][value]) == len(sides[1][value]) == 1:
+                found[sides[0][value][0]] = sides[1][value][0]
+    paths: dict[tuple[Name, ...], Counter[str]] = {}
+    for path, own in base.paths.items():
+        paths.setdefault(tuple(found.get(n, n) for n in path), Counter()).update(own)
+    return Seen(paths, {found.get(name, name): fact for name, fact in base.facts.items()})
+
+
+@dataclass(slots=True)
+class _Sum:
+    base: Counter[str] = field(default_factory=Counter)
+    head: Counter[str] = field(default_factory=Counter)
+    callers: Counter[Name] = field(default_factory=Counter)
+
+    @property
+    def moved(self) -> float:
+        return self.head.total() - self.base.total()
+
+    def add(self, base: Mapping[str, float], head: Mapping[str, float], caller: Name) -> None:
+        self.base.update(base)
+        self.head.update(head)
+        self.callers[caller] += abs(sum(head.values()) - sum(base.values()))  # type: ignore[assignment]
+
+
+def _sums(both: Both) -> defaultdict[Name, _Sum]:
+    sums: defaultdict[Name, _Sum] = defaultdict(_Sum)
+    _blame(ROOT, both, ROOT, sums)
+    return sums
+
+
+def _rows(
+    sums: Mapping[Name, _Sum],
+    base: Seen,
+    head: Seen,
+    totals: tuple[float, float],
+    threshold: float,
+    function: Callable[[Name], Function],
+) -> Iterator[Row]:
+    names = base.names, head.names
+    for name, one in sorted(sums.items(), key=lambda item: -abs(item[1].moved)):
+        if abs(one.moved) < threshold * totals[0] or totals[0] == totals[1]:
+            continue
+        facts = base.facts.get(name), head.facts.get(name)
+        caller = one.callers.most_common(1)[0][0]
+        state = "both" if name in names[0] and name in names[1] else "went"
+        yield Row(
+            function=function(name),
+            caller=None if caller == ROOT else function(caller),
+            state="came" if name not in names[0] and name != ROOT else state,
+            base=one.base.total(),
+            head=one.head.total(),
+            share=one.moved / (totals[1] - totals[0]),
+            entries=_pair(facts, lambda fact: fact.entries),
+            bytecodes=_pair(facts, lambda fact: fact.bytecodes),
+            native=tuple(_native(one)),
+        )
+
+
+def _blame(name: Name, both: Both, caller: Name, sums: Mapping[Name, _Sum]) -> None:
+    """Give a function what it executes itself, or all that is below it where one side has none."""
+    if name != ROOT and not (both.base.total and both.head.total):
+        sums[name].add(both.base.symbols(), both.head.symbols(), caller)
+        return
+    sums[name].add(both.base.own, both.head.own, caller)
+    for inner, below in both.below.items():
+        _blame(inner, below, name, sums)
+
+
+def _pair(
+    facts: tuple[Fact | None, Fact | None], what: Callable[[Fact], float]
+) -> tuple[float, float] | None:
+    """A fact of both sides; None: nobody looked, or it is compiled code."""
+    if facts == (None, None):
+        return None
+    return what(facts[0]) if facts[0] else 0.0, what(facts[1]) if facts[1] else 0.0
+
+
+def _native(one: _Sum) -> Iterable[Native]:
+    """The symbols that moved most."""
+    symbols = (one.base.keys() | one.head.keys()) - {TRAMPOLINE}
+    found = [Native(symbol=s, base=one.base[s], head=one.head[s]) for s in symbols]
+    found.sort(key=lambda native: (-abs(native.head - native.base), native.symbol))
+    return [native for native in found[:NATIVE] if native.head != native.base]
+
+
+def _own(base: Paths, head: Paths) -> Iterable[Own]:
+    """What the code of each package has, the largest change first."""
+    sums: tuple[Counter[str], ...] = (Counter(), Counter())
+    for paths, found in zip((base, head), sums, strict=True):
+        for path, own in paths.items():
+            found[(path[-1] if path else ROOT).package] += sum(own.values())  # type: ignore[assignment]
+    every = [Own(package=p, base=sums[0][p], head=sums[1][p]) for p in sums[0] | sums[1]]
+    return sorted(every, key=lambda own: (-abs(own.head - own.base), own.package))
+
+
+def _node(name: Name, both: Both, least: float, function: Callable[[Name], Function]) -> Node:
+    nodes = [
+        _node(inner, below, least, function)
+        for inner, below in both.below.items()
+        if max(below.base.total, below.head.total) >= least
+    ]
+    nodes.sort(key=lambda node: (node.function.name, node.function.file))
+    return Node(
+        function=function(name), base=both.base.total, head=both.head.total, below=tuple(nodes)
+    )

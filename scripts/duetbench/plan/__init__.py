@@ -1,1 +1,0 @@
-"""Which launches, in which order, how long, and on which machine."""

@@ -1,0 +1,1 @@
+"""What is measured, and with what: declarations, interpreters, tools, locks and environments."""

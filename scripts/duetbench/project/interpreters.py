@@ -1,0 +1,163 @@
+"""The interpreters to measure with: declared in `pyproject.toml`, made by set-up, found here.
+
+All of them have the same origin, prebuilt or built from source: a comparison of two builds made in
+different ways would compare the compilers. A target's own is what the machine has; see `pythons`.
+"""
+
+import json
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import InterpreterRecord
+from duetbench.host import cache, paths
+from duetbench.project import settings
+from duetbench.project.settings import InterpreterSpec, Settings
+
+Origin = Literal["prebuilt", "source", "found"]
+ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
+
+_PROOF: Final = """
+import json, os, platform, sys, sysconfig
+get = sysconfig.get_config_var
+print(json.dumps({
+    "executable": os.path.realpath(sys.executable),
+    "version": platform.python_version(),
+    "free_threaded": bool(get("Py_GIL_DISABLED")),
+    "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+    "compiler": platform.python_compiler(),
+    "configure": get("CONFIG_ARGS") or "",
+    "cflags": get("PY_CFLAGS") or "",
+}))
+"""
+_PROOF_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14 or 3.14t.
+
+    In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
+    absolute path, never a name on PATH, is what is started.
+    """
+
+    name: str
+    version: str
+    free_threaded: bool
+    executable: Path
+    origin: Origin
+    build: str  # compiler and build flags that matter
+
+    @property
+    def identity(self) -> str:
+        return cache.digest(
+            self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
+        )
+
+    def record(self) -> InterpreterRecord:
+        return InterpreterRecord.model_validate(
+            {key: value for key, value in asdict(self).items() if key != "executable"}
+        )
+
+
+def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
+    """The interpreters of `[tool.duetbench.interpreters]`, by name."""
+    return settings.load(root).interpreters
+
+
+def locate(name: str, configured: Settings | None = None) -> Interpreter:
+    """Find an interpreter that set-up made. Starts no process.
+
+    Raises:
+        UsageError: No interpreter of this name is declared.
+        SetupError: It is declared and was not made yet.
+    """
+    configured = configured or settings.load()
+    if name not in configured.interpreters:
+        raise UsageError(
+            f"no interpreter {name!r}; pyproject.toml declares "
+            f"{', '.join(sorted(configured.interpreters))}"
+        )
+    for origin in ORIGINS:
+        found = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
+        # One origin for all: an incomplete set of the better origin does not count.
+        if all(found.values()) and (interpreter := found[name]) is not None:
+            return interpreter
+    raise SetupError(
+        f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "
+        "run `duetbench setup`"
+    )
+
+
+def located_alone(name: str, root: Path) -> Interpreter:
+    """Find an interpreter of a target, whatever another one's origin; errors as `locate`."""
+    return locate(name, alone(name, root))
+
+
+def alone(name: str, root: Path) -> Settings:
+    """A checkout's settings, as if it declared this interpreter only."""
+    configured = settings.load(root)
+    only = {n: spec for n, spec in configured.interpreters.items() if n == name}
+    return configured.model_copy(update={"interpreters": only})
+
+
+def place(name: str, origin: Origin, configured: Settings) -> Path:
+    """Where set-up puts an interpreter: another place for every way of building it."""
+    spec = configured.interpreters[name]
+    kind = f"{origin}-{spec.version}"
+    if origin == "source":
+        build = configured.source_build.get(spec.version)
+        declared = build.model_dump_json() if build else ""
+        kind = f"source-{spec.version}-{cache.digest(declared)}"
+    return paths.cache_dir() / "interpreters" / kind / name
+
+
+def read(name: str, target: Path) -> Interpreter | None:
+    """Read what set-up remembered of an interpreter; None when it is not there."""
+    made = cache.facts(target)
+    if made is None or not Path(made["executable"]).is_file():
+        return None
+    facts = {key: made[key] for key in ("version", "free_threaded", "origin", "build")}
+    return Interpreter(name=name, executable=Path(made["executable"]), **facts)
+
+
+def prove(executable: Path) -> dict[str, Any]:
+    """Start an interpreter and let it say what it is.
+
+    Returns:
+        executable (itself, where a script or link led to it), version, free_threaded (how it was
+        built), gil (whether the GIL is on now), compiler, configure, cflags.
+
+    Raises:
+        SetupError: It cannot be started or says something else.
+    """
+    try:
+        done = subprocess.run(
+            [executable, "-I", "-S", "-c", _PROOF],
+            capture_output=True,
+            check=True,
+            timeout=_PROOF_TIMEOUT_S,
+            env={},  # PYTHON_GIL=1 and its like are no property of the build
+        )
+        proof = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise SetupError(f"{executable} does not run: {error}; run `duetbench setup`") from error
+    if not isinstance(proof, dict):
+        raise SetupError(f"{executable} does not describe itself; run `duetbench setup`")
+    return proof
+
+
+def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
+    """Say in what an interpreter differs from its declaration; None if in nothing."""
+    free = spec.free_threaded
+    expected = {"version": spec.version, "free_threaded": free, "gil": not free}
+    return (
+        "; ".join(
+            f"{key} is {proof.get(key)!r} instead of {value!r}"
+            for key, value in expected.items()
+            if proof.get(key) != value
+        )
+        or None
+    )

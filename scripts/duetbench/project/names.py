@@ -1,0 +1,215 @@
+"""What people call a case; its id stays beside it, and stands alone where nothing is declared."""
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import DuetbenchError
+from duetbench.core.model import Case, Endpoint, LoadModel
+from duetbench.core.text import short
+from duetbench.core.units import count
+from duetbench.host import paths
+from duetbench.project import settings
+from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.suites import read_suites
+from duetbench.project.target import STACK
+
+_USUAL_LOOPS = frozenset({"asyncio", "none"})
+_LONGEST: Final = 60  # letters of a request
+_AGAIN: Final = re.compile(r"--\d+$")  # ends the name of the second endpoint of one request
+_INSIDE: Final = re.compile(
+    r"inprocess/(?P<benchmark>[\w.]+)(?P<values>\(.*\))?/py(?P<python>[\d.]+t?)/(?P<stack>[^/]+)"
+)
+"""The id of a benchmark inside the process (see `record.asv_results.Reading`)."""
+_VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseName:
+    """A case for people: `FastAPI's JSON` on `Granian`, `Python 3.14`, `128 connections`.
+
+    Attributes:
+        what: What is served; of a case that is not declared, its id.
+        server: With its event loop, if that is an unusual one; empty: inside the process, or not
+            declared.
+        python: `Python 3.14`.
+        rest: How many workers and threads, and the load; or that it is in process.
+    """
+
+    id: str
+    what: str
+    server: str = ""
+    python: str = ""
+    rest: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is more than the id."""
+        return bool(self.python)
+
+    @property
+    def variant(self) -> str:
+        """Without what is served, for where that is said once: `Granian, Python 3.14, …`."""
+        return ", ".join(filter(None, (self.server, self.python, self.rest))) or self.id
+
+    def __str__(self) -> str:
+        """All of it."""
+        return f"{self.what} on {self.variant}" if self.known else self.id
+
+
+def name(case: str) -> CaseName:
+    """The name of a case, by what the checkout around us declares now."""
+    try:
+        root = paths.project_root()
+    except DuetbenchError:
+        return CaseName(case, case)
+    return _names(root).get(case) or _inside(root, case) or CaseName(case, case)
+
+
+def of(case: Case) -> CaseName:
+    """The name of a recorded case: as declared, or, of a target, as the record itself says.
+
+    A target is declared by options alone, or by commits whose declarations have changed since.
+    """
+    found = name(case.id)
+    if found.known or case.stack != STACK:
+        return found
+    python = f"{case.python} (free-threaded)" if case.python.endswith("t") else case.python
+    return _named(case, _request(case.endpoint), {}, {case.python: python})
+
+
+def requests(cases: Iterable[Case]) -> Mapping[str, str]:
+    """What each case of a target asks for, `GET /items/7`, by its id.
+
+    Empty where that alone does not tell all of them apart, or some are no target's.
+    """
+    every = {case.id: case for case in cases}
+    found = {id_: _request(case.endpoint) for id_, case in every.items() if case.stack == STACK}
+    return found if len(set(found.values())) == len(every) else {}
+
+
+def _request(endpoint: Endpoint) -> str:
+    more = len({*endpoint.paths} - {endpoint.path})
+    others = f" and {count(more)} other path{'s' * (more > 1)}" if more else ""
+    again = _AGAIN.search(endpoint.name)
+    which = f" ({again[0].strip('-')})" if again else ""
+    return short(f"{endpoint.method} {endpoint.path}", _LONGEST) + others + which
+
+
+def experiment(folder: str) -> str:
+    """The title of an experiment; its folder's name where it has none, or is not declared."""
+    with suppress(DuetbenchError):
+        return _titles(paths.project_root()).get(folder, folder)
+    return folder
+
+
+@cache
+def _titles(root: Path) -> Mapping[str, str]:
+    with suppress(DuetbenchError):
+        found = _experiments(root)
+        return {one.name: one.declared.title for one in found if one.declared.title}
+    return {}
+
+
+@cache
+def _names(root: Path) -> Mapping[str, CaseName]:
+    # Whoever needs the declarations themselves is told what is wrong with them.
+    with suppress(DuetbenchError):
+        stacks, pythons = _stacks(root), _pythons(root)
+        return {
+            case.id: _named(case, experiment.titles[case.id], stacks, pythons)
+            for experiment in _experiments(root)
+            for cases in experiment.cases.values()
+            for case in cases
+            if experiment.titles.get(case.id)
+        }
+    return {}
+
+
+@cache
+def _experiments(root: Path) -> tuple[Experiment, ...]:
+    return load_experiments(root)
+
+
+@cache
+def _stacks(root: Path) -> Mapping[str, str]:
+    return settings.stack_titles(root)
+
+
+@cache
+def _pythons(root: Path) -> Mapping[str, str]:
+    return {
+        python: f"{python} (free-threaded)" if spec.free_threaded else python
+        for python, spec in settings.load(root).interpreters.items()
+    }
+
+
+@cache
+def _inside(root: Path, case: str) -> CaseName | None:
+    """The name of a benchmark inside the process; None: its suite declares no title for it."""
+    found = _INSIDE.fullmatch(case)
+    if found is None:
+        return None
+    with suppress(DuetbenchError, KeyError):  # of parameters that the benchmark had once
+        title, words = _benchmarks(root)[found["benchmark"]]
+        values = _VALUES.findall(found["values"] or "")
+        shown = {key: words.get(value, value) for key, value in values}
+        stack = _stacks(root).get(found["stack"])
+        what = title.format(**shown) + (f" with {stack}" if stack else "")
+        python = _pythons(root)[found["python"]]
+        return CaseName(case, what, python=f"Python {python}", rest="in process")
+    return None
+
+
+@cache
+def _benchmarks(root: Path) -> Mapping[str, tuple[str, Mapping[str, str]]]:
+    """Of each benchmark with a title what that is, and what it says for values of parameters."""
+    served = _endpoints(_experiments(root))
+    return {
+        benchmark: (title, {**suite.words, **served})
+        for suite in read_suites(root)
+        for benchmark, title in suite.titles.items()
+    }
+
+
+def _endpoints(experiments: Iterable[Experiment]) -> Mapping[str, str]:
+    """The titles of endpoints, as the suites name these: `asgi-wsgi/asgi-json`."""
+    return {
+        f"{experiment.name}/{name}": endpoint.title
+        for experiment in experiments
+        for name, endpoint in experiment.declared.endpoints.items()
+        if endpoint.title and "{" not in endpoint.title  # that is filled in case by case
+    }
+
+
+def _named(
+    case: Case, title: str, stacks: Mapping[str, str], pythons: Mapping[str, str]
+) -> CaseName:
+    what = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title
+    loop = "" if case.loop in _USUAL_LOOPS else f" with {case.loop}"
+    rest = [
+        f"{count(number)} {noun}{'s' * (number > 1)}"
+        for number, noun in ((case.workers, "worker"), (case.threads, "thread"))
+        if number and (number > 1 or noun == "thread")
+    ]
+    return CaseName(
+        case.id,
+        what,
+        f"{case.server.capitalize()}{loop}",
+        f"Python {pythons[case.python]}",
+        ", ".join([*rest, _load(case)]),
+    )
+
+
+def _load(case: Case) -> str:
+    load = case.load
+    if load.rate is None:
+        return f"{count(load.connections)} connections"
+    if load.model is LoadModel.PACED and load.rate == load.connections:
+        return f"{count(load.connections)} users"
+    kept = ", each on schedule" if load.model is LoadModel.OPEN else ""
+    return f"{load.rate:g} requests/s{kept}"

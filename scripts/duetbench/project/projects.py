@@ -1,0 +1,333 @@
+"""The packages of somebody's project, by the lock that it has, with a server added; and itself.
+
+The lock is `uv.lock`, `pylock.toml`, `requirements*.txt` or, without these, what `pyproject.toml`
+asks for: the first that is there. In a copy it becomes a lock as any other stack's, beside what the
+project asks for, so that it can be resolved again with other versions.
+"""
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.dependency_groups import resolve_dependency_groups
+from packaging.pylock import Package, Pylock, PylockValidationError
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.host import command
+from duetbench.host.progress import Narrator, Tick
+from duetbench.project import locks, stacks, target, tools, wheels
+from duetbench.project.interpreters import Interpreter
+from duetbench.project.schema import read_toml
+from duetbench.project.stacks import Stack
+from duetbench.project.target import Target
+
+UV: Final = "uv.lock"
+PYLOCK: Final = "pylock.toml"
+PYPROJECT: Final = "pyproject.toml"
+
+SITE: Final = f"{target.FOLDER}/site"
+"""Folder of a copy with what is installed of the project itself."""
+
+_PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
+_OTHERS: Final = ("poetry.lock", "Pipfile.lock", "pdm.lock", "conda-lock.yml")
+_FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci")
+"""In the name of a file of requirements: it is not for serving."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A project's packages, as it gives them itself.
+
+    Attributes:
+        label: Where it does, for people.
+        text: A lock, one line per package.
+        packages: Name → version, of the packages that this platform gets.
+        asked: What it asks for itself, one line each; see `locks.resolve`.
+    """
+
+    label: str
+    text: str
+    packages: Mapping[str, str]
+    asked: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+NOTHING: Final = Given("nowhere", "", {}, ())
+"""Of a project that names no packages."""
+
+
+def lock_of(root: Path) -> Path | None:
+    """The file that a project's packages are read from; None: it names none.
+
+    UsageError: several files could be it.
+    """
+    for name in (UV, PYLOCK):
+        if (root / name).is_file():
+            return root / name
+    found = sorted(root.glob("requirements*.txt"))
+    serving = [p for p in found if not any(word in p.stem for word in _FOR_OTHERS)]
+    plain = [p for p in serving if p.stem == "requirements"]
+    if plain or len(serving) == 1:
+        return (plain or serving)[0]
+    for name in _PROJECTS:
+        if (root / name).is_file() and not serving and _asks(root / name):
+            return root / name
+    if serving:
+        names = ", ".join(p.name for p in serving)
+        raise UsageError(
+            f"{root} has {names}: which are the packages to be served with? Name one "
+            "requirements.txt, or keep them in uv.lock or pylock.toml"
+        )
+    return None
+
+
+def _asks(file: Path) -> bool:
+    """Whether a file says what a project needs; a `pyproject.toml` may be for tools alone."""
+    if file.name != PYPROJECT:
+        return True
+    document = read_toml(file)
+    return bool({"project", "build-system"} & document.keys() or _poetry(document))
+
+
+def _poetry(document: Mapping[str, Any]) -> bool:
+    return "poetry" in document.get("tool", {})
+
+
+def read(root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator) -> Given:
+    """Read a project's packages from a file; what has no version there is found by uv.
+
+    Raises:
+        DeclarationError: The file is not right.
+        SetupError: uv finds no such packages, or one of them cannot be built.
+        UsageError: It is of no kind that is known.
+    """
+    direct = _direct(root, wanted)
+    notes: tuple[str, ...] = ()
+    if file.name == UV:
+        text = _of_uv(root, wanted, python)
+    elif file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
+        text = _of_pylock(file, wanted, python)
+    else:
+        arguments: list[str | Path] = [file]
+        if file.suffix == ".txt":
+            direct = direct if direct is not None else _of_requirements(root, file)
+        elif file.name in _PROJECTS:
+            arguments += [word for extra in wanted.extras for word in ("--extra", extra)]
+            groups = [f"{file}:{group}" for group in wanted.groups]
+            arguments += [word for group in groups for word in ("--group", group)]
+            notes = _unread(root)
+        else:
+            raise UsageError(
+                f"{file.name}: expected {UV}, {PYLOCK}, a requirements.txt or {PYPROJECT}"
+            )
+        text = ""
+        if file.name != PYPROJECT or direct != ():
+            with narrator.step(f"packages of {file.name}", "finding what has no version") as tick:
+                text = _compiled(root, arguments, python, file.name, tick)
+    text = wheels.hashed(text, root, python, narrator)
+    packages = stacks.parse(text, str(file), version=python.version)
+    return Given(file.name, text, packages, direct if direct is not None else _names(text), notes)
+
+
+def _unread(root: Path) -> tuple[str, ...]:
+    return tuple(
+        f"{name} is not read: export it as {PYLOCK} or requirements.txt to have its versions"
+        for name in _OTHERS
+        if (root / name).is_file()
+    )
+
+
+def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
+    """What a file of requirements asks for; None: it is a lock, which does not tell."""
+    text = file.read_text("utf-8").replace("\\\n", " ")
+    lines = (line.partition(" #")[0].strip() for line in text.splitlines())
+    named = [line for line in lines if _name(line)]
+    if named and all("==" in line or " @ " in line for line in named):
+        return None
+    return (f"-r {os.path.relpath(file, root / target.FOLDER)}",)
+
+
+def _of_uv(root: Path, wanted: Target, python: Interpreter) -> str:
+    argv: list[str | Path] = [tools.uv(), "export", "--frozen", "--no-emit-project", "--no-header"]
+    argv += ["--no-default-groups", "--no-annotate", "--quiet", "--no-python-downloads"]
+    argv += ["--format", "requirements.txt", "--python", python.executable]
+    argv += [word for extra in wanted.extras for word in ("--extra", extra)]
+    argv += [word for group in wanted.groups for word in ("--group", group)]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "exported.txt"
+        log = tools.new_log("export")
+        command.run(
+            [*argv, "--output-file", out],
+            what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root,
+        )  # fmt: skip
+        return locks.one_line_per_package(out.read_text("utf-8"))
+
+
+def _of_pylock(file: Path, wanted: Target, python: Interpreter) -> str:
+    try:
+        lock = Pylock.from_dict(tomllib.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, PylockValidationError) as error:
+        raise DeclarationError(str(file), "file", str(error), "a pylock.toml (PEP 751)") from error
+    values: dict[str, Any] = {
+        **stacks.markers(python.version),
+        "extras": frozenset(wanted.extras),
+        "dependency_groups": frozenset((*wanted.groups, *(lock.default_groups or ()))),
+    }
+    chosen = [
+        p for p in lock.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
+    ]
+    return "".join(f"{line}\n" for line in sorted(map(_locked_line, chosen)))
+
+
+def _locked_line(package: Package) -> str:
+    name = package.name
+    if (vcs := package.vcs) is not None:
+        below = f"#subdirectory={vcs.subdirectory}" if vcs.subdirectory else ""
+        return f"{name} @ {vcs.type}+{vcs.url or vcs.path}@{vcs.commit_id}{below}"
+    if (folder := package.directory) is not None:
+        return f"{name} @ {Path(folder.path) / (folder.subdirectory or '')}"
+    if (archive := package.archive) is not None:
+        return f"{name} @ {archive.url or archive.path}{_hashes([archive.hashes])}"
+    hashes = [wheel.hashes for wheel in package.wheels or ()]
+    hashes += [package.sdist.hashes] if package.sdist is not None else []
+    return f"{name}=={package.version}{_hashes(hashes)}"
+
+
+def _hashes(many: Sequence[Mapping[str, str]]) -> str:
+    found = dict.fromkeys(f" --hash={kind}:{value}" for one in many for kind, value in one.items())
+    return "".join(found)
+
+
+def _name(line: str) -> str:
+    """The package of a line in a lock or of a requirement; empty: it names none."""
+    try:
+        return canonicalize_name(Requirement(line.split(" --hash=", 1)[0]).name)
+    except InvalidRequirement:
+        return ""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Each package of a lock, with where it is wanted, and its file where it has no version."""
+    return tuple(
+        plain if " @ " in plain else f"{_name(plain)}{sign}{marker}"
+        for line in text.splitlines()
+        for plain in [line.split(" --hash=", 1)[0]]
+        for _, sign, marker in [plain.partition(" ; ")]
+    )
+
+
+def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
+    """What a project's metadata asks for; None: they are not, or not plainly, in the file."""
+    file = root / PYPROJECT
+    document = read_toml(file) if file.is_file() else {}
+    project = document.get("project", {})
+    if "dependencies" not in project:
+        return None
+    extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
+    try:
+        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *wanted.groups)
+        found = [text for e in wanted.extras for text in extras[canonicalize_name(e)]]
+    except (LookupError, ValueError) as error:
+        raise UsageError(f"{file}: no such extra or group: {error}") from error
+    own = canonicalize_name(project.get("name", ""))
+    texts = (*project["dependencies"], *found, *groups)
+    return tuple(text for text in texts if _name(text) != own)
+
+
+def locked(
+    root: Path,
+    given: Given,
+    added: Collection[str],
+    python: Interpreter,
+    narrator: Narrator,
+    like: Stack | None = None,
+) -> Stack:
+    """Write a copy's lock: what is given, and what of `added` it lacks, with all it needs.
+
+    What is added has the versions of `like`, the lock of the other side; where the same was given
+    there, it is the same lock.
+
+    Raises:
+        SetupError: uv finds no such set of packages, or cannot reach its index.
+    """
+    file = stacks.lock_file(target.STACK, root)
+    lacking = sorted(set(added) - given.packages.keys())
+    text = given.text
+    before = file.with_suffix(".given")
+    if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
+        text = like.lock.read_text("utf-8")
+    elif lacking:
+        with narrator.step(f"packages of {given.label}", f"adding {', '.join(lacking)}") as tick:
+            text = _with(root, given, lacking, like.packages if like else {}, python, tick)
+        text = wheels.hashed(text, root, python, narrator)
+    placed = {_name(line): line for line in _names(text) if " @ " in line}
+    lines = [placed.get(_name(line), line) for line in (*given.asked, *lacking)]
+    locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
+    locks.write(before, given.text)
+    locks.write(file, text)
+    return stacks.read_lock(target.STACK, file, root)
+
+
+def _with(
+    root: Path,
+    given: Given,
+    lacking: Sequence[str],
+    like: Mapping[str, str],
+    python: Interpreter,
+    tick: Tick,
+) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        locked_, added = Path(folder) / "locked.txt", Path(folder) / "server.in"
+        locked_.write_text(given.text, "utf-8")
+        pins = [f"{name}=={like[name]}" if name in like else name for name in lacking]
+        added.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
+        others = [f"{n}=={v}" for n, v in like.items() if n not in given.packages]
+        keep = given.text + "".join(f"{pin}\n" for pin in others)
+        return _compiled(root, [locked_, added], python, given.label, tick, keep)
+
+
+def _compiled(
+    root: Path,
+    arguments: Sequence[str | Path],
+    python: Interpreter,
+    label: str,
+    tick: Tick,
+    keep: str = "",
+) -> str:
+    argv = [*locks.for_python(python.version), *arguments]
+    what = f"the packages of {label}"
+    text = locks.compiled(argv, what, target.STACK, tick, root, keep, config=True)
+    return locks.one_line_per_package(text)
+
+
+def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
+    """Lay out in a copy what its project installs of itself: folders to import from, by order.
+
+    Its code is imported from its source. Of a wheel that has more to it (compiled modules, or other
+    places than `src/` and the top) all is laid out, and comes first.
+    """
+    site = root / SITE
+    site.mkdir(parents=True, exist_ok=True)
+    folders = [name for name in ("src", ".") if (root / name).is_dir()]
+    file = root / PYPROJECT
+    if file.is_file() and "build-system" in read_toml(file):
+        top = module.partition(".")[0]
+        names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
+        there = any(place.exists() for place in names)
+        try:
+            wheel = wheels.build(root, python, narrator)
+        except SetupError as error:
+            narrator.say(
+                f"note: {error}. Its code is measured from its source, without metadata and "
+                "compiled modules"
+            )
+        else:
+            whole = not wheels.is_pure(wheel) or (not there and top in wheels.modules(wheel))
+            wheels.unpack(wheel, site, whole=whole)
+    return (SITE, *folders)

@@ -1,0 +1,272 @@
+"""Stacks: locked sets of packages, and the environments made from them.
+
+A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
+line per package with its hashes. `[tool.duetbench.stacks.<stack>]` beside the group may narrow the
+interpreters that it is made for. A target has one stack, its project's packages (see `projects`).
+"""
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.model import StackRecord
+from duetbench.host import cache, command, paths
+from duetbench.host.progress import Narrator
+from duetbench.project import interpreters, settings, target, tools
+from duetbench.project.interpreters import Interpreter
+
+_PROGRAM: Final = "bin/python"
+_PINNED: Final = "name==version, one per line, with hashes; renew it with `duetbench stack lock`"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A locked set of packages: a dependency group and its lock file.
+
+    Attributes:
+        digest: SHA-256 of the lock file, 64 hex digits.
+        packages: Normalised name → version, of the packages that this platform gets.
+        home: Folder by whose settings of uv (its index) they are had; None: uv's own.
+    """
+
+    name: str
+    lock: Path
+    digest: str
+    packages: dict[str, str]
+    home: Path | None = None
+
+    def record(self) -> StackRecord:
+        return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
+
+    def files(self) -> dict[str, frozenset[str]]:
+        """Read the hashes of the files that each package may be installed from, by its name."""
+        text = self.lock.read_text("utf-8").replace("\\\n", " ")
+        pinned = (line.split() for line in text.splitlines())
+        return {
+            canonicalize_name(words[0].partition("==")[0]): frozenset(
+                word for word in words if word.startswith("--hash=")
+            )
+            for words in pinned
+            if words and not words[0].startswith("#")
+        }
+
+
+def names(root: Path | None = None) -> tuple[str, ...]:
+    """All stacks that a checkout declares; by default the one around us."""
+    return tuple(settings.stacks(root))
+
+
+def known() -> tuple[str, ...]:
+    """The stacks of the repository around us; none where it declares nothing to measure."""
+    try:
+        return names()
+    except UsageError:
+        return ()
+
+
+def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
+    """The interpreters that a stack is made for.
+
+    Raises:
+        UsageError: No such stack.
+    """
+    declared = settings.stacks(root)
+    if name not in declared:
+        known = ", ".join(declared) or "none"
+        raise UsageError(
+            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {known}"
+        )
+    return declared[name]
+
+
+def lock_file(name: str, root: Path | None = None) -> Path:
+    """The file of a stack's lock."""
+    root = root or paths.project_root()
+    if target.is_laid_out(root):
+        return root / target.FOLDER / f"{name}.txt"
+    return root / "apps" / "stacks" / f"{name}.txt"
+
+
+def asked(name: str, root: Path) -> list[str | Path]:
+    """Where `uv pip compile` finds what a stack asks for: arguments."""
+    if target.is_laid_out(root):
+        return [root / target.FOLDER / f"{name}.in"]
+    return ["--group", f"{root / 'apps' / 'pyproject.toml'}:{name}"]
+
+
+def read(name: str, root: Path | None = None) -> Stack:
+    """Read a declared stack's lock.
+
+    Raises:
+        UsageError: No such stack.
+        SetupError: It was never locked.
+        DeclarationError: The lock has lines that are not pinned packages.
+    """
+    pythons(name, root)  # refuses unknown names
+    return read_lock(name, lock_file(name, root), root)
+
+
+def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
+    """Read a lock, wherever it is, for the interpreters of a checkout; errors as in `read`."""
+    try:
+        content = lock.read_bytes()
+    except FileNotFoundError as error:
+        raise SetupError(
+            f"stack {name} has no lock {lock}: run `duetbench stack lock {name}`"
+        ) from error
+    digest = hashlib.sha256(content).hexdigest()
+    packages = parse(content.decode(), str(lock), root)
+    home = root if root is not None and target.is_laid_out(root) else None
+    return Stack(name, lock, digest, packages, home)
+
+
+def parse(
+    text: str, file: str, root: Path | None = None, version: str | None = None
+) -> dict[str, str]:
+    """Read name → version from a lock's text, without the packages of other platforms.
+
+    They are those for a Python of this version; by default of the checkout's first interpreter.
+
+    Raises:
+        DeclarationError: A line is no pinned package.
+    """
+    platform = markers(version or next(iter(interpreters.declared(root).values())).version)
+    packages = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        pinned = line.split(" --hash")[0].strip()
+        if not pinned or pinned.startswith("#"):
+            continue
+        try:
+            requirement = Requirement(pinned)
+        except InvalidRequirement as error:
+            raise DeclarationError(file, "line", pinned, _PINNED) from error
+        pins = list(requirement.specifier)
+        exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
+        found = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
+        if found is None or "--hash" not in line:
+            raise DeclarationError(file, "line", pinned, _PINNED)
+        if requirement.marker is None or requirement.marker.evaluate(platform):
+            packages[canonicalize_name(requirement.name)] = found
+    return dict(sorted(packages.items()))
+
+
+def markers(version: str) -> dict[str, str]:
+    """Values of environment markers for a Python of a version, where they are not our own's."""
+    return {
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
+
+
+def _of_file(address: str) -> str | None:
+    """The version of a package that is a file somewhere, by the file's name."""
+    name = unquote(urlsplit(address).path).rpartition("/")[2]
+    with contextlib.suppress(InvalidWheelFilename):
+        return str(parse_wheel_filename(name)[1])
+    with contextlib.suppress(InvalidSdistFilename):
+        return str(parse_sdist_filename(name)[1])
+    return None
+
+
+def environment(stack_name: str, python_name: str) -> Path:
+    """Find the Python executable of the environment that set-up made. Starts no process.
+
+    Raises:
+        UsageError: No such stack or interpreter.
+        SetupError: Interpreter or environment were not made yet, for this lock.
+    """
+    return executable(read(stack_name), interpreters.locate(python_name))
+
+
+def executable(stack: Stack, python: Interpreter) -> Path:
+    """Find the Python executable of the environment of a lock; errors as in `environment`."""
+    target = place(stack, python)
+    if cache.facts(target) is None:
+        raise SetupError(
+            f"stack {stack.name} has no environment for {python.name} and its present lock: "
+            "run `duetbench setup`"
+        )
+    with contextlib.suppress(OSError):  # somebody else's, which we only read
+        os.utime(target)  # it is used: pruning leaves it alone
+    return target / _PROGRAM
+
+
+def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
+    """Make a stack's environment for an interpreter, if it is not there: whether it was made now.
+
+    Raises:
+        SetupError: A package cannot be had, or comes in another version.
+    """
+
+    def build(staging: Path) -> cache.Facts:
+        log = tools.new_log(f"stack-{stack.name}-{python.name}")
+        what = f"installing stack {stack.name} for {python.name}"
+        venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
+        venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
+        sync: list[str | Path] = [tools.uv(), "pip", "sync", "--require-hashes"]
+        sync += [] if stack.home else ["--no-config"]
+        # Compiled now, the first start of a server is no slower than the others.
+        sync += [
+            *tools.no_build(),
+            "--compile-bytecode",
+            "--python",
+            staging / _PROGRAM,
+            stack.lock,
+        ]
+        why = f"installing {len(stack.packages)} packages"
+        with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
+            command.run(venv, what=what, log=log, tick=tick)
+            command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
+        return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
+
+    return cache.make(
+        place(stack, python),
+        fault=lambda target: environment_fault(stack, target, python.version),
+        build=build,
+        narrator=narrator,
+    )
+
+
+def place(stack: Stack, python: Interpreter) -> Path:
+    """Where an environment is: another place for every lock and build of the interpreter."""
+    key = cache.digest(stack.digest, python.identity)
+    return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
+
+
+def environment_fault(stack: Stack, target: Path, version: str | None = None) -> str | None:
+    """Say in what an environment differs from its lock; None if in nothing. Reads names only.
+
+    `version` is that of its Python, where it may not be the one that the stack was read for.
+    """
+    if cache.facts(target) is None or not (target / _PROGRAM).exists():
+        return "it is not there"
+    found: dict[str, str] = {}
+    for folder in target.glob("lib/python*/site-packages/*.dist-info"):
+        name, _, installed = folder.name.removesuffix(".dist-info").rpartition("-")
+        found[canonicalize_name(name)] = installed
+    wanted = stack.packages
+    if version is not None:
+        wanted = parse(stack.lock.read_text("utf-8"), str(stack.lock), version=version)
+    return (
+        "; ".join(
+            f"{name} is {found.get(name, 'absent')} instead of {wanted.get(name, 'absent')}"
+            for name in sorted({*wanted, *found})
+            if wanted.get(name) != found.get(name)
+        )
+        or None
+    )

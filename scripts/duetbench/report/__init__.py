@@ -1,1 +1,0 @@
-"""Runs and comparisons as tables and sentences, for terminals and Markdown."""

@@ -1,1 +1,0 @@
-"""Runs over time: tables of cases and metrics, and the events beside them."""

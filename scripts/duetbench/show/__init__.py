@@ -1,0 +1,1 @@
+"""What was measured, for people: terminal, Markdown, HTML and the site."""

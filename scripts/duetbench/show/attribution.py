@@ -1,0 +1,404 @@
+"""An attribution in words: its sentences, ranked rows, packages, what came and went. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duetbench.core import units
+from duetbench.core.metrics import METRICS
+from duetbench.core.text import short
+from duetbench.project import names
+from duetbench.show import formats, markdown
+from duetbench.store.attribution import (
+    APPLICATION,
+    PYTHON,
+    Attribution,
+    Function,
+    Node,
+    Row,
+    Sampled,
+)
+
+if TYPE_CHECKING:  # issues and comments need no terminal
+    from rich.console import Console
+
+FIRST: Final = 3
+"""Rows that stand where there is only room for the first; compiled code is shown of so many."""
+
+GREY: Final = 0.002
+"""Share of all instructions below which a function of the tree is not said to have moved."""
+
+_NATIVE: Final = 3  # compiled functions of a row that are named
+_SAMPLED: Final = 8  # sampled functions that are shown
+_PASSED: Final = 8  # functions that came or went that are named
+_LONGEST: Final = 150  # characters of a cell in issues and comments
+_HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
+_ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
+
+
+@dataclass(frozen=True, slots=True)
+class RowText:
+    """A row in words: `50 %` of the change, `+8.0 %` of all instructions of the base.
+
+    `share` is a dash where the whole change is not beyond what equal sides were seen to differ by.
+    """
+
+    row: Row
+    share: str
+    of_all: str
+    entries: str
+    function: str
+    where: str
+    package: str
+    caller: str
+    native: tuple[str, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.share, self.of_all, self.entries, self.function, self.where, self.package,
+            self.caller,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AttributionText:
+    """An attribution in words; `cause` says what is named, or that nothing is."""
+
+    record: Attribution
+    headline: str
+    cause: str
+    scatter: str
+    rows: tuple[RowText, ...]
+    own: tuple[tuple[str, str, str, str], ...]
+    passed: tuple[tuple[str, str], ...]
+    sampled: str
+    samples: tuple[tuple[str, ...], ...]
+
+
+def told(record: Attribution) -> AttributionText:
+    """Put an attribution into words that say no more than its counts."""
+    rows = tuple(_row(record, row) for row in named(record))
+    return AttributionText(
+        record=record,
+        headline=_headline(record),
+        cause=_cause(record, rows),
+        scatter=_scatter(record),
+        rows=rows,
+        own=tuple(_own(record)),
+        passed=tuple(_passed(record)),
+        sampled=_sampled(record) if record.sampled else "",
+        samples=tuple(_samples(record, record.sampled)) if record.sampled else (),
+    )
+
+
+def named(record: Attribution) -> tuple[Row, ...]:
+    """Rows beyond what equal sides were seen to differ by."""
+    least = record.threshold * record.counted.base
+    return tuple(row for row in record.rows if row.head != row.base and _size(row) >= least)
+
+
+def moved(record: Attribution) -> bool:
+    """Whether the plain counts differ by more than repeated ones."""
+    return abs(record.totals.head / record.totals.base - 1) > record.totals.spread
+
+
+def place(function: Function) -> str:
+    """`fastapi/routing.py:412`; of compiled code its file alone."""
+    return f"{function.file}:{function.line}" if function.line else function.file
+
+
+def version(record: Attribution, package: str) -> tuple[str | None, str | None] | None:
+    """A package's versions on both sides; None: it does not differ, or is none."""
+    found = (one for one in record.packages if one.package == package)
+    return next(((one.base, one.head) for one in found), None)
+
+
+def brief(record: Attribution) -> str:
+    """Its sentences and first rows, as Markdown for issues and comments."""
+    found = told(record)
+    sentences = short(f"{found.headline} {found.cause}", _LONGEST * len(_HEAD))
+    parts = [f"**Which code it is**: {markdown.escape(sentences)}"]
+    if found.rows:
+        first = found.rows[:FIRST]
+        cells = ([short(cell, _LONGEST) for cell in one.cells] for one in first)
+        parts.append(markdown.grid(_HEAD, _ALIGN, cells))
+        parts.append(f"{found.scatter} Counted: an explanation, and never a verdict.")
+    return "\n\n".join(parts)
+
+
+def written(record: Attribution) -> str:
+    """All of it as Markdown."""
+    found = told(record)
+    parts = [f"# {markdown.escape(found.headline)}", markdown.escape(found.cause)]
+    if found.rows:
+        parts.append(markdown.grid(_HEAD, _ALIGN, (one.cells for one in found.rows)))
+        parts.append(found.scatter)
+    code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows[:FIRST] if one.native]
+    if found.sampled:
+        table = markdown.grid(SAMPLES, ("---", "---:", "---:", "---:", "---:"), found.samples)
+        parts += ["## Sampled under load", markdown.escape(found.sampled), table]
+    for title, lines in (
+        ("Compiled code below the first rows", code),
+        ("What came and went", [f"{name} {what}" for what, name in found.passed]),
+        ("What it cannot see", record.notes),
+    ):
+        if lines:
+            parts += [f"## {title}", markdown.bullets(lines)]
+    own = markdown.grid(_OWN, ("---", "---:", "---:", "---:"), found.own)
+    return "\n\n".join((*parts, "## Own instructions by package", own)) + "\n"
+
+
+_OWN: Final = ("package", "base", "head", "of all")
+
+
+def print_attribution(console: Console, record: Attribution) -> None:
+    """Print it: two lines a row, compiled code below the first ones."""
+    from rich.text import Text  # noqa: PLC0415 - issues and comments need no terminal
+
+    def say(line: str, style: str = "") -> None:
+        console.print(Text(line, style=style), soft_wrap=True)
+
+    found = told(record)
+    say(found.headline, "bold")
+    say(f"  {record.case}, Python {record.python}, in {formats.duration(record.seconds)}", "dim")
+    say(f"  {found.cause}")
+    if found.rows:
+        table = [("share", "of all", "entries"), *(one.cells[:3] for one in found.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.rjust, cells, widths)) for cells in table]
+        say("")
+        say(f"  {lines[0]}  function", "dim")
+        for place_, (one, line) in enumerate(zip(found.rows, lines[1:], strict=True)):
+            say(f"  {line}  {one.function}", "bold")
+            below = " " * (len(line) + 4)
+            called = f", called by {one.caller}" * bool(one.caller)
+            say(f"{below}{one.where} ({one.package}){called}")
+            if one.native and place_ < FIRST:
+                say(f"{below}{', '.join(one.native)}", "dim")
+        say(f"  {found.scatter}", "dim")
+    if found.sampled:
+        say("")
+        say("  sampled under load", "bold")
+        say(f"  {found.sampled}")
+        columns = [SAMPLES, *found.samples]
+        widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+        for cells in columns:
+            figures = "  ".join(map(str.rjust, cells[1:], widths[1:]))
+            say(f"    {figures}  {cells[0]}", "dim" if cells is SAMPLES else "")
+    moving = [one for one in found.own if one[3] != formats.MISSING]
+    for title, lines in (
+        ("own instructions by package", [f"{p}: {b} → {h} ({c})" for p, b, h, c in moving]),
+        ("came and went", [f"{name} {what}" for what, name in found.passed]),
+        ("it cannot see", list(record.notes)),
+    ):
+        if lines:
+            say("")
+            say(f"  {title}", "bold")
+        for line in lines:
+            say(f"    {line}")
+
+
+def _size(row: Row) -> float:
+    return abs(row.head - row.base)
+
+
+def _headline(record: Attribution) -> str:
+    totals, what = record.totals, record.asked or names.name(record.case).what
+    if not moved(record):
+        scatter = formats.size(totals.spread)
+        return f"{what}: instructions per request did not move (counts repeat within {scatter})."
+    ratio = totals.head / totals.base
+    size = formats.percent(ratio).lstrip("+−")
+    within = formats.ends(ratio * (1 - totals.spread), ratio * (1 + totals.spread))
+    return (
+        f"{what} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request "
+        f"({within}, as far as counts repeat): "
+        f"{units.count(totals.base)} → {units.count(totals.head)}."
+    )
+
+
+def _cause(record: Attribution, rows: tuple[RowText, ...]) -> str:
+    if not rows:
+        least = formats.size(record.threshold)
+        return f"No function is named: none moved by {least} of all instructions or more."
+    first = rows[0]
+    where = f"{first.function}, {first.where}, {first.package}"
+    if first.share == formats.MISSING:
+        return f"What moved most is {where}: {first.of_all} of all instructions."
+    return f"The first row has {first.share} (±{_doubt(record)} %) of the change: {where}."
+
+
+def _scatter(record: Attribution) -> str:
+    """What figures of rows are good for."""
+    share = f", or {_doubt(record)} % of the change" if _shared(record) else ""
+    found = f"Equal sides were seen to differ by up to {formats.size(record.threshold)} of all"
+    return f"{found}{share}: rows are good for no more."
+
+
+def _shared(record: Attribution) -> bool:
+    """Whether the change is large enough to be shared out."""
+    change = abs(record.counted.head - record.counted.base)
+    return change > 0 and change >= record.threshold * record.counted.base
+
+
+def _doubt(record: Attribution) -> str:
+    change = abs(record.counted.head - record.counted.base)
+    return units.significant(100 * record.threshold * record.counted.base / change, 1)
+
+
+def _row(record: Attribution, row: Row) -> RowText:
+    return RowText(
+        row=row,
+        share=_percent(row.share) if _shared(record) else formats.MISSING,
+        of_all=of_all(record, row.base, row.head),
+        entries=_pair(row.entries) if row.entries else "",
+        function=row.function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
+        where=place(row.function),
+        package=_package(record, row.function.package),
+        caller=row.caller.name if row.caller else "",
+        native=tuple(_native(record, row)),
+    )
+
+
+def _native(record: Attribution, row: Row) -> Iterator[str]:
+    for one in row.native[:_NATIVE]:
+        if one.base != one.head:
+            yield f"{one.symbol} {of_all(record, one.base, one.head)}"
+
+
+def _package(record: Attribution, package: str) -> str:
+    if package == PYTHON:
+        return f"Python {record.python}"
+    if package == APPLICATION or (found := version(record, package)) is None:
+        return package
+    base, head = found
+    return f"{package} {base or 'new'} → {head or 'gone'}"
+
+
+def _own(record: Attribution) -> Iterator[tuple[str, str, str, str]]:
+    least = record.threshold * record.counted.base
+    for one in sorted(record.own, key=lambda one: (-abs(one.head - one.base), one.package)):
+        sure = one.head != one.base and abs(one.head - one.base) >= least
+        change = of_all(record, one.base, one.head) if sure else formats.MISSING
+        package = _package(record, one.package)
+        yield package, units.count(one.base), units.count(one.head), change
+
+
+def _passed(record: Attribution) -> Iterator[tuple[str, str]]:
+    """`came` or `went`, and which functions did, the largest first; functions anywhere else not."""
+    found: dict[tuple[str, str], list[float]] = {}
+    least = GREY * record.counted.base
+    for node in walked(record.tree):
+        # Without the line, which may have moved.
+        sums = found.setdefault((node.function.name, node.function.file), [0.0, 0.0])
+        sums[0] += node.base
+        sums[1] += node.head
+    for what, here, there in (("came", 1, 0), ("went", 0, 1)):
+        many = [
+            (-sums[here], *key)
+            for key, sums in found.items()
+            if sums[here] >= least and not sums[there]
+        ]
+        if many:
+            listed = [f"{name} ({file})" for _, name, file in sorted(many)]
+            yield what, formats.some(listed, _PASSED)
+
+
+_time: Final = METRICS["server_cpu_per_request"].format
+SAMPLES: Final = ("Function", "Base", "Head", "Change", "At least … at most")
+
+
+def _sampled(record: Attribution) -> str:
+    """What samples say, and how noisy they are."""
+    seen = record.sampled
+    assert seen is not None  # noqa: S101 - who calls has looked
+    surest = [row for row in seen.rows if row.sure]
+    widths = [(row.high - row.low) / 2 for row in seen.rows]
+    noise = formats.size(max(widths, default=0.0) / seen.base)
+    began = (
+        f"Of {seen.launches} launches of each side, CPU time per request: "
+        f"{_time(seen.base)} and {_time(seen.head)}"
+    )
+    if not surest:
+        return (
+            f"{began}. No function surely moved; samples cannot tell a change of up to {noise} of "
+            "all CPU time in one of them."
+        )
+    first = surest[0].function
+    return f"{began}. What surely moved most is {first.name}, {place(first)}, {first.package}."
+
+
+def _samples(record: Attribution, seen: Sampled) -> Iterator[tuple[str, ...]]:
+    def share(seconds: float) -> str:
+        size = units.significant(abs(100 * seconds / seen.base), 2)
+        return f"{'+' if seconds > 0 else '−'}{size} %"
+
+    for row in seen.rows[:_SAMPLED]:
+        function = row.function
+        where = ", ".join(filter(None, (function.name, place(function))))
+        yield (
+            f"{where} ({_package(record, function.package)})",
+            _time(row.base), _time(row.head),
+            share(row.head - row.base) if row.sure else formats.MISSING,
+            f"{share(row.low)} … {share(row.high)}",
+        )  # fmt: skip
+
+
+def walked(node: Node) -> Iterator[Node]:
+    """A tree's nodes, callers first."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(one.below)
+
+
+def own(node: Node) -> tuple[float, float]:
+    """What a node has of its own, base and head: without what is below it."""
+    base = node.base - sum(one.base for one in node.below)
+    return max(0.0, base), max(0.0, node.head - sum(one.head for one in node.below))
+
+
+def folded(record: Attribution, side: str = "both") -> str:
+    """The tree as folded stacks, a line each: `a;b;c 31 32`, own instructions of base and head.
+
+    Two counts are what difffolded.pl writes and flamegraph.pl reads; with `side` base or head there
+    is one count, which speedscope reads too.
+    """
+    return "".join(f"{line}\n" for line in _stacks(record.tree, "", side))
+
+
+def _stacks(node: Node, above: str, side: str) -> Iterator[str]:
+    function = node.function
+    name = f"{function.name} ({place(function)})".translate(_SEPARATORS)
+    stack = f"{above};{name}" if above else name
+    counts = [round(one) for one in own(node)]
+    chosen = {"base": counts[:1], "head": counts[1:]}.get(side, counts)
+    if any(chosen):
+        yield f"{stack} {' '.join(map(str, chosen))}"
+    for one in node.below:
+        yield from _stacks(one, stack, side)
+
+
+_SEPARATORS: Final = {ord(";"): ",", **{ord(each): " " for each in "\t\r\n"}}
+
+
+def of_all(record: Attribution, base: float, head: float) -> str:
+    """A change as a signed share of all instructions of the base: `+8.0 %`."""
+    if base == head:
+        return "0 %"
+    change = 100 * (head - base) / record.counted.base
+    return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
+
+
+def _percent(share: float) -> str:
+    return f"{'−' * (share < 0)}{abs(100 * share):.0f} %"
+
+
+def _pair(figures: Iterable[float]) -> str:
+    return " → ".join(
+        units.count(one) if one == round(one) else units.significant(one) for one in figures
+    )

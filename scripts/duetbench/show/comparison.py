@@ -1,0 +1,297 @@
+"""A comparison as every format shows it, and how it ended as an exit code. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from duetbench.core import units
+from duetbench.core.metrics import METRICS
+from duetbench.project import names
+from duetbench.show import formats, rows
+from duetbench.show.rows import ComparisonRow, Grid, Groups
+from duetbench.store.comparison import Comparison, Event, Verdict
+
+_INTERVAL: Final = (
+    "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
+    "lie beyond the relevance floor, and at most 5 % false discoveries over all that was tested, "
+    "2.5 % on either side"
+)
+_INTERVAL_THEN: Final = (
+    "each row's own and two-sided, good whenever measuring stopped. By the rule of that time a "
+    "verdict asked on one side only, at 5 % false discoveries over all that was tested; where few "
+    "rows were, the near end of an interval can lie within the relevance floor all the same"
+)
+_RATE: Final = 0.025
+"""Up to this `Method.confirmation_rate` the interval of what is called lies beyond the floor."""
+
+_SHARED: Final = (
+    "read while both servers held the pages that they share, each half of them: changes are shown "
+    "up to a tenth larger than they are"
+)
+_FLOOR: Final = "changes up to here are none, however surely they are seen"
+_COULD_SEE: Final = (
+    "a change as large as this would have been seen in 4 of 5 comparisons, had nothing else moved"
+)
+_SAMPLES: Final = "usable duets (in process: pairs of processes)"
+_FIGURES: Final = "base's mean over launches with nothing beside them, and that times the ratio"
+
+UNDECIDED: Final = 3
+"""Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
+_NAMED: Final = 6  # cases that are named where all of them would be too many
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a report, called `name` where it did not fit.
+
+    `lines` are pairs of a name, which may be empty, and a sentence, above the `grid`. A folded
+    block is closed until somebody opens it, and stands below the heading `under`.
+    """
+
+    name: str
+    title: str = ""
+    lines: tuple[tuple[str, str], ...] = ()
+    grid: Grid | None = None
+    kind: Literal["facts", "news", "list", "legend", "commands"] = "list"
+    folded: bool = False
+    under: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonView:
+    """A comparison, ready to be written in any format: blocks in the order of their importance."""
+
+    headline: str
+    groups: Groups
+    blocks: tuple[Block, ...]
+
+
+def make_view(comparison: Comparison) -> ComparisonView:
+    """Arrange a comparison for reading; there is no block of what there is nothing to say of."""
+    found = rows.grouped(comparison)
+    headline = rows.headline(comparison, found)
+    blocks = (*_open(comparison, found), *_folded(comparison, found, headline))
+    said = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
+    return ComparisonView(headline, found, tuple(said))
+
+
+def _open(comparison: Comparison, found: Groups) -> Iterator[Block]:
+    yield Block("facts", lines=tuple(_facts(comparison, found)), kind="facts")
+    yield Block("events", lines=_plain(map(_event, comparison.events)), kind="news")
+    yield from _moved("Worse", found.worse, len(comparison.events))
+    yield from _moved("Better", found.better, len(comparison.events))
+    broken = tuple(dict.fromkeys((row.case, row.why) for row in found.broken))
+    yield Block("Not comparable", "Not comparable", broken)
+    undecided = rows.table(found.undecided, "verdict", "base → head")
+    yield Block("Not decided", "Not decided", grid=undecided)
+    unjudged = _by_reason((row.why, row.case) for row in found.unjudged)
+    yield Block("Not judged", "Not judged", unjudged)
+    yield Block("Next", "Next", _plain(rows.steps(comparison, found)))
+    yield Block("legend", lines=tuple(_legend(comparison, found)), kind="legend")
+
+
+def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[Block]:
+    alone, together = (
+        rows.table((row for row in moved if row.grouped is grouped), "why")
+        for grouped in (False, True)
+    )
+    yield Block(title, title, grid=alone)
+    told = f"{formats.many(len(together.rows), 'row')} of the event{'s' * (events != 1)} above"
+    yield Block(title, told, grid=together, folded=True, under="" if alone.rows else title)
+
+
+def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Block]:
+    told = f"No change: {formats.many(len(found.unchanged), 'row')}"
+    shown = rows.table(found.unchanged, "verdict", "base → head", "why")
+    same = _sizes(comparison, found.unchanged, "tolerance")
+    excluded = f"'No change' is said where a change as large as this is excluded: {same}."
+    yield Block("No change", told, _plain([excluded] if same else []), shown, "news", folded=True)
+    counts = _counts(comparison)
+    told = f"Instructions per request, without a server: {len(counts)}"
+    shown = Grid(("case", "base", "head", "change"), counts, ("case",))
+    yield Block("Instructions", told, grid=shown, folded=True)
+    head = ("stack", "package", "base", "head")
+    packages = [
+        (one.stack, one.package, one.base or formats.MISSING, one.head or formats.MISSING)
+        for one in comparison.packages
+    ]
+    told = f"Packages that differ: {len(packages)}"
+    yield Block("Packages", told, grid=Grid(head, packages, head), folded=True)
+    called = tuple(
+        (case.case.id, str(name))
+        for case in comparison.cases
+        if (name := names.of(case.case)).known
+    )
+    yield Block("Cases", "What these cases are", called, folded=True)
+    because = _by_reason((case.because, case.case.id) for case in comparison.cases)
+    yield Block("Reasons", "Why these were judged", because, folded=True)
+    yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)
+    notes = [note for note in comparison.notes if note != headline]
+    notes += [f"{one.case}: {one.reason}" for one in comparison.missing]
+    yield Block("Notes", "Notes", _plain(notes), folded=True)
+    again = rows.commands(comparison, found)
+    yield Block("Commands", "Reproduce", again, kind="commands", folded=True)
+
+
+def _plain(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(("", line) for line in lines)
+
+
+def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
+    """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
+
+    1: something got slower, or head breaks it; between two interpreters nobody got slower. 3:
+    something that was to be judged was not; if `lenient`, only where nothing was judged. Benchmarks
+    inside the process that there was no time for make no 3 beside cases, whose duets judge the same
+    change.
+    """
+    cases = [one for case in comparison.cases for one in case.judgements]
+    every = (*cases, *(micro.judgement for micro in comparison.micro))
+    for one in every:
+        # A failure of base as well (see `samples.broken`) is none of the change.
+        broken = one.reason.startswith("head: ") and "; base: " not in one.reason
+        slower = one.verdict is Verdict.SLOWER and not comparison.cross
+        if slower or (one.verdict is Verdict.NOT_COMPARABLE and broken):
+            return 1
+    undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
+    doubtful = any(one.verdict in undecided for one in cases) or any(
+        micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
+        for micro in comparison.micro
+    )
+    unheard = comparison.planned > sum(bool(case.judgements) for case in comparison.cases)
+    expected = comparison.planned or comparison.micro or comparison.untouched
+    # Cases that only one side has are no sign that nothing changed.
+    apart = bool(comparison.missing) and not expected
+    if not (doubtful or unheard or apart or comparison.status == "partial"):
+        return 0
+    judged = any(one.verdict not in undecided for one in every)
+    return 0 if lenient and judged else UNDECIDED
+
+
+def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
+    for name, side in (("base", comparison.base), ("head", comparison.head)):
+        commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
+        yield name, f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
+    if comparison.cross:
+        yield "kind", "two interpreters against each other: a choice, not a change"
+    pythons = [
+        ", ".join(f"{i.version}{' free-threaded' * i.free_threaded}" for i in side.interpreters)
+        for side in (comparison.base, comparison.head)
+    ]
+    if any(pythons):
+        yield "interpreters", " → ".join(one or "none" for one in dict.fromkeys(pythons))
+    yield "coverage", "; ".join(_coverage(comparison, found))
+    # All judgements of a case tell the same numbers.
+    told = [case.judgements[0] for case in comparison.cases if case.judgements]
+    if unused := sum(one.excluded for one in told):
+        used = sum(one.duets for one in told)
+        yield "duets", f"{used} usable, {unused} not: disturbed or failed"
+    if kept := sum(duet.kept for case in comparison.cases for duet in case.duets):
+        yield "noise of the machine", f"in {kept} of the duets used: it was there most of the time"
+    if comparison.noise is not None:
+        label = formats.title(rows.CPU)
+        scatter = f"{label} of base against itself scatters by {formats.size(comparison.noise)}"
+        yield "noise", f"{scatter} from duet to duet (standard deviation)"
+    spent = formats.duration(comparison.wall_seconds)
+    if comparison.budget_seconds is not None:
+        spent += f" of {formats.duration(comparison.budget_seconds)}"
+    yield "time", spent
+    machine = comparison.machine
+    virtual = f", virtual ({machine.virtual})" if machine.virtual else ""
+    yield "machine", f"{machine.cpu}, {machine.cores} cores{virtual}"
+
+
+def _coverage(comparison: Comparison, found: Groups) -> Iterator[str]:
+    answered = {(row.case, bool(row.metric)) for row in found.judged}
+    waiting = (*found.broken, *found.undecided, *found.unjudged)
+    judged = answered - {(row.case, bool(row.metric)) for row in waiting}
+    cases = sum(is_case for _, is_case in judged)
+    if comparison.planned or not comparison.micro:
+        # Memory that did not move says nothing of a CPU time that is open.
+        partly = len(answered - judged)
+        more = f", {partly} more in part" if partly else ""
+        yield f"{cases} of {comparison.planned} cases judged{more}"
+    if comparison.micro:
+        inside = f"{len(judged) - cases} of {len(comparison.micro)} in-process benchmarks"
+        yield inside if comparison.planned else f"{inside} judged"
+    yield f"{comparison.untouched} others cannot have changed"
+    if comparison.missing:
+        yield f"{len(comparison.missing)} without counterpart"
+
+
+def _event(event: Event) -> str:
+    shared = (
+        "with nothing in common but the machine"
+        if event.factor == "machine"
+        else f"that share the {event.factor} {event.value}"
+    )
+    return (
+        f"One event: {len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
+        f"{formats.verdict(event.metric, event.verdict)}, {formats.percent(event.ratio)} "
+        f"({formats.ends(event.low, event.high)})."
+    )
+
+
+def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
+    shown = (*found.worse, *found.better, *found.undecided, *found.unchanged)
+    if not shown:
+        return
+    rate = comparison.method.get("confirmation_rate")
+    looser = isinstance(rate, float) and rate > _RATE
+    yield "95 % interval", _INTERVAL_THEN if looser else _INTERVAL
+    if floors := _sizes(comparison, shown, "floor"):
+        yield "relevance floor", f"{_FLOOR}: {floors}"
+    yield "could see", _COULD_SEE
+    yield "samples", _SAMPLES
+    if any(row.figures for row in found.all):
+        yield "base → head", _FIGURES
+    if comparison.method.get("memory") is None:
+        for label in dict.fromkeys(row.label for row in shown if row.metric == "pss_steady"):
+            yield label, _SHARED
+
+
+def _sizes(
+    comparison: Comparison, shown: Sequence[ComparisonRow], kind: Literal["floor", "tolerance"]
+) -> str:
+    """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
+    inside = comparison.method.get(f"inprocess_{kind}")
+    told = {
+        row.label: size
+        for row in shown
+        if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
+    }
+    return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
+
+
+def _counts(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """Instructions per request, the largest change first."""
+    found = [
+        (ratio, (case.case.id, units.count(counted.base), units.count(counted.head)))
+        for case in comparison.cases
+        if (counted := case.instructions) and (ratio := counted.ratio) is not None
+    ]
+    found.sort(key=lambda one: -abs(one[0] - 1))
+    return [(*row, formats.percent(ratio)) for ratio, row in found]
+
+
+def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """How many have a reason → some of them; in their first order."""
+    found: dict[str, dict[str, None]] = {}
+    for reason, name in pairs:
+        found.setdefault(reason, {})[name] = None
+    return tuple(
+        (f"{len(names)} × {reason}", formats.some(tuple(names), _NAMED))
+        for reason, names in found.items()
+    )
+
+
+def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    counted = Counter(
+        name
+        for case in comparison.cases
+        for duet in case.duets
+        for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
+    )
+    for name, times in counted.most_common():
+        yield f"{name} in {formats.many(times, 'duet')}", name.meaning

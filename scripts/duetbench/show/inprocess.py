@@ -1,0 +1,331 @@
+"""asv's figures as sections of a report: tables, statements and answers of the declared suites.
+
+What failed is shown as failed, what does not apply is left out, and neither is a figure. Pure.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from duetbench.core import units
+from duetbench.core.model import Case
+from duetbench.project.suites import SuiteColumn, SuiteDeclaration, SuiteShape, SuiteTable
+from duetbench.show import formats
+from duetbench.show.asv_figures import find, quotient, slowest, speed_ups
+from duetbench.show.claims import ShapeResult, judge
+from duetbench.show.page import RunPage, Section
+from duetbench.show.tables import Cell, FigureRow, FigureTable
+from duetbench.store.asv_results import Reading, Snapshot, environments, newest
+from duetbench.trend import summary
+from duetbench.trend.summary import Estimate, RunSummary
+
+TITLE: Final = "Inside the process"
+IMPOSSIBLE: Final = 0.95
+"""Below this share of the shortest possible time a figure is impossible; above, it is the scatter
+of the two figures that are compared."""
+
+_ONE_BY_ONE: Final = (
+    "asv measures one environment after the other: what the machine does in the meantime is in the "
+    "differences, so a few per cent between interpreters or stacks decide nothing here"
+)
+_FORMATS: Final[dict[str, units.Formatter]] = {
+    "seconds": units.seconds,
+    "bytes": units.size,
+    "instructions": units.count,
+}
+
+
+def make_page(
+    snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration], run: RunSummary | None = None
+) -> RunPage:
+    """All snapshots (newest first) as a page; tables may show a `run` with servers beside."""
+    facts = [("measured", where(snapshot)) for snapshot in snapshots]
+    return RunPage(TITLE, tuple(facts[:1]), sections(snapshots, suites, run))
+
+
+def sections(
+    snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration], run: RunSummary | None = None
+) -> tuple[Section, ...]:
+    """One section per suite that has a figure, of the newest commit that has one."""
+    made = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    found = (_section(suite, snapshot, run) for suite, snapshot in made if snapshot is not None)
+    return tuple(section for section in found if section.tables)
+
+
+def where(snapshot: Snapshot) -> str:
+    """When, on what and of which commit."""
+    moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
+    described = f" ({snapshot.described})" if snapshot.described else ""
+    return (
+        f"{moment:%Y-%m-%d %H:%M} UTC by asv on {snapshot.machine}{described}, "
+        f"commit {snapshot.commit[:12]}"
+    )
+
+
+def as_json(snapshots: Sequence[Snapshot], page: RunPage) -> dict[str, Any]:
+    """Everything for programs: SI units, and what failed without a figure."""
+    return {
+        "snapshots": [dataclasses.asdict(snapshot) for snapshot in snapshots],
+        "sections": [
+            {
+                "name": section.experiment,
+                "question": section.question,
+                "tables": [dataclasses.asdict(table) for table in section.tables],
+                "shapes": [shape.model_dump(mode="json") for shape in section.shapes],
+                "notes": list(section.notes),
+            }
+            for section in page.sections
+        ],
+    }
+
+
+def answer(snapshot: Snapshot, suite: SuiteDeclaration) -> str:
+    """The suite's sentence with quotients of medians; empty: not declared, or not measured.
+
+    They have no interval: asv's samples are not independent of each other.
+    """
+    if suite.answer is None:
+        return ""
+    found = [
+        f"{formats.ratio(one.gain)} times as fast on {one.python}"
+        for one in speed_ups(snapshot, suite, suite.table(suite.answer.table))
+        if one.where == suite.answer.where
+        and one.variant == suite.answer.variant
+        and one.gain is not None
+    ]
+    return f"{suite.answer.says}: {' and '.join(found)} (medians)." if found else ""
+
+
+def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
+    """A benchmark and its parameters for people: `validate: 20, json` rather than asv's name."""
+    *_, kind, function = benchmark.split(".")
+    if kind == benchmark.partition(".")[0]:  # a function of the module, in no class
+        kind = function.partition("_")[2].replace("_", " ")
+    values = ", ".join(value for _, value in params)
+    return f"{kind.lower()}: {values}" if values else kind.lower()
+
+
+def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None) -> Section:
+    source = suite.source
+    made = (
+        _variants(snapshot, suite, table) if table.variant else _figures(snapshot, table, run)
+        for table in suite.tables
+    )
+    return Section(
+        experiment=suite.title,
+        question=suite.question,
+        source=f"{source.title}, {source.date} ({source.setting})" if source else None,
+        tables=tuple(table for table in made if table is not None),
+        shapes=tuple(_shape(snapshot, suite, shape, run) for shape in suite.shapes),
+        notes=(f"measured {where(snapshot)}", _ONE_BY_ONE),
+        deviations=suite.deviations,
+    )
+
+
+def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable | None:
+    found = speed_ups(snapshot, suite, table)
+    if not found:
+        return None
+    pythons = list(dict.fromkeys(one.python for one in found))
+    kinds = ("time", "speed-up", *(("at best", "efficiency") if table.best else ()))
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    impossible = []
+    for one in found:
+        cells = rows.setdefault((*one.where.values(), one.variant), [])
+        times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
+        gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
+        cells += [_cell(one.reading, times), Cell(formats.ratio(one.gain), published=gains)]
+        share = one.gain / one.ceiling if one.gain and one.ceiling else 0.0
+        if table.best is not None:
+            cells.append(Cell(formats.MISSING if one.best is None else units.seconds(one.best)))
+            cells.append(Cell(units.share(share) if share else formats.MISSING))
+        if share > 1 / IMPOSSIBLE and one.variant != table.base:
+            impossible.append(
+                f"impossible: {one.variant} on {one.python} took {units.share(1 / share)} of the "
+                "shortest; the measurement is wrong"
+            )
+    at_best = f"at best: {table.best}" if table.best else ""
+    if "cores" in at_best:
+        at_best += f", with {snapshot.cores or 'an unknown number of'} cores"
+    longest = {python: slowest(snapshot, table, python) for python in pythons}
+    rounds = [f"{units.seconds(one)} on {python}" for python, one in longest.items() if one]
+    if at_best and rounds:
+        at_best += f" (the slowest single round: {', '.join(rounds)})"
+    runs = [row.run for row in suite.published if row.table == table.name and row.run]
+    shown = [one.reading for one in found if one.reading is not None]
+    notes = [
+        table.note,
+        _spread_note(shown),
+        f"published: {', '.join(runs)}" if runs else "",
+        at_best,
+        *impossible,
+    ]
+    return FigureTable(
+        title=table.title,
+        keys=(*table.keys, str(table.variant)),
+        columns=tuple(f"{python} {kind}" for python in pythons for kind in kinds),
+        rows=tuple(FigureRow(keys=key, cells=tuple(cells)) for key, cells in rows.items()),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> FigureTable | None:
+    readings = snapshot.of(table.benchmark)
+    columns = table.columns or _columns(readings)
+    shown = {(column.python, column.stack) for column in columns}
+    readings = tuple(one for one in readings if (one.python, one.stack) in shown)
+    if not any(reading.status == "measured" for reading in readings):
+        return None
+    by_key = {(one.benchmark, one.params, one.python, one.stack): one for one in readings}
+    where_ = ("in process",) if table.beside else ()
+    rows = []
+    for benchmark, params in dict.fromkeys((one.benchmark, one.params) for one in readings):
+        sides = [by_key.get((benchmark, params, str(c.python), str(c.stack))) for c in columns]
+        if all(side is None or side.status == "skipped" for side in sides):
+            continue
+        cells = (
+            Cell(formats.ratio(quotient(*(sides[place] for place in column.over))))
+            if column.over
+            else _cell(side)
+            for column, side in zip(columns, sides, strict=True)
+        )
+        rows.append(FigureRow(keys=(*where_, label(benchmark, params)), cells=tuple(cells)))
+    notes = [table.note, _spread_note(readings)]
+    if run is not None and (further := list(_beside(table, run))):
+        rows += further
+        notes.append(f"end to end: run {run.run.id}; the ratios with their intervals over launches")
+    return FigureTable(
+        title=table.title,
+        keys=("where", "what") if table.beside else ("what",),
+        columns=tuple(column.title for column in columns),
+        rows=tuple(rows),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _columns(readings: Sequence[Reading]) -> tuple[SuiteColumn, ...]:
+    """Every environment; and of each stack, the build without the GIL over the one with it."""
+    found = environments(readings)
+    both = (
+        SuiteColumn(
+            title=f"{stack} {python}t / {python}",
+            over=(found.index((f"{python}t", stack)), found.index((python, stack))),
+        )
+        for python, stack in found
+        if (f"{python}t", stack) in found
+    )
+    plain = (SuiteColumn(title=f"{s} {python}", python=python, stack=s) for python, s in found)
+    return (*plain, *both)
+
+
+def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
+    """What a response gains in a run with servers: one row per load and metric."""
+    if table.beside is None:
+        return
+    by_load: dict[str, dict[tuple[str | None, str | None], Case]] = {}
+    for case in (found.case for found in run.cases.values()):
+        if case.experiment == table.beside.experiment:
+            kind = "users" if case.load.rate is not None else "connections"
+            load = by_load.setdefault(f"{case.load.connections} {kind}", {})
+            load[case.python, case.stack] = case
+    for load_, cases in by_load.items():
+        sides = [cases.get((column.python, column.stack)) for column in table.columns]
+        for metric, title in table.beside.metrics.items():
+            cells = []
+            for column, side in zip(table.columns, sides, strict=True):
+                if column.over:
+                    both = (sides[place] for place in column.over)
+                    gain = summary.ratio(
+                        *(summary.values(run.run, one.id, metric) if one else [] for one in both)
+                    )
+                    if gain is None:
+                        break
+                    cells.append(Cell(formats.ratio_with_interval(gain)))
+                elif side and (found := run.cases[side.id].metrics.get(metric)):
+                    cells.append(Cell(formats.figure(metric, found.mean), case=side.id))
+                else:
+                    cells.append(Cell(formats.MISSING))
+            else:
+                yield FigureRow(keys=("end to end", f"{title}, {load_}"), cells=tuple(cells))
+
+
+def _shape(
+    snapshot: Snapshot, suite: SuiteDeclaration, shape: SuiteShape, run: RunSummary | None
+) -> ShapeResult:
+    table = suite.table(shape.table)
+    sides = (shape.above, shape.below)
+    readings = []
+    for side in sides:
+        variant = {table.variant: side.variant} if table.variant and side.variant else {}
+        params, name = {**shape.where, **variant}, shape.benchmark or table.benchmark
+        readings.append(find(snapshot, name, params, side.python, side.stack))
+    ours = _ours(readings, shape, run)
+    verdict = judge(ours, shape.least, shape.most)
+    reason = ""
+    if verdict == "not measured":
+        missing = [
+            f"{side.variant or side.stack} on {side.python}"
+            for side, reading in zip(sides, readings, strict=True)
+            if not reading or reading.value is None
+        ]
+        reason = f"no figures of {', '.join(missing)}" if missing else "no run has both responses"
+    elif verdict == "not decided":
+        more = "launches" if shape.per else "samples"
+        reason = f"the interval reaches over the limit: more {more} would decide"
+    elif verdict == "does not hold":
+        reason = shape.if_not or ""
+    published = None
+    if suite.source and {side.python for side in sides} == {suite.source.python}:
+        # Of the source's runs, the first that has both.
+        theirs = suite.seconds(shape.table, shape.where, *(str(side.variant) for side in sides))
+        published = theirs[0][0] / theirs[0][1] if theirs else None
+    return ShapeResult(
+        statement=shape.statement,
+        expected=formats.limits(shape.least, shape.most),
+        published=published,
+        ours=ours,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _ours(
+    sides: Sequence[Reading | None], shape: SuiteShape, run: RunSummary | None
+) -> Estimate | None:
+    """Ratio of two figures, with an interval where there is one: over samples, or launches."""
+    above, below = sides
+    plain = quotient(above, below)
+    if above is None or below is None or plain is None:
+        return None
+    if shape.per is None:
+        if above.samples and below.samples:
+            return summary.ratio(above.samples, below.samples)
+        return Estimate(n=1, mean=plain)
+    if run is None:
+        return None
+    cases = (shape.per.above, shape.per.below)
+    whole = summary.ratio(*(summary.values(run.run, case, shape.per.metric) for case in cases))
+    if whole is None:
+        return None
+    low = None if whole.high is None else plain / whole.high
+    high = None if whole.low is None else plain / whole.low
+    return Estimate(n=whole.n, mean=plain / whole.mean, low=low, high=high)
+
+
+def _cell(reading: Reading | None, published: str = "") -> Cell:
+    """A figure, or `failed`; a dash where nothing applies."""
+    if reading is None or reading.status == "skipped":
+        return Cell(formats.MISSING, published=published)
+    value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
+    return Cell("failed" if value is None else form(value), published=published, case=reading.case)
+
+
+def _spread_note(readings: Iterable[Reading]) -> str:
+    spread = max((one.spread for one in readings if one.spread is not None), default=None)
+    if spread is None:
+        return ""
+    return (
+        "figures are medians; half of their samples lie within "
+        f"±{units.significant(100 * spread, 2)} % in the widest case"
+    )

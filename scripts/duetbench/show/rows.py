@@ -1,0 +1,373 @@
+"""The rows of a comparison, its one sentence, and what to do next; nothing else is said. Pure."""
+
+import math
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from duetbench.core.metrics import METRICS, WORK
+from duetbench.project import names
+from duetbench.project.names import CaseName
+from duetbench.show import formats
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, Verdict
+from duetbench.store.reproduce import rebuilt
+
+CPU: Final = "server_cpu_per_request"
+"""The metric that is judged for every case."""
+INPROCESS_THRESHOLD: Final = 0.01
+"""Relevance threshold of in-process benchmarks: `compare.family.FLOOR`, which costs an import."""
+
+_NOTHING: Final = "Nothing to judge"
+_LABELS: Final = 3  # metrics that are named
+_MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Columns and rows of text; `words`: columns that are words and not figures."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[str]
+
+    @property
+    def align(self) -> list[str]:
+        return ["---" if name in self.words else "---:" for name in self.head]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One case, or in-process benchmark (which has no metric), and metric.
+
+    `figures` are base's from sequential launches, and that times the ratio, so that they say what
+    `change` says. `grouped`: an event tells it together with other rows.
+    """
+
+    case: str
+    metric: str
+    judged: Judgement
+    figures: str = ""
+    grouped: bool = False
+    recorded: CaseName | None = None
+
+    @property
+    def name(self) -> CaseName:
+        """What people call the case: as its record says, where it is no benchmark."""
+        return self.recorded or names.name(self.case)
+
+    @property
+    def label(self) -> str:
+        return formats.title(self.metric) if self.metric else "time in process"
+
+    @property
+    def moved(self) -> str:
+        """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
+        return formats.moved(
+            self.metric, self.judged.ratio or 1.0, self.judged.low, self.judged.high
+        )
+
+    @property
+    def verdict(self) -> str:
+        return formats.verdict(self.metric, self.judged.verdict)
+
+    @property
+    def change(self) -> str:
+        return formats.percent(self.judged.ratio)
+
+    @property
+    def interval(self) -> str:
+        low, high = self.judged.low, self.judged.high
+        return "" if low is None or high is None else formats.ends(low, high)
+
+    @property
+    def detectable(self) -> str:
+        return formats.size(self.judged.detectable)
+
+    @property
+    def samples(self) -> str:
+        """Usable duets (or pairs of processes)."""
+        return str(self.judged.duets)
+
+    @property
+    def why(self) -> str:
+        if self.judged.reason:
+            return self.judged.reason
+        if self.judged.ratio is None:
+            count = self.judged.duets
+            s = "s" * (count != 1)
+            noun = f"duet{s}" if self.metric else f"pair{s} of processes"
+            return f"only {count} {noun} usable: too few to look at"
+        return "neither a change nor its absence is shown yet"
+
+
+_COLUMNS: Final[dict[str, Callable[[ComparisonRow], str]]] = {
+    "case": lambda row: row.case,
+    "metric": lambda row: row.label,
+    "verdict": lambda row: row.verdict,
+    "change": lambda row: row.change,
+    "95 % interval": lambda row: row.interval,
+    "could see": lambda row: row.detectable,
+    "base → head": lambda row: row.figures or formats.MISSING,
+    "samples": lambda row: row.samples,
+    "why": lambda row: row.why,
+}
+_WORDS: Final = ("case", "metric", "verdict", "why")
+
+
+def table(rows: Iterable[ComparisonRow], *without: str) -> Grid:
+    """Rows with all their columns but these."""
+    head = [name for name in _COLUMNS if name not in without]
+    return Grid(head, [[_COLUMNS[name](row) for name in head] for row in rows], _WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All rows, by what was said of them; what moved furthest beyond its threshold first.
+
+    Broken: a side failed, or lacks the metric. Undecided: measured, and neither a change nor its
+    absence is shown. Unjudged: without the samples for one look.
+    """
+
+    worse: tuple[ComparisonRow, ...]
+    better: tuple[ComparisonRow, ...]
+    broken: tuple[ComparisonRow, ...]
+    undecided: tuple[ComparisonRow, ...]
+    unjudged: tuple[ComparisonRow, ...]
+    unchanged: tuple[ComparisonRow, ...]
+
+    @property
+    def judged(self) -> tuple[ComparisonRow, ...]:
+        return (*self.worse, *self.better, *self.unchanged)
+
+    @property
+    def all(self) -> tuple[ComparisonRow, ...]:
+        """All of them, in the order in which people should read them."""
+        open_ = (*self.broken, *self.undecided, *self.unjudged)
+        return (*self.worse, *self.better, *open_, *self.unchanged)
+
+
+def grouped(comparison: Comparison) -> Groups:
+    """Make the rows of a comparison, and group them."""
+    told = {
+        (case, event.metric, event.verdict) for event in comparison.events for case in event.cases
+    }
+    found = [
+        ComparisonRow(
+            case=case.case.id,
+            metric=judged.metric,
+            judged=judged,
+            figures=_figures(case, judged),
+            grouped=(case.case.id, judged.metric, judged.verdict) in told,
+            recorded=names.of(case.case),
+        )
+        for case in comparison.cases
+        for judged in case.judgements
+    ]
+    found += [
+        ComparisonRow(f"{one.benchmark} [{one.stack}, {one.python}]", "", one.judgement)
+        for one in comparison.micro
+    ]
+
+    def having(verdict: Verdict) -> tuple[ComparisonRow, ...]:
+        return tuple(row for row in found if row.judged.verdict is verdict)
+
+    waiting = having(Verdict.INCONCLUSIVE)
+
+    def weight(row: ComparisonRow) -> float:
+        threshold = METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
+        return abs((row.judged.ratio or 1.0) - 1) / threshold
+
+    return Groups(
+        worse=tuple(sorted(having(Verdict.SLOWER), key=weight, reverse=True)),
+        better=tuple(sorted(having(Verdict.FASTER), key=weight, reverse=True)),
+        broken=having(Verdict.NOT_COMPARABLE),
+        undecided=tuple(row for row in waiting if row.judged.ratio is not None),
+        unjudged=tuple(row for row in waiting if row.judged.ratio is None),
+        unchanged=having(Verdict.NO_CHANGE),
+    )
+
+
+def _count(
+    rows: Sequence[ComparisonRow], comparison: Comparison | None = None, *, more: int = 0
+) -> str:
+    """What rows are about: `2 cases and 1 in-process benchmark`, or `2 of 34 cases` of all."""
+    cases = len({row.case for row in rows if row.metric}) + more
+    inside = len({row.case for row in rows if not row.metric})
+    every = (comparison.planned, len(comparison.micro)) if comparison else (None, None)
+    return " and ".join(
+        formats.many(found, noun) if of is None else f"{found} of {of} {noun}s"
+        for found, of, noun in zip(
+            (cases, inside), every, ("case", "in-process benchmark"), strict=True
+        )
+        if found
+    )
+
+
+def _figures(case: CaseComparison, judged: Judgement) -> str:
+    base = case.absolute_base.get(judged.metric)
+    if base is None or judged.ratio is None:
+        return ""
+    # Head's own launches scatter more than the ratio, and would often contradict it.
+    return " → ".join(formats.figure(judged.metric, end) for end in (base, base * judged.ratio))
+
+
+def headline(comparison: Comparison, found: Groups) -> str:
+    """Write the sentence."""
+    if not (comparison.planned or comparison.micro):
+        told = (note for note in comparison.notes if note.startswith(_NOTHING))
+        return next(told, f"{_NOTHING}: the change cannot have touched any measured case.")
+    sentence = "; ".join(_parts(comparison, found))
+    if comparison.cross:
+        sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
+    partial = "Partial: " if comparison.status == "partial" else ""
+    return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
+    for word, rows in (("worse", found.worse), ("better", found.better)):
+        if rows:
+            top = rows[0]
+            found_in = f"{word} in {_count(rows, comparison)}"
+            if len(rows) == 1:
+                yield f"{found_in}: {top.name} {top.moved}"
+            else:
+                yield f"{found_in}, most of all {top.name}, which {top.moved}"
+    if found.broken:
+        yield f"not comparable in {_count(found.broken, comparison)}"
+    # Of a case of which anything else was said: one open metric is not 'no change'.
+    doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
+    clean = [row for row in found.unchanged if row.case not in doubtful]
+    if clean and not found.worse and not found.better:
+        yield f"no change in {_count(clean, comparison)}{_could(clean)}"
+    if found.undecided:
+        labels = formats.some(tuple(dict.fromkeys(row.label for row in found.undecided)), _LABELS)
+        yield f"not decided in {_count(found.undecided, comparison)} ({labels})"
+    # Cases that should have been judged and have no row at all.
+    lost = max(0, comparison.planned - len({row.case for row in found.all if row.metric}))
+    if found.unjudged or lost:
+        yield f"not judged in {_count(found.unjudged, comparison, more=lost)}"
+
+
+def _could(rows: Sequence[ComparisonRow]) -> str:
+    """The smallest change that all of these would have shown, in the metric that all cases have."""
+    leading = [row for row in rows if row.metric == CPU] or list(rows)
+    seen = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    if not seen:
+        return ""
+    return f"; changes of {leading[0].label} from {formats.size(max(seen))} on could have been seen"
+
+
+def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
+    """Say what to do, by what was found."""
+    if found.worse and not comparison.cross:
+        told = ["the commands below measure it again."] if rebuilt(comparison) else []
+        told += _explained(comparison, found.worse[0])
+        if told:
+            yield f"Worse: {' '.join(told)}"
+    if found.better and not found.worse and comparison.head.kind == "revision":
+        yield "Better: nothing to do; the trend shows it after the merge."
+    if found.broken:
+        first = found.broken[0]
+        yield f"Not comparable: look at {first.case} first: {first.why}."
+    yield from _more_time(comparison, found)
+    disturbed = [row for row in found.unjudged if row.judged.excluded]
+    if disturbed:
+        yield (
+            f"Not judged: in {_count(disturbed)} too few duets were usable; the reasons say what "
+            "disturbed them. A quieter machine would tell."
+        )
+    unmeasured = [row for row in found.unjudged if not row.judged.excluded]
+    if unmeasured:
+        yield (
+            f"Not judged: there was no time for {_count(unmeasured)}: a larger --budget, or fewer "
+            "cases with --select."
+        )
+
+
+def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ...]:
+    """Commands for a terminal, each with what it does."""
+    whole = rebuilt(comparison)
+    if whole is None or not (comparison.planned or comparison.micro):
+        return ()
+    again = [("all of it", whole)]
+    if found.worse and found.worse[0].metric and " --select " not in f" {whole} ":
+        case = shlex.quote(found.worse[0].case)
+        again.append(("the first that got worse, alone", f"{whole} --select {case}"))
+    if found.broken and found.broken[0].metric and comparison.head.kind == "revision":
+        case = shlex.quote(found.broken[0].case)
+        again.append(
+            ("the first that is not comparable, in a checkout", f"duetbench run --select {case}")
+        )
+    return tuple(again)
+
+
+def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
+    """What the instructions say of a row that got worse: work that was added, or something else."""
+    counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
+    ratio = counted.ratio if counted else None
+    if ratio is None or row.metric not in WORK:
+        return
+    size = formats.percent(ratio)
+    if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):
+        yield (
+            f"Its application executes as many instructions per request as before ({size}): "
+            "look at the server, at waits, locks and memory."
+        )
+    elif ratio > 1:
+        yield (
+            f"Its application executes more instructions per request ({size}): there is more work."
+        )
+    else:
+        yield (
+            f"Its application executes fewer instructions per request ({size}), and got slower all "
+            "the same: look at the server, at waits, locks and memory."
+        )
+
+
+def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
+    """What more time would decide; nothing is promised of what has had all its samples."""
+    open_: dict[str, list[ComparisonRow]] = {"time": [], "quiet": [], "nothing": []}
+    for row in found.undecided:
+        open_[_lacks(comparison, row)].append(row)
+    if waiting := open_["time"]:
+        names = {row.case for row in waiting}
+        known = [
+            case.seconds_to_decide
+            for case in comparison.cases
+            if case.case.id in names and case.seconds_to_decide
+        ]
+        sentence = f"Not decided, for lack of time: {_count(waiting)}."
+        if known:
+            which = "it" if len(known) == len(names) else f"{len(known)} of them"
+            sentence += (
+                f" About {formats.duration(sum(known))} more would probably decide {which}: "
+                "a larger --budget."
+            )
+        yield sentence
+    if loud := open_["quiet"]:
+        yield (
+            f"Not decided, because too few duets were usable: {_count(loud)}. A quieter machine "
+            "would tell; more time on this one may not."
+        )
+    if spent := open_["nothing"]:
+        yield (
+            f"Not decided with all the samples that a comparison takes: {_count(spent)}. What is "
+            "there, if anything, is too small or too unsteady for this machine; more time does "
+            "not help."
+        )
+
+
+def _lacks(comparison: Comparison, row: ComparisonRow) -> Literal["time", "quiet", "nothing"]:
+    """What a row lacks for an answer."""
+    # The last look, after which no more samples are taken; without record: no end.
+    method = comparison.method
+    looks = str(method.get("looks", method.get("screening_looks", "")))
+    last = looks.rpartition(", ")[2].partition(" ")[0]
+    most = int(last) if last.isdecimal() else math.inf
+    unlimited = comparison.budget_seconds is None and comparison.status == "complete"
+    if unlimited or row.judged.duets >= most:
+        return "nothing"
+    # A case is given up if most of so many duets could not be used.
+    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
+    return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"

@@ -1,0 +1,229 @@
+"""From `results/` to the whole site: data, pages, static files, and asv's own site beside them.
+
+Building twice, or building anew, gives the same bytes.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from duetbench.host.progress import Narrator
+from duetbench.show import attribution as report_attribution
+from duetbench.show.site import asv_site, data
+from duetbench.show.site.charts import figure
+from duetbench.show.site.data import Folder
+from duetbench.show.site.pages import (
+    addresses,
+    case,
+    changes,
+    compare,
+    comparisons,
+    endpoints,
+    experiment,
+    find,
+    front,
+    machines,
+    packages,
+    reference,
+    run,
+    why,
+)
+from duetbench.show.site.pages.page import PageFile, render
+from duetbench.show.site.pages.site import Site, gather
+from duetbench.store import comparison_store, files
+from duetbench.trend import reading
+from duetbench.trend.reading import Sources
+from duetbench.trend.table import tables
+
+MARKER: Final = ".duetbench-site"
+"""A file in the site's folder: without it, what stands in the folder is somebody else's."""
+
+OURS: Final = (
+    *data.OURS,
+    *("asv", "b", "c", "cmp", "compare", "data", "find", "machines", "method", "p", "raw", "runs"),
+    *("static", "why", "x"),
+)
+"""Folders in which nothing else stands: what was not made this time is removed there."""
+
+_HOW: Final = "With asv's results in a checkout, `duetbench asv publish` makes them"
+_REPLACED: Final = "duetbench made, in which old files are removed"
+_SCHEMAS: Final = {
+    "schema.json": "JSON Schema of run files",
+    "comparison.schema.json": "JSON Schema of comparisons",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be built.
+
+    Attributes:
+        cache: Where what was read is remembered.
+        base: Address of the site with a slash at its end; empty: not known.
+    """
+
+    root: Path
+    results: Path
+    output: Path
+    cache: Path
+    base: str = ""
+    with_asv: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """How many pages there are, what became of the files, and notes for people, in sentences."""
+
+    pages: int
+    written: int
+    kept: int
+    removed: int
+    notes: tuple[str, ...]
+
+
+def build(order: Order, narrator: Narrator) -> Built:
+    """Read the results and bring the site up to date; errors as `made`.
+
+    SetupError: the cache cannot be written.
+    """
+    data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
+    return made(order, reading.read(order.results, order.cache, order.root), narrator)
+
+
+def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
+    """Bring the site of what was read up to date.
+
+    Raises:
+        UsageError: The folder has something else in it.
+        DeclarationError: A declaration of the checkout is wrong.
+        RecordError: A file cannot be written.
+    """
+    data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
+    folder = Folder(order.output)
+    folder.put(MARKER, b"Made by `duetbench site`, which makes it again at any time.\n")
+    written = data.write(folder, sources, tables(sources.nights))
+    served = static_files()
+    static = static_folder(served)
+    for name, content in served.items():
+        folder.put(static + name, content)
+    downloads = {
+        folder.put(name, (order.results / name).read_bytes()): told
+        for name, told in _SCHEMAS.items()
+        if (order.results / name).is_file()
+    }
+    for one in sources.comparisons:
+        path = order.results / comparison_store.FOLDER / f"{one.id}.json"
+        folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
+    for attribution in sources.attributions:
+        folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
+        for side in ("base", "head"):
+            stacks = report_attribution.folded(attribution, side).encode()
+            folder.put(addresses.folded(attribution.id, side), stacks)
+    recorded = order.results / "asv"
+    for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
+        name = path.relative_to(recorded).as_posix()
+        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
+        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
+    no_asv = ""
+    if order.with_asv:
+        scratch = order.cache / "asv-site"
+        no_asv = asv_site.bring(order.root, order.results, scratch, folder, narrator)
+    elif (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
+        folder.keep(asv_site.FOLDER)
+    else:
+        no_asv = asv_site.LEFT_OUT
+    site = gather(
+        order.root,
+        order.results,
+        sources,
+        written,
+        static=static,
+        base=order.base,
+        downloads=downloads,
+        notes=(no_asv,) if no_asv and order.with_asv else (),
+    )
+    return Built(
+        pages=_write_pages(site, folder, no_asv),
+        written=folder.written,
+        kept=folder.kept,
+        removed=folder.remove_others(*OURS),
+        notes=site.notes,
+    )
+
+
+def missing_pages(site: Site) -> Iterator[PageFile]:
+    """The page of an address that does not exist.
+
+    It is served at any depth, so that its links begin at the root of the host: below the site's
+    base, if that is known.
+    """
+    root = urlsplit(site.base).path or "/"
+    there = addresses.NOT_FOUND
+    yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
+
+
+KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
+    front.pages,
+    experiment.pages,
+    case.list_pages,
+    changes.pages,
+    packages.pages,
+    compare.pages,
+    find.pages,
+    comparisons.pages,
+    why.pages,
+    run.list_pages,
+    machines.pages,
+    case.pages,
+    endpoints.pages,
+    run.pages,
+    reference.data_pages,
+    reference.method_pages,
+    reference.glossary_pages,
+    missing_pages,
+)
+"""Every kind of page; to add one, add its function here."""
+
+
+def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
+    names = set()
+    pages = chain.from_iterable(kind(site) for kind in KINDS)
+    title = "asv's own pages are not here"
+    missing = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {_HOW}")]
+    for page in (*pages, *(missing if no_asv else ())):
+        if page.path not in names:  # two names with one digest: the first keeps the address
+            names.add(page.path)
+            folder.put(page.path, page.html.encode("utf-8", "replace"))
+    for address, document in changes.feeds(site):
+        folder.put(addresses.file(address), document)
+    return len(names)
+
+
+STATICS: Final = Path(__file__).with_name("static")
+
+_SERVED: Final = frozenset({".css", ".js", ".svg", ".txt", ".png"})
+"""What else stands there is for those who work on it."""
+
+
+def static_files() -> dict[str, bytes]:
+    """Every file by its name below the folder; the stylesheet with the charts' part."""
+    found = {
+        path.relative_to(STATICS).as_posix(): path.read_bytes()
+        for path in sorted(STATICS.rglob("*"))
+        if path.suffix in _SERVED and path.is_file()
+    }
+    found["site.css"] = figure.stylesheet().encode() + b"\n" + found["site.css"]
+    return found
+
+
+def static_folder(served: Mapping[str, bytes]) -> str:
+    """Where they are on the site: `static/3f2a9c17d0/`."""
+    digest = hashlib.sha256()
+    for name, content in served.items():
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return f"static/{digest.hexdigest()[:10]}/"

@@ -1,0 +1,253 @@
+"""The charts that experiments and suites declare, from a run's cases or a commit's benchmarks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from duetbench.core import units
+from duetbench.core.flags import DISTURBING
+from duetbench.core.metrics import METRICS
+from duetbench.core.units import count
+from duetbench.project.layouts import (
+    KEYS,
+    BarsLayout,
+    ChartLayout,
+    CurveLayout,
+    HeatLayout,
+    LinesLayout,
+)
+from duetbench.project.published import Published
+from duetbench.project.suites import SuiteDeclaration
+from duetbench.show.asv_figures import SpeedUp, plural, speed_ups
+from duetbench.show.site.charts.data import Caption, Quantity, Value
+from duetbench.show.site.charts.figure import Chart
+from duetbench.show.site.charts.forest import Dot, DotGroup, Forest, forest
+from duetbench.show.site.charts.heat import Heat, heat
+from duetbench.show.site.charts.lines import LinePoint, Lines, LineSeries, lines
+from duetbench.show.tables import ordered, select
+from duetbench.store.asv_results import Snapshot
+from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
+
+Address = Callable[[str], str]
+"""From a case's id to where its page is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartCases:
+    """The cases of one run that charts are drawn from.
+
+    Attributes:
+        source: Which run it is, for the captions.
+        anchor: Put before the charts' names: a page may show several runs.
+    """
+
+    cases: Sequence[CaseSummary]
+    published: Published | None
+    address: Address
+    source: str
+    anchor: str = ""
+
+    def value(self, case: CaseSummary, metric: str) -> Value:
+        """One figure with everything that stands beside it."""
+        return value_of(case, metric, self.published)
+
+    def about(self, layout: ChartLayout) -> Caption:
+        """Name, title, and how to read it."""
+        caption = " ".join(filter(None, (layout.caption, self.source)))
+        return Caption(f"{self.anchor}{layout.name}", layout.title, caption)
+
+
+def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
+    """The figure of one metric, with its ceiling and the published figure beside it.
+
+    It may not be judged where there are too few launches for an interval, or where at least half of
+    them measured something else besides; the other warnings are named only.
+    """
+    estimate = case.metrics.get(metric)
+    theirs = published.figure(case.id, metric) if published else None
+    if estimate is None:
+        reasons = dict.fromkeys(failure.reason for failure in case.failures)
+        why = "; ".join((case.status, *reasons))
+        none = f"no {metric} was recorded"
+        return Value(None, published=theirs, note=none if case.status == "measured" else why)
+    ceiling = case.metrics.get("ceiling") if metric in {"throughput", "achieved"} else None
+    disturbed = any(
+        flag.name in DISTURBING and 2 * flag.launches >= case.measured for flag in case.warnings
+    )
+    return Value(
+        mean=estimate.mean,
+        low=estimate.low,
+        high=estimate.high,
+        ceiling=ceiling.mean if ceiling else None,
+        published=theirs,
+        valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
+        note=", ".join(flag.name for flag in case.warnings),
+    )
+
+
+def figures(shown: ChartCases, layout: ChartLayout) -> int:
+    """How many figures a chart would have of these cases."""
+    return sum(
+        metric in case.metrics for case in _chosen(shown, layout) for metric in layout.figures
+    )
+
+
+def draw(shown: ChartCases, layout: ChartLayout) -> Chart | None:
+    """Draw a chart; None if its cases have no figure."""
+    if not figures(shown, layout):
+        return None
+    if isinstance(layout, BarsLayout):
+        return _forest(shown, layout)
+    if isinstance(layout, LinesLayout):
+        return _lines(shown, layout)
+    if isinstance(layout, CurveLayout):
+        return _curve(shown, layout)
+    return _heat(shown, layout)
+
+
+def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
+    """The chart of an experiment that declares none: requests per second of all cases."""
+    return BarsLayout(
+        kind="bars",
+        name="throughput",
+        title=METRICS["throughput"].title.capitalize(),
+        select=("*",),
+        metric="throughput",
+        keys=("id",),
+        series="python" if len({case.case.python for case in cases}) > 1 else None,
+    )
+
+
+def _chosen(shown: ChartCases, layout: ChartLayout) -> list[CaseSummary]:
+    return select(shown.cases, layout.select, layout.but_not)
+
+
+def _words(case: CaseSummary, keys: Sequence[str]) -> str:
+    """`3.14t, 2 workers`: numbers need to be told what they count."""
+    parts = []
+    for key in keys:
+        value = KEYS[key].of(case.case)
+        text = KEYS[key].text(case.case)
+        if isinstance(value, int):
+            title = KEYS[key].title
+            text = f"{text} {title.removesuffix('s') if value == 1 else title}"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def _forest(shown: ChartCases, layout: BarsLayout) -> Chart:
+    cases = _chosen(shown, layout)
+    told = [_words(case, (*layout.group, *layout.keys)) for case in cases]
+    # Rows with the same words would be taken for repetitions.
+    keys = layout.keys if len(set(told)) == len(told) else (*layout.keys, "id")
+    groups: dict[str, list[Dot]] = {}
+    for case in ordered(cases, (*layout.group, *keys)):
+        series = KEYS[layout.series].text(case.case) if layout.series else ""
+        value = shown.value(case, layout.metric)
+        dot = Dot(_words(case, keys), value, series, shown.address(case.id))
+        groups.setdefault(_words(case, layout.group), []).append(dot)
+    made = tuple(DotGroup(title, tuple(many)) for title, many in groups.items())
+    return forest(Forest(shown.about(layout), Quantity.of(layout.metric), made))
+
+
+def _lines(shown: ChartCases, layout: LinesLayout) -> Chart:
+    varied = KEYS[layout.x]
+    found: dict[tuple[str, str], list[LinePoint]] = {}
+    for case in ordered(_chosen(shown, layout), (*layout.series, layout.x)):
+        x = varied.of(case.case)
+        if not isinstance(x, int | float):
+            continue  # the server was not told how many: there is no place on the axis for it
+        for metric in layout.metrics:
+            point = LinePoint(float(x), shown.value(case, metric), href=shown.address(case.id))
+            short = metric.removeprefix("service_").removeprefix("response_")
+            variant = METRICS[metric].title if short == metric else short.replace("p999", "p99.9")
+            variant = variant if len(layout.metrics) > 1 else ""
+            found.setdefault((_words(case, layout.series), variant), []).append(point)
+    series = tuple(
+        LineSeries(name, tuple(points), variant) for (name, variant), points in found.items()
+    )
+    x_axis = Quantity(varied.title, count)
+    row = METRICS[layout.metrics[0]]
+    y_axis = Quantity(layout.unit, row.format, row.better)
+    # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
+    percentiles = layout.kind == "percentiles"
+    log = percentiles or layout.log
+    return lines(Lines(shown.about(layout), x_axis, y_axis, series, not percentiles, log))
+
+
+def _curve(shown: ChartCases, layout: CurveLayout) -> Chart:
+    found: dict[str, list[LinePoint]] = {}
+    for case in ordered(_chosen(shown, layout), (*layout.series, layout.label)):
+        across = case.metrics.get(layout.x)
+        if across is None:
+            continue  # a case without throughput has no place in the plane; the table above has it
+        point = LinePoint(
+            across.mean,
+            shown.value(case, layout.y),
+            _words(case, (layout.label,)),
+            shown.address(case.id),
+        )
+        found.setdefault(_words(case, layout.series), []).append(point)
+    series = tuple(LineSeries(name, tuple(points)) for name, points in found.items())
+    axes = (Quantity.of(layout.x), Quantity.of(layout.y))
+    return lines(Lines(shown.about(layout), *axes, series, log_y=True, declared=False))
+
+
+def _heat(shown: ChartCases, layout: HeatLayout) -> Chart:
+    cases = ordered(_chosen(shown, layout), (layout.rows, layout.columns))
+    down, across = KEYS[layout.rows], KEYS[layout.columns]
+    rows = tuple(dict.fromkeys(down.text(case.case) for case in cases))
+    columns = tuple(
+        dict.fromkeys(across.text(case.case) for case in ordered(cases, (layout.columns,)))
+    )
+    places = {(down.text(case.case), across.text(case.case)): case for case in cases}
+    cells = tuple(
+        tuple(
+            shown.value(places[row, column], layout.metric) if (row, column) in places else None
+            for column in columns
+        )
+        for row in rows
+    )
+    quantity = Quantity.of(layout.metric)
+    return heat(Heat(shown.about(layout), quantity, down.title, across.title, rows, columns, cells))
+
+
+def speed_up_charts(
+    snapshot: Snapshot, suite: SuiteDeclaration, address: Callable[[str], str]
+) -> Iterator[Chart]:
+    """One chart for each table that has a speed-up; `address`: from a case's id to its page."""
+    for table in suite.tables:
+        found = [one for one in speed_ups(snapshot, suite, table) if one.variant != table.base]
+        if all(one.gain is None for one in found):
+            continue
+        groups: dict[str, list[Dot]] = {}
+        for one in found:
+            groups.setdefault(one.title, []).append(
+                _speed_up_dot(one, table.variant or "", address)
+            )
+        base = plural(table.base or "", table.variant or "")
+        caption = f"That of {base} is 1."
+        if table.best:
+            caption += " The ceiling is what the cores, or the slowest wait, allow."
+        yield forest(
+            Forest(
+                Caption(f"speed-up-{table.name}", table.title, caption),
+                Quantity(f"times as fast as {base}", units.plain, "higher"),
+                tuple(
+                    DotGroup(title, tuple(sorted(many, key=lambda dot: (dot.label, dot.series))))
+                    for title, many in sorted(groups.items(), key=lambda entry: len(entry[0]))
+                ),
+            )
+        )
+
+
+def _speed_up_dot(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Dot:
+    published = next((gain for _, gain in one.published if gain), None)
+    if one.gain is None:
+        failed = one.reading is not None and one.reading.status == "failed"
+        note = "failed" if failed else "not measured"
+        value = Value(None, published=published, note=note)
+    else:
+        value = Value(one.gain, ceiling=one.ceiling, published=published)
+    name = plural(one.variant, variant)
+    href = address(one.reading.case) if one.reading else ""
+    return Dot(f"{name}, {one.python}", value, one.python, href)

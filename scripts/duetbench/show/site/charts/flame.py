@@ -1,0 +1,193 @@
+"""The differential flame graph: the tree of calls of the newer side, coloured by what changed.
+
+After Gregg (The Flame Graph, CACM 2016;59(6):48): a frame is a function, as wide as what it and all
+that it calls executes, below its caller, in the order of names. Both sides are aligned before they
+are drawn, so that a frame is compared with itself. Pure.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from duetbench.core import units
+from duetbench.show import formats
+from duetbench.show.attribution import GREY, of_all, own, place
+from duetbench.show.site.charts import figure, svg
+from duetbench.show.site.charts.data import Caption
+from duetbench.show.site.charts.figure import Chart
+from duetbench.show.site.charts.legend import LegendKey
+from duetbench.show.site.charts.svg import MARKS, NARROW, WIDE, Drawing, Mark, Rect, Text
+from duetbench.store.attribution import Attribution, Function, Node
+
+LEAST: Final = 1.5
+"""Px of the narrowest frame that is drawn."""
+
+_HEIGHT: Final = 19.0  # of a frame, with the gap to the next
+_ROOM: Final = 26.0  # px, that a name needs to say anything
+_GAP: Final = 0.6  # between neighbours
+_GONE: Final = 6  # functions that are gone that are named
+_SIGNS: Final = {"more": "+ ", "less": "− "}
+_LEGEND: Final = {
+    "more": "+ executes more itself",
+    "less": "− executes less itself",
+    "more-below": "more in what it calls",
+    "less-below": "less in what it calls",
+    "still": "moved by less than 0.2 % of all instructions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A node's place: from the left, as shares of the whole width, and its depth from 0."""
+
+    node: Node
+    depth: int
+    left: float
+    width: float
+
+
+def flame(about: Caption, record: Attribution, address: Callable[[Function], str]) -> Chart:
+    """Draw an attribution's tree; `address`: where a function that moved is explained, or empty."""
+    every = frames(record.tree)
+    return Chart(
+        about=about,
+        kind="flame",
+        drawings=tuple(_draw(record, every, address, width) for width in (WIDE, NARROW)),
+        table=_table(record, every),
+        legend=tuple(_legend(record, every)),
+        notes=tuple(_notes(record, every)),
+    )
+
+
+def frames(tree: Node) -> tuple[Frame, ...]:
+    """All nodes with their places, callers first, those with one caller in the order of names.
+
+    What only the older side has has no width. Children never leave their caller: medians of several
+    counts may add up to a little more than it.
+    """
+    whole = Frame(tree, 0, 0.0, 1.0)
+    found, waiting = [whole], [whole]
+    while waiting:
+        above = waiting.pop()
+        sum_ = sum(one.head for one in above.node.below)
+        most = max(sum_, above.node.head)
+        left = above.left
+        for one in sorted(above.node.below, key=_order):
+            width = above.width * one.head / most if most else 0.0
+            frame = Frame(one, above.depth + 1, left, width)
+            found.append(frame)
+            waiting.append(frame)
+            left += width
+    return tuple(found)
+
+
+def tone(record: Attribution, node: Node) -> str:
+    """How a node moved: by itself, only in what it calls, or by no more than `GREY` of all."""
+    least = GREY * record.counted.base
+    base, head = own(node)
+    if abs(head - base) >= least:
+        return "more" if head > base else "less"
+    if abs(node.head - node.base) >= least:
+        return "more-below" if node.head > node.base else "less-below"
+    return "still"
+
+
+def _order(node: Node) -> tuple[str, str, int]:
+    return node.function.name, node.function.file, node.function.line or 0
+
+
+def _drawn(every: Sequence[Frame], width: float) -> tuple[Frame, ...]:
+    """The frames that can be seen, the widest where there are too many for a page."""
+    wide = sorted((one for one in every if one.width * width >= LEAST), key=lambda one: -one.width)
+    return tuple(sorted(wide[:MARKS], key=lambda one: (one.depth, one.left)))
+
+
+def _draw(
+    record: Attribution,
+    every: Sequence[Frame],
+    address: Callable[[Function], str],
+    width: float,
+) -> Drawing:
+    shown = _drawn(every, width)
+    marks = []
+    for at, one in enumerate(shown):
+        tone_ = tone(record, one.node)
+        x, y = one.left * width, one.depth * _HEIGHT
+        room = max(0.0, one.width * width - _GAP)
+        shapes: list[Rect | Text] = [Rect("frame", x, y, room, _HEIGHT - 1)]
+        if room >= _ROOM:
+            name = _SIGNS.get(tone_, "") + _short(one.node.function.name)
+            shapes.append(Text("name", x + 3, y + 13, svg.fit(name, room - 5)))
+        href = address(one.node.function) if tone_ in _SIGNS else ""
+        marks.append(
+            Mark(
+                say=_say(record, one.node),
+                series=one.depth,
+                point=at,
+                x=x,
+                y=y,
+                shapes=tuple(shapes),
+                kind=tone_,
+                href=href,
+                linked=bool(href),
+            )
+        )
+    depth = max(one.depth for one in shown)
+    return Drawing(width, (depth + 1) * _HEIGHT, tuple(marks))
+
+
+def _short(name: str) -> str:
+    """A qualified name without the functions that it was made in."""
+    return name.rpartition("<locals>.")[2]
+
+
+def _say(record: Attribution, node: Node) -> str:
+    base, head = own(node)
+    return (
+        f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
+        f"{_both(base, head)}, {of_all(record, base, head)} of all; with what it calls "
+        f"{_both(node.base, node.head)}, {of_all(record, node.base, node.head)}"
+    )
+
+
+def _both(base: float, head: float) -> str:
+    return f"{units.count(base)} → {units.count(head)}"
+
+
+def _table(record: Attribution, every: Sequence[Frame]) -> figure.ChartData:
+    def size(frame: Frame) -> float:
+        base, head = own(frame.node)
+        return -abs(head - base)
+
+    rows = []
+    for one in sorted(every, key=lambda one: (size(one), one.depth, one.left)):
+        (base, head), node = own(one.node), one.node
+        rows.append(
+            (node.function.name, place(node.function), node.function.package,
+             units.count(base), units.count(head), of_all(record, base, head),
+             _both(node.base, node.head))
+        )  # fmt: skip
+    head_ = ("function", "where", "package", "own, base", "own, head", "change of all",
+             "with what it calls")  # fmt: skip
+    return figure.table(head_, rows, words=3)
+
+
+def _legend(record: Attribution, every: Sequence[Frame]) -> Iterator[LegendKey]:
+    seen = {tone(record, one.node) for one in every if one.width > 0}
+    for kind, label in _LEGEND.items():
+        if kind in seen:
+            yield LegendKey(label, (Rect("frame", 0, 0, 28, 14),), kind)
+
+
+def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
+    hidden = len([one for one in every if one.width > 0]) - len(_drawn(every, WIDE))
+    if hidden:
+        yield f"{formats.many(hidden, 'function')} too narrow to be drawn; the table has them."
+    least = GREY * record.counted.base
+    # The topmost ones, with all below them: what they called may be called by others now.
+    below = (one for above in every if above.node.head for one in above.node.below)
+    gone = [node for node in below if not node.head and node.base >= least]
+    gone.sort(key=lambda node: (-node.base, _order(node)))
+    if gone:
+        told = [f"{one.function.name} {of_all(record, one.base, 0.0)}" for one in gone]
+        yield f"Gone, and without width: {formats.some(told, _GONE)}."

@@ -1,0 +1,175 @@
+"""Change points: a list of them, a feed, and for each a frozen page with its evidence.
+
+What a page says comes from the change's record, whose figures do not move any more; the trend
+around it comes from run files, which do not either.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from markupsafe import Markup
+
+from duetbench.core.metrics import METRICS
+from duetbench.show import formats as verdicts
+from duetbench.show.attribution import FIRST
+from duetbench.show.change import ChangeText, alone, by_release, commands, told
+from duetbench.show.site.charts import forest, trend
+from duetbench.show.site.charts.data import Caption, Value
+from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest
+from duetbench.show.site.pages import addresses, why, words
+from duetbench.show.site.pages.page import PageFile, filled, markup, render
+from duetbench.show.site.pages.site import Site
+from duetbench.show.site.pages.trends import Around, around, trend_around
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.trend.conclude import named
+
+_UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The list, and one page for each change."""
+    still, over = listed(site.changes)
+    yield render(
+        site,
+        "changes.html.j2",
+        addresses.CHANGES,
+        "Changes",
+        "Where the Python web stack became faster or slower for good, and why.",
+        still=[told(record) for record in still],
+        over=[told(record) for record in over],
+    )
+    for record in site.changes:
+        yield _page(site, record, around(site, record))
+
+
+def feeds(site: Site) -> Iterator[tuple[str, bytes]]:
+    """The feed of all changes, and one for each package of those that may be its own."""
+    yield addresses.FEED, feed(site.changes, site.base)
+    for package in site.packages.values():
+        own = [record for record in package.changes if may_be(record, package.name)]
+        address = addresses.package_feed(package.name)
+        yield address, feed(own, site.base, address, f"duetbench: changes by {package.name}")
+
+
+def may_be(record: ChangeRecord, package: str) -> bool:
+    """Whether a change may be a package's: it was found to be, or nothing says that it is not."""
+    moves = [one for one in record.packages if one.package == package]
+    return not moves or blame(record, moves[0]) != "no"
+
+
+def feed(
+    changes: Iterable[ChangeRecord],
+    base: str = "",
+    address: str = addresses.FEED,
+    title: str = "duetbench: changes of the Python web stack",
+) -> bytes:
+    """The Atom feed, newest change first; the same changes always give the same bytes.
+
+    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
+    """
+    newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
+    updated = newest[0].when if newest else datetime.fromtimestamp(0, UTC)
+    entries = [(record, feed_title(record), words.moved(record.packages)) for record in newest]
+    below = base or addresses.root(addresses.file(address))
+    document = filled(
+        "changes.atom.j2",
+        base=base,
+        below="" if below == "./" else below,
+        address=address,
+        title=title,
+        updated=updated,
+        entries=entries,
+    )
+    return document.encode() + b"\n"
+
+
+def feed_title(record: ChangeRecord) -> str:
+    """The change in a sentence: what, by how much, how surely, since when, because of what."""
+    text = told(record)
+    said = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
+    return f"{said} [closed]" if record.status == "closed" else said
+
+
+def listed(
+    records: Iterable[ChangeRecord],
+) -> tuple[tuple[ChangeRecord, ...], tuple[ChangeRecord, ...]]:
+    """Open changes, the worst first; and closed ones, in the order given."""
+    found = tuple(records)
+    still = sorted((one for one in found if one.status == "open"), key=_weight, reverse=True)
+    return tuple(still), tuple(one for one in found if one.status == "closed")
+
+
+def _weight(record: ChangeRecord) -> tuple[bool, float]:
+    """Worse before better, and what is furthest beyond its relevance floor first."""
+    row = METRICS.get(record.series.metric)
+    floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
+    return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
+
+
+def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
+    name, told_, address = record.series, told(record), addresses.change(record.id)
+    before, after = (
+        None if run not in site.headers else site.headers[run].time
+        for run in (record.before_run or "", record.after_run or "")
+    )
+    drawn = None
+    if cut is not None:
+        happened = site.events[cut[0].machine, cut[0].kind]
+        root = addresses.root(addresses.file(address))
+        drawn = markup(trend.trend(trend_around(root, record, cut, happened, told_.title)))
+    return render(
+        site,
+        "change.html.j2",
+        address,
+        told_.sentence,
+        f"{told_.name}: {told_.title} {told_.word}, {told_.change}, 95 % interval "
+        f"{told_.interval}.",
+        modules=("js/keyboard.js",),
+        record=record,
+        told=told_,
+        machines={header.machine for header in site.headers.values()},
+        query=f"?metric={name.metric}" if name.metric in METRICS else "",
+        forest=_forest(told_),
+        trend=drawn,
+        packages=sorted(
+            ((one, blame(record, one)) for one in record.packages),
+            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
+        ),
+        commands=commands(record, before, after),
+        shares=(
+            *map(alone, record.shares),
+            *([by_release(record.narrowed)] if record.narrowed else ()),
+        ),
+        why=why.of_change(site, record),
+        most_rows=FIRST,
+    )
+
+
+def blame(record: ChangeRecord, package: PackageChange) -> str:
+    """Whether a package did it: `no` only where a search tried the change without it."""
+    found = [release for share in record.shares for release in share.releases]
+    if package.package in {one.package for one in (*found, record.culprit) if one}:
+        return "yes"
+    suspected = named(record)
+    if not suspected and record.culprit is None:
+        return "not tested"
+    return "possible" if package.package in suspected else "no"
+
+
+def _forest(told_: ChangeText) -> Markup:
+    record = told_.record
+    dot = forest.change(
+        f"{record.series.case} · {told_.title}",
+        Value(record.ratio, record.low, record.high),
+        record.verdict,
+        f"{verdicts.MARKS[record.verdict]} {told_.word}",
+    )
+    about = Caption(
+        "evidence",
+        "The confirming comparison",
+        "After over before, with its 95 % interval. These figures do not move any more.",
+    )
+    return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))

@@ -1,0 +1,301 @@
+"""Stored comparisons: a list, and for each its verdicts, its duets one by one, and its file.
+
+What is said, and in which words, is that of the reports (`report.comparison`).
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from duetbench.core.metrics import METRICS
+from duetbench.project import names
+from duetbench.project.names import CaseName
+from duetbench.show import formats, rows
+from duetbench.show.attribution import FIRST
+from duetbench.show.change import told
+from duetbench.show.comparison import ComparisonView, make_view
+from duetbench.show.rows import ComparisonRow, Grid
+from duetbench.show.site.charts.data import Caption, Quantity, Value
+from duetbench.show.site.charts.figure import Chart
+from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest, forest, judged
+from duetbench.show.site.charts.lines import LinePoint, Lines, LineSeries, lines
+from duetbench.show.site.charts.svg import MARKS
+from duetbench.show.site.pages import addresses, why
+from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.site import Site, grouped
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import (
+    CaseComparison,
+    Comparison,
+    Duet,
+    Judgement,
+    MicroComparison,
+    SideRecord,
+)
+
+MOST_DUETS: Final = 100
+"""So many duets of a case are drawn, the newest: more cannot be told apart."""
+
+_GROUPS: Final = ("worse", "better", "undecided", "unchanged")
+_TITLES: Final = ("Worse", "Better", "Not decided", "No change")
+_KINDS: Final = {mark: one.value.replace(" ", "-") for one, mark in formats.MARKS.items()}
+"""CSS classes of verdicts by their mark."""
+_LOOK: Final = re.compile(r"(\d+) duets: ([\d.]+%)")
+_CHART: Final = "Head over base, duet by duet, in the order in which they were played"
+_INSIDE: Final = "Head over base, process by process, in the order in which they ran"
+_HOLLOW: Final = "Hollow: not used, and the table says why."
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A comparison in the list."""
+
+    comparison: Comparison
+    headline: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at so many usable samples, and which share of the error rate it may spend.
+
+    Attributes:
+        rests: Rows whose interval is that of this look; None: the file does not say.
+    """
+
+    name: str
+    samples: str
+    share: str
+    rests: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A case, or a benchmark inside the process, sample by sample; `called` by people, or empty."""
+
+    name: str
+    called: str
+    because: str
+    grid: Grid
+    chart: Markup | None
+    verdicts: tuple[str, ...]
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The list, and one page for each comparison."""
+    confirmed = grouped((one.evidence, one) for one in site.changes if one.evidence)
+    listed = []
+    for name, comparison in site.comparisons.items():
+        try:
+            view = make_view(comparison)
+            page = _page(site, comparison, view, confirmed.get(name, ()))
+        except (ArithmeticError, LookupError, ValueError) as problem:
+            # Its values are of the right types and make no sense: the others do.
+            reason = f"The file cannot be shown: {type(problem).__name__}: {problem!s:.200}"
+            address, title = addresses.comparison(name), f"Comparison {name}"
+            yield render(site, "missing.html.j2", address, title, reason=reason)
+            continue
+        listed.append(Listed(comparison, view.headline))
+        yield page
+    yield render(
+        site,
+        "comparisons.html.j2",
+        addresses.COMPARISONS,
+        "Comparisons",
+        "Comparisons that are kept as evidence: two stacks, or two commits, measured together.",
+        listed=listed,
+    )
+
+
+def _page(
+    site: Site, comparison: Comparison, view: ComparisonView, confirmed: Sequence[ChangeRecord]
+) -> PageFile:
+    address = addresses.comparison(comparison.id)
+    root = addresses.root(addresses.file(address))
+
+    def case(name: str) -> str:
+        return root + addresses.case(name) if name in site.planned else ""
+
+    return render(
+        site,
+        "comparison.html.j2",
+        address,
+        f"{comparison.base.label} → {comparison.head.label}",
+        view.headline,
+        modules=("js/keyboard.js",),
+        confirmed=[told(record) for record in confirmed],
+        machines={header.machine for header in site.headers.values()},
+        why=why.of_comparison(site, comparison),
+        most_rows=FIRST,
+        **content(comparison, view, case),
+    )
+
+
+def content(
+    comparison: Comparison, view: ComparisonView, address: Callable[[str], str] = lambda _: ""
+) -> dict[str, Any]:
+    """What the template asks for; `address`: from a case's id to its page, or empty."""
+    return {
+        "comparison": comparison,
+        "view": view,
+        "kinds": _KINDS,
+        "forest": _forest(view, address),
+        "played": _in_order(view, (*_cases(comparison, view), *_inside(comparison, view))),
+        "sides": [(name, _side(side)) for name, side in _sides(comparison)],
+        "looks": [*looks(comparison, view.groups.all)],
+        "method": [(key.replace("_", " "), str(one)) for key, one in comparison.method.items()],
+    }
+
+
+def _forest(view: ComparisonView, address: Callable[[str], str]) -> Markup | None:
+    titled = zip(_TITLES, _GROUPS, strict=True)
+    groups = tuple(
+        DotGroup(title, dots)
+        for title, name in titled
+        if (dots := tuple(judged(getattr(view.groups, name), address)))
+    )
+    about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
+    return markup(forest(Forest(about, CHANGE, groups, "change"))) if groups else None
+
+
+def _sides(comparison: Comparison) -> Iterator[tuple[str, SideRecord]]:
+    yield "base", comparison.base
+    yield "head", comparison.head
+
+
+def _side(side: SideRecord) -> list[tuple[str, str]]:
+    dirty = " with uncommitted changes" * side.dirty
+    return [
+        ("what", side.label),
+        ("applications", f"commit {side.commit[:12]}{dirty}" if side.commit else "no commit"),
+        *(
+            (f"interpreter {one.name}", f"{one.version}, {one.build} ({one.origin})")
+            for one in side.interpreters
+        ),
+        *(
+            (
+                f"lock of {one.name}",
+                f"{one.digest[:12]}, {formats.many(len(one.packages), 'package')}",
+            )
+            for one in side.stacks
+        ),
+    ]
+
+
+def _in_order(view: ComparisonView, played: Iterable[Played]) -> list[Played]:
+    """What moved first, as everywhere."""
+    places = {row.case: place for place, row in reversed([*enumerate(view.groups.all)])}
+    return sorted(played, key=lambda one: places.get(one.name, len(places)))
+
+
+def _cases(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
+    told_of = grouped((row.case, row) for row in view.groups.all if row.metric)
+    for place, case in enumerate(comparison.cases):
+        duets = sorted(case.duets, key=lambda duet: duet.order)
+        chart = _duets(place, case, duets)
+        yield _played(names.of(case.case), case.because, told_of.get(case.case.id, ()), chart)
+
+
+def _inside(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
+    alone = [row for row in view.groups.all if not row.metric]
+    for place, one in enumerate(comparison.micro):
+        own = [row for row in alone if row.judged is one.judgement]
+        name = own[0].case if own else one.benchmark
+        yield _played(names.name(name), "", own, _processes(place, one))
+
+
+def _played(
+    name: CaseName, because: str, own: Sequence[ComparisonRow], chart: Chart | None
+) -> Played:
+    return Played(
+        name=name.id,
+        called=str(name) if name.known else "",
+        because=because,
+        grid=rows.table(own, "case", "why"),
+        chart=None if chart is None else markup(chart),
+        verdicts=tuple(f"{row.verdict}: {row.label}" for row in own),
+    )
+
+
+def _duets(place: int, case: CaseComparison, duets: Sequence[Duet]) -> Chart | None:
+    shown = duets[-MOST_DUETS:]
+    series = [
+        (METRICS[one.metric].title, [_of_duet(duet, one.metric) for duet in shown], one)
+        for one in case.judgements
+    ]
+    older = f" The newest {len(shown)} of {len(duets)} duets." * (len(shown) < len(duets))
+    about = Caption(f"duets-{place}", _CHART, f"{_HOLLOW}{older}")
+    return _dots(about, "duet", series)
+
+
+def _processes(place: int, one: MicroComparison) -> Chart | None:
+    values = [_of_pair(*pair) for pair in zip(one.base, one.head, strict=False)][-MOST_DUETS:]
+    about = Caption(f"processes-{place}", _INSIDE, "A process of each side is a pair.")
+    return _dots(about, "pair", [("time in process", values, one.judgement)])
+
+
+def _of_duet(duet: Duet, metric: str) -> Value:
+    sides = (("base", duet.flags_base), ("head", duet.flags_head))
+    flags = [(side, flag) for side, many in sides for flag in many]
+    if duet.usable:
+        note = ", ".join(dict.fromkeys(flag.name for _, flag in flags))
+    else:
+        note = "; ".join(f"{side}: {flag.name}: {flag.detail}" for side, flag in flags)
+    ratio = _ratio(duet.base.get(metric), duet.head.get(metric))
+    if ratio is None:
+        return Value(None, note=note or "no such figure")
+    return Value(ratio - 1, valid=duet.usable, note=note)
+
+
+def _of_pair(base: float, head: float) -> Value:
+    ratio = _ratio(base, head)
+    return Value(None, note="no figure") if ratio is None else Value(ratio - 1)
+
+
+def _ratio(base: float | None, head: float | None) -> float | None:
+    """Head over base; None where there is none."""
+    if not base or not head or base < 0 or head < 0:
+        return None
+    return ratio if math.isfinite(ratio := head / base) else None
+
+
+def _dots(
+    about: Caption, noun: str, series: Sequence[tuple[str, list[Value], Judgement]]
+) -> Chart | None:
+    """A dot for each sample, and after the last one what is said of all; None without a sample."""
+    most = max((len(values) for _, values, _ in series), default=0)
+    if not most:
+        return None
+    drawn = []
+    for title, values, one in series[: MARKS // (most + 1)]:
+        points = [LinePoint(place, value) for place, value in enumerate(values, 1)]
+        if one.ratio is not None and one.low is not None and one.high is not None:
+            whole = Value(one.ratio - 1, one.low - 1, one.high - 1)
+            points.append(LinePoint(most + 1.0, whole, "together"))
+        drawn.append(LineSeries(title, tuple(points)))
+    order = Quantity(
+        "in the order played", lambda at: f"{noun} {at:.0f}" if at <= most else formats.MISSING
+    )
+    return lines(Lines(about, order, CHANGE, tuple(drawn), declared=False, change=True))
+
+
+def looks(comparison: Comparison, every: Iterable[ComparisonRow]) -> Iterator[Look]:
+    """The schedule of each test, look by look; of a single test also what rests on which look."""
+    schedules = {
+        name: found
+        for name, told_ in comparison.method.items()
+        if (found := _LOOK.findall(str(told_)))
+    }
+    alone = len(schedules) == 1
+    counted = Counter(row.judged.duets for row in every if row.judged.ratio is not None)
+    for name, found in schedules.items():
+        word = name.replace("_", " ").removesuffix("s")
+        for number, (samples, share) in enumerate(found, 1):
+            rests = counted.pop(int(samples), 0) if alone else None
+            yield Look(f"{word} {number}", samples, share, rests)
+        if alone and (early := counted.total()):
+            yield Look("the last one, taken early", "", "what was left", early)

@@ -1,0 +1,386 @@
+"""The experiments: a list of them, and for each its question, answer, charts and evidence."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from duetbench.core.flags import FlagName
+from duetbench.core.model import Run
+from duetbench.project import names
+from duetbench.project.layouts import ChartLayout
+from duetbench.project.published import FILE
+from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
+from duetbench.show import claims, findings, inprocess
+from duetbench.show.page import Section, facts, make_section
+from duetbench.show.site.charts import declared
+from duetbench.show.site.charts.declared import ChartCases
+from duetbench.show.site.charts.figure import Chart
+from duetbench.show.site.pages import addresses, trace, words
+from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.site import Site, grouped
+from duetbench.store.asv_results import newest
+from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
+
+ORDER: Final = ("published", "nightly", "quick")
+"""Profiles in the order in which they speak."""
+
+_SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
+_MODULES: Final = ("js/keyboard.js",)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentAnswer:
+    """A sentence with figures, and the run that it speaks of.
+
+    Attributes:
+        run: The run's id; empty: no run has all of its figures, and the text says so.
+    """
+
+    text: str
+    run: str
+    profile: str
+    machine: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentQuestion:
+    """An experiment in a list."""
+
+    name: str
+    question: str
+    answer: ExperimentAnswer | None
+    cases: int = 0
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The list, and one page for each experiment."""
+    yield render(
+        site,
+        "experiments.html.j2",
+        addresses.EXPERIMENTS,
+        "Experiments",
+        "Questions about the Python web stack, each with its answer and figures.",
+        questions=questions(site),
+    )
+    cases = grouped((case.partition("/")[0], case) for case in site.cases())
+    shared = [SHARED_PAGE] if _has_inprocess(site) else []
+    for name in (*site.experiments(), *shared):
+        if suites := tuple(suite for suite in site.suites if suite.page == name):
+            yield _inprocess(site, name, suites)
+        else:
+            yield _page(site, name, cases.get(name, ()))
+
+
+def questions(site: Site) -> Iterator[ExperimentQuestion]:
+    """Every experiment with the first sentence of its answer."""
+    cases = {case for table in site.newest_tables for case in table.cases}
+    measured = Counter(case.partition("/")[0] for case in cases)
+    suites = {suite.page: suite for suite in site.suites if suite.source}
+    for name in site.experiments():
+        if name in suites:
+            yield ExperimentQuestion(name, suites[name].question, _answer(site, suites[name]))
+        else:
+            about = site.about.get(name)
+            answer = next(answers(site, name), None)
+            yield ExperimentQuestion(name, about.question if about else "", answer, measured[name])
+    if _has_inprocess(site):
+        yield ExperimentQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
+
+
+def speakers(site: Site, experiment: str) -> tuple[RunSummary, ...]:
+    """The newest runs that measured an experiment, in the order in which they speak.
+
+    The machine that has measured most of its cases comes first, and of equal ones that with the
+    newest run: a few cases tried elsewhere do not take a whole page's figures away. Nor does a
+    night of one launch those of a run of the same profile that had enough.
+    """
+    # Of one machine and profile enough launches sort last, and take the place of too few.
+    measured = {
+        (machine, profile): summary
+        for (machine, profile, _), summary in sorted(site.newest.items(), key=lambda one: one[0])
+        if _measured(_cases(summary, experiment))
+    }
+    of = grouped(
+        (machine, summary)
+        for profile in ORDER
+        for (machine, name), summary in measured.items()
+        if name == profile
+    )
+    ranked = sorted(
+        of.values(),
+        key=lambda runs: (
+            len({case.id for run in runs for case in _cases(run, experiment)}),
+            max(run.run.started for run in runs),
+        ),
+        reverse=True,
+    )
+    return tuple(run for runs in ranked for run in runs)
+
+
+def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
+    """The experiment's sentences; none without a run of it, or where none is declared."""
+    published = site.published.get(experiment)
+    having = speakers(site, experiment)
+    if published is None or not having:
+        return
+    for template in published.answers:
+        tried = [
+            (summary, claims.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
+            for summary in having
+        ]
+        filled = [one for one in tried if one[1].measured] or tried[:1]
+        summary, found = next((one for one in filled if one[0].run.launches > 1), filled[0])
+        run = summary.run
+        shown = run.id if found.measured else ""
+        yield ExperimentAnswer(found.text, shown, run.profile, run.machine.id, tuple(found.flags))
+
+
+def _has_inprocess(site: Site) -> bool:
+    return any(case.startswith("inprocess/") for case in site.planned)
+
+
+def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
+    snapshot = newest(site.snapshots(), *suite.benchmarks)
+    text = inprocess.answer(snapshot, suite) if snapshot else ""
+    if snapshot is None or not text:
+        return None
+    return next(
+        (
+            ExperimentAnswer(text, header.run, header.profile, header.machine, ())
+            for header in site.headers.values()
+            if header.kind == "inprocess"
+            and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
+        ),
+        None,
+    )
+
+
+def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
+    return tuple(case for case in summary.cases.values() if case.case.experiment == experiment)
+
+
+def _measured(cases: Sequence[CaseSummary]) -> bool:
+    return any(case.status == "measured" for case in cases)
+
+
+def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
+    address = addresses.experiment(name)
+    about, published = site.about.get(name), site.published.get(name)
+    found = sources(site, name)
+    question = about.question if about else ""
+    return render(
+        site,
+        "experiment.html.j2",
+        address,
+        names.experiment(name),
+        question or f"Figures of the experiment {name}.",
+        modules=_MODULES,
+        name=name,
+        question=question,
+        published=published,
+        answers=list(answers(site, name)),
+        sources=found,
+        charts=[
+            (markup(chart), [(label, markup(other)) for label, other in others])
+            for chart, others in charts(site, name, addresses.root(addresses.file(address)), found)
+        ],
+        statements=list(zip(*(one.section.shapes for one in found), strict=True)),
+        differences=findings.differences(
+            [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
+        ),
+        deviations=about.deviations if about else (),
+        article_url=about.url if about else "",
+        validity=[(one, _flags(one), _failures(one)) for one in found],
+        commands=[
+            (one.label, trace.experiment_command(name, one.run.profile, one.run.commit))
+            for one in found
+        ]
+        or [("", trace.experiment_command(name))],
+        cases=cases,
+        measured=tuple(
+            dict.fromkeys(one.id for many in found for one in many.cases if one.id not in cases)
+        ),
+    )
+
+
+def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> PageFile:
+    snapshots = site.snapshots()
+    most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
+    address = addresses.experiment(name)
+    root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
+    latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    answer = _answer(site, own) if own else None
+    question = own.question if own else _SHARED_QUESTION
+    shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
+    return render(
+        site,
+        "inprocess.html.j2",
+        address,
+        name,
+        question,
+        modules=_MODULES,
+        name=name,
+        question=question,
+        charts=[
+            markup(chart)
+            for suite, snapshot in latest
+            if snapshot is not None
+            for chart in declared.speed_up_charts(
+                snapshot, suite, lambda case: root + addresses.case(case)
+            )
+        ],
+        answer=answer.text if answer else "",
+        sections=inprocess.sections(snapshots, suites, most),
+        command=f"duetbench inprocess --select '{own.suite}.*'" if own else "duetbench inprocess",
+        files=[
+            file
+            for run, header in site.headers.items()
+            if header.kind == "inprocess" and (header.machine, header.commit) in shown
+            for file in trace.raw_asv(site, run)
+        ],
+    )
+
+
+_FEW: Final = 3  # figures: fewer are not worth a second drawing
+_STANDARD: Final = ("published", "nightly")
+"""Profiles that answer questions; a quick run speaks where neither has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """A run that measured the experiment."""
+
+    summary: RunSummary
+    cases: tuple[CaseSummary, ...]
+    section: Section
+    facts: tuple[tuple[str, str], ...]
+
+    elsewhere: bool = False  # measured by another machine than most of the page was
+
+    @property
+    def run(self) -> Run:
+        return self.summary.run
+
+    @property
+    def label(self) -> str:
+        machine = f" on {self.run.machine.id}" if self.elsewhere else ""
+        return f"{self.run.profile} profile{machine}"
+
+    @property
+    def anchor(self) -> str:
+        """What the ids of its own charts begin with."""
+        machine = f"{self.run.machine.id}-" if self.elsewhere else ""
+        return f"{self.run.profile}-{machine}"
+
+
+def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
+    """The runs that measured an experiment, in the order in which they speak.
+
+    Of other machines than the first there is only what that has not measured: their figures do not
+    belong into one picture.
+    """
+    published, about = site.published.get(experiment), site.about.get(experiment)
+    runs = speakers(site, experiment)
+    runs = tuple(one for one in runs if one.run.profile in _STANDARD) or runs
+    found: list[RunSource] = []
+    known: dict[str, str] = {}  # case → the machine that speaks for it
+    for one in runs:
+        machine = one.run.machine.id
+        elsewhere = machine != runs[0].run.machine.id
+        cases = tuple(
+            case for case in _cases(one, experiment) if known.get(case.id, machine) == machine
+        )
+        if not _measured(cases):
+            continue
+        known |= dict.fromkeys((case.id for case in cases if case.status == "measured"), machine)
+        section = make_section(one, experiment, cases, published, about)
+        found.append(RunSource(one, cases, section, facts(one), elsewhere))
+    return tuple(found)
+
+
+def charts(
+    site: Site, experiment: str, root: str, found: Sequence[RunSource]
+) -> Iterator[tuple[Chart, list[tuple[str, Chart]]]]:
+    """The declared charts, each with the same of the other runs, by label.
+
+    They are of figures with intervals where a run has them. What only runs of too few launches
+    have is drawn from these, and hollow.
+    """
+    published = site.published.get(experiment)
+    layouts = published.charts if published else ()
+    if not layouts and found:
+        layouts = (declared.default_layout(found[0].cases),)
+    shown = [
+        ChartCases(
+            cases=source.cases,
+            published=published,
+            address=lambda case: root + addresses.case(case),
+            source=f"From the {source.label}, "
+            f"{words.many(source.run.launches, 'launch', 'launches')} per case.",
+            anchor=source.anchor,
+        )
+        for source in found
+    ]
+    for layout in layouts:
+        # Runs with intervals first; of these, and of the others, that with most of the figures.
+        ranked = sorted(
+            (
+                (launches < ENOUGH_LAUNCHES, -figures, -launches, source.label, one)
+                for source, one in zip(found, shown, strict=True)
+                if (figures := declared.figures(one, layout))
+                for launches in (source.run.launches,)
+            ),
+            key=lambda entry: entry[:3],
+        )
+        chart = ranked and declared.draw(_joined(layout, [entry[-1] for entry in ranked]), layout)
+        if chart:
+            others = (
+                (label, declared.draw(one, layout))
+                for _, figures, _, label, one in ranked[1:]
+                if -figures >= _FEW
+            )
+            yield chart, [(label, other) for label, other in others if other]
+
+
+def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
+    """Every case of the first run that has its figures; the caption says which these are."""
+    cases: dict[str, CaseSummary] = {}
+    told: list[str] = []
+    for shown in runs:
+        new = {
+            case.id: case
+            for case in shown.cases
+            if case.id not in cases and any(metric in case.metrics for metric in layout.figures)
+        }
+        if declared.figures(replace(shown, cases=tuple(new.values())), layout):
+            told.append(shown.source if not told else f"Others: {shown.source[0].lower()}"
+                        f"{shown.source[1:]}")  # fmt: skip
+        cases |= new
+    for shown in runs:  # those without a figure too: charts and tables say why
+        cases = {case.id: case for case in shown.cases} | cases
+    return replace(runs[0], cases=tuple(cases.values()), source=" ".join(told), anchor="")
+
+
+def _flags(source: RunSource) -> list[tuple[FlagName, str, list[str]]]:
+    """All that was flagged, the most frequent first: a detail, for example, and which cases."""
+    found: dict[FlagName, tuple[str, list[str]]] = {}
+    for case in source.cases:
+        for flag in case.warnings:
+            found.setdefault(flag.name, (flag.detail, []))[1].append(case.id)
+    every = [(name, example, many) for name, (example, many) in found.items()]
+    return sorted(every, key=lambda one: -len(one[2]))
+
+
+def _failures(source: RunSource) -> list[tuple[str, str]]:
+    """Cases of which launches failed, and why."""
+    return [
+        (
+            case.id,
+            f"{len(case.failures)} of {words.many(case.expected, 'launch', 'launches')} failed: "
+            + "; ".join(dict.fromkeys(failure.reason for failure in case.failures)),
+        )
+        for case in source.cases
+        if case.failures
+    ]

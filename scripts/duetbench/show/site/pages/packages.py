@@ -1,0 +1,335 @@
+"""Packages over their releases, and what each release did: pages and badges."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from markupsafe import Markup
+
+from duetbench.core import units
+from duetbench.core.metrics import METRICS
+from duetbench.project import names
+from duetbench.show import change as change_text
+from duetbench.show import formats
+from duetbench.show.attribution import FIRST
+from duetbench.show.change import ChangeText
+from duetbench.show.formats import ends, percent
+from duetbench.show.site.charts import forest, lines
+from duetbench.show.site.charts.badge import badge
+from duetbench.show.site.charts.data import Caption, Quantity, Value
+from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest
+from duetbench.show.site.charts.lines import LinePoint, Lines, LineSeries
+from duetbench.show.site.pages import addresses, why, words
+from duetbench.show.site.pages.changes import blame, may_be
+from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.site import Site, grouped
+from duetbench.show.site.released import ReleasedPackage
+from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.points import INSTRUCTIONS, CasePoints
+from duetbench.trend import releases
+from duetbench.trend.events import differences
+from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
+from duetbench.trend.steps import CPU
+
+MOST_NAMED: Final = 3
+"""Cases that a badge names to those who ask."""
+
+LINKS: Final = {
+    "home": "Home page", "source": "Source", "changelog": "Changelog",
+    "documentation": "Documentation", "issues": "Issues",
+}  # fmt: skip
+
+Row = tuple[Measured, Result | None]
+"""A measured release, and what it did over the one before it; the first one has none."""
+Results = Mapping[ReleaseAxis, Mapping[str, Result]]
+"""What the releases of a package did, by version."""
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The list, a page for each package, and for each of its releases a page and a badge."""
+    every = site.packages.values()
+    results: dict[str, Results] = {
+        package.name: {axis: axis.results() for axis in package.axes} for package in every
+    }
+    yield render(
+        site,
+        "packages.html.j2",
+        addresses.PACKAGES,
+        "Packages",
+        "What each release of the Python web stack's packages did to requests.",
+        measured=[(one, *_newest(one.axes[0], results[one.name])) for one in every if one.axes],
+        others=[one for one in every if not one.axes],
+    )
+    for package in every:
+        yield _package(site, package, results[package.name])
+        for version in package.versions:
+            yield from _release(site, package, version, results[package.name])
+
+
+def _rows(axis: ReleaseAxis, results: Results) -> list[Row]:
+    """The newest release first."""
+    return [(one, results[axis].get(one.version)) for one in axis.releases[::-1]]
+
+
+def _newest(axis: ReleaseAxis, results: Results) -> Row:
+    rows = _rows(axis, results)
+    return next((row for row in rows if row[0].points), rows[0])
+
+
+def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile:
+    address = addresses.package(package.name)
+    root = addresses.root(addresses.file(address))
+    return render(
+        site,
+        "package.html.j2",
+        address,
+        package.name,
+        f"What each measured release of {package.name} did to requests.",
+        modules=("js/keyboard.js",),
+        package=package,
+        locked=grouped((version, stack) for stack, version in package.locked.items()),
+        links=_links(package),
+        sections=[
+            (
+                axis,
+                _rows(axis, results),
+                *_overview(site, root, number, axis, results[axis].values()),
+            )
+            for number, axis in enumerate(package.axes)
+        ],
+        changes=_changes(package),
+        comparisons=[
+            (one, next(move for move in one.packages if move.package == package.name))
+            for one in package.comparisons
+        ],
+    )
+
+
+def _links(
+    package: ReleasedPackage, version: str = "", before: str | None = None
+) -> list[tuple[str, str]]:
+    """Labels and addresses that the package's own metadata give."""
+    found = package.links(version)
+    links = [(label, found.links[kind]) for kind, label in LINKS.items() if kind in found.links]
+    compared = found.differences(before, version) if before else None
+    return [*links, *([(f"Source, {before} to {version}", compared)] if compared else [])]
+
+
+def _changes(
+    package: ReleasedPackage, version: str = ""
+) -> list[tuple[ChangeText, PackageChange | None, str]]:
+    """Changes that may be the package's, how it moved there, and whether it was found to be it."""
+    found = []
+    for record in package.changes:
+        if version and not record.blames(package.name, version):
+            continue
+        moves = [one for one in record.packages if one.package == package.name]
+        if may_be(record, package.name):
+            said = blame(record, moves[0]) if moves else "yes"
+            found.append((change_text.told(record), next(iter(moves), None), said))
+    return found
+
+
+def _overview(
+    site: Site, root: str, number: int, axis: ReleaseAxis, results: Iterable[Result]
+) -> tuple[list[Markup], Markup | None]:
+    """A small chart for every endpoint that a release moved, and a list of what did not move."""
+    if len(axis.measured) < 2:
+        return [], None
+    first, *_, last = axis.measured
+    total = Result(first, last, releases.over(first, last))
+    moved = {one.case for result in (*results, total) for one in result.moved}
+    cases = {case.case: case for one in axis.releases for case in one.points.values()}
+    endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
+    shown = {
+        name: many for name, many in sorted(endpoints.items()) if moved & {one.case for one in many}
+    }
+    charts = [
+        _multiple(root, Caption(f"endpoint-{number}-{place}", called(many[0])), axis, many)
+        for place, many in enumerate(shown.values())
+    ]
+    drawn = {one.case for many in shown.values() for one in many}
+    still = [one for one in total.main if one.case not in drawn]
+    about = Caption(
+        f"still-{number}", "Where no change was seen", f"{last.version} over {first.version}."
+    )
+    return charts, _forest(site, root, about, still) if still else None
+
+
+def endpoint(case: str, python: str) -> str:
+    """What a case is called without its interpreter: `asgi-wsgi/json/w1/c128`."""
+    return "/".join(part for part in case.split("/") if part != f"py{python}")
+
+
+def called(one: CasePoints) -> str:
+    """The same for people, where it has a name: `FastAPI's JSON, Granian, 128 connections`."""
+    name = names.name(one.case)
+    parts = (name.what, name.server, name.rest)
+    return ", ".join(filter(None, parts)) if name.known else endpoint(one.case, one.python)
+
+
+def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]) -> Markup:
+    """One endpoint over all releases, a line for each interpreter, over the first release."""
+    versions = [one.version for one in axis.releases]
+    served = any(point.metric == CPU for case in cases for point in case.points)
+    metric, what = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
+    series = (
+        LineSeries(case.python, tuple(over_first(root, axis, case.case, metric))) for case in cases
+    )
+    return markup(
+        lines.lines(
+            Lines(
+                about,
+                Quantity("release", lambda place: versions[round(place)]),
+                Quantity(f"{what}, times the first release's", units.plain, "lower"),
+                tuple(sorted(series, key=lambda one: one.name)),
+                ratios=True,
+            )
+        )
+    )
+
+
+def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[LinePoint]:
+    """Each release over the first one that has the case: that is 1, and others bear its error."""
+    first = None
+    for place, release in enumerate(axis.releases):
+        point = release.point(case, metric)
+        if point is None:
+            value = Value(None, note=release.missing.get(case, "not measured"))
+        elif first is None:
+            first, value = point, Value(1.0, note="the first")
+        else:
+            value = Value(*releases.ratio(first, point))
+        href = root + addresses.release(axis.package, release.version)
+        yield LinePoint(float(place), value, href=href)
+
+
+def _forest(site: Site, root: str, about: Caption, effects: Iterable[ReleaseEffect]) -> Markup:
+    """What moved, the most first, and what did not."""
+    ordered = sorted(effects, key=lambda one: (-one.size, one.case))
+    moved = [one for one in ordered if one.moved]
+    still = sorted((one for one in ordered if not one.moved), key=lambda one: one.case)
+    seen = sorted(one.detectable or 0.0 for one in still)
+    told = f"No change seen; would have been seen: {_span(seen)}"
+    found = tuple(
+        DotGroup(title, tuple(_dot(site, root, one) for one in many))
+        for title, many in (("Moved", moved), (told, still))
+        if many
+    )
+    return markup(forest.forest(Forest(about, CHANGE, found, "change")))
+
+
+def _span(sizes: Sequence[float]) -> str:
+    """The least and the largest of sorted sizes: `1.3 % to 3.9 %`."""
+    return " to ".join(dict.fromkeys(formats.size(size) for size in (*sizes[:1], *sizes[-1:])))
+
+
+def _dot(site: Site, root: str, one: ReleaseEffect) -> Dot:
+    verdict = one.verdict or Verdict.INCONCLUSIVE
+    metric = one.metric if one.metric in METRICS else ""
+    name = str(names.name(one.case))
+    # Where there is no room a chart leaves out the beginning: what tells rows apart is at the end.
+    label = name if one.metric in MAIN else f"{name} · {formats.title(one.metric)}"
+    value = Value(one.ratio, one.low, one.high, note=f"could see {formats.size(one.detectable)}")
+    dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
+    href = root + addresses.case(one.case) if one.case in site.planned else ""
+    return replace(dot, href=href)
+
+
+def _release(
+    site: Site, package: ReleasedPackage, version: str, results: Results
+) -> Iterator[PageFile]:
+    name, address = package.name, addresses.release(package.name, version)
+    root = addresses.root(addresses.file(address))
+    sections = []
+    for number, axis in enumerate(package.axes):
+        for release in axis.releases:
+            if release.version == version:
+                result = results[axis].get(version)
+                charts = list(_charts(site, root, number, result)) if result else []
+                sections.append((axis, release, result, charts))
+    # A badge names one release, where a section says what else may have done it.
+    alone = ((axis, one) for axis, head, one, _ in sections if one and head.follows(one.base))
+    drawn = next(filter(None, (picture(*one) for one in alone)), "")
+    known = [one.base.version if one else release.previous for _, release, one, _ in sections]
+    causes = (one for record in package.changes for one in record.releases)
+    known += [one.previous for one in causes if (one.package, one.version) == (name, version)]
+    yield render(
+        site,
+        "release.html.j2",
+        address,
+        f"{name} {version}",
+        f"What the release {version} of {name} did to requests, case by case.",
+        modules=("js/keyboard.js",),
+        package=package,
+        version=version,
+        when=next((release.when for _, release, _, _ in sections), None),
+        links=_links(package, version, next(filter(None, known), None)),
+        sections=sections,
+        changes=_changes(package, version),
+        why=why.of_release(site, name, version),
+        most_rows=FIRST,
+        badge=Markup(drawn),  # noqa: S704 - `svg` escapes
+        differences=_differences,
+        instructions=_instructions,
+    )
+    if drawn:
+        yield PageFile(addresses.file(addresses.badge(name, version)), f"{drawn}\n")
+
+
+def _charts(site: Site, root: str, number: int, result: Result) -> Iterator[Markup]:
+    over = f"{result.head.version} over {result.base.version}."
+    shown = (
+        ("main", "CPU per request; inside the process, time of a call", result.main),
+        ("others", "Other figures that moved", [one for one in result.others if one.moved]),
+    )
+    for name, title, effects in shown:
+        if effects:
+            yield _forest(site, root, Caption(f"{name}-{number}", title, over), effects)
+
+
+def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
+    """What differs between the locks that two releases were measured with, and in which stacks."""
+    found: dict[tuple[str, str | None, str | None], tuple[PackageChange, list[str]]] = {}
+    for stack in sorted(result.base.stacks.keys() & result.head.stacks.keys()):
+        before, after = (dict(one.stacks[stack]) for one in (result.base, result.head))
+        for one in differences(stack, before, after):
+            found.setdefault((one.package, one.base, one.head), (one, []))[1].append(stack)
+    return list(found.values())
+
+
+def _instructions(result: Result) -> list[ReleaseEffect]:
+    """What was counted, the most first."""
+    found = (one for one in result.effects if one.metric == INSTRUCTIONS)
+    return sorted(found, key=lambda one: one.size, reverse=True)
+
+
+def said(result: Result) -> tuple[str, str]:
+    """A result in a few words for a badge, and its tone: `+22 % CPU`, `no change`."""
+    judged = [one for one in result.main if one.metric == CPU]
+    moved = sorted((one for one in judged if one.moved), key=lambda one: one.ratio)
+    if not judged:
+        return "", ""
+    if not moved:
+        if all(one.verdict is Verdict.NO_CHANGE for one in judged):
+            return "no change", "same"
+        return f"no change above {formats.size(max(one.detectable or 0 for one in judged))}", "same"
+    least, most = words.change(moved[0].ratio), words.change(moved[-1].ratio)
+    if moved[0].ratio < 1 < moved[-1].ratio:
+        return f"{least} to {most} CPU", "open"
+    text, tone = (most, "worse") if moved[0].ratio > 1 else (least, "better")
+    return f"{'up to ' if len(moved) > 1 else ''}{text} CPU", tone
+
+
+def picture(axis: ReleaseAxis, result: Result) -> str:
+    """A release's badge; empty where nothing can be said."""
+    text, tone = said(result)
+    if not text:
+        return ""
+    name = f"{axis.package} {result.head.version}"
+    moved = [one for one in result.moved if one.metric == CPU][:MOST_NAMED]
+    told = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
+    named = (
+        f"{names.name(one.case)} {percent(one.ratio)} ({ends(one.low, one.high)})" for one in moved
+    )
+    return badge(name, text, tone, ": ".join(filter(None, (told, "; ".join(named)))))

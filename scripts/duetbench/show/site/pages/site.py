@@ -1,0 +1,208 @@
+"""All that pages are made from, gathered once. Pages read nothing else, and no clock."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+from duetbench.core.errors import RecordError
+from duetbench.project.published import Published, load_published
+from duetbench.project.suites import SuiteDeclaration, read_suites
+from duetbench.show.page import About, read_about
+from duetbench.show.site import released
+from duetbench.show.site.data import Written
+from duetbench.show.site.data_files import GUARD, SeriesFile
+from duetbench.show.site.released import ReleasedPackage
+from duetbench.store import store
+from duetbench.store.asv_results import Snapshot
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+from duetbench.trend import asv
+from duetbench.trend.columns import TRACKS, Kind, RunColumns, RunHeader
+from duetbench.trend.events import Events
+from duetbench.trend.reading import Sources
+from duetbench.trend.summary import ENOUGH_LAUNCHES, RunSummary, summarise
+from duetbench.trend.table import Table
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+Trended = tuple[str, Kind]
+"""A machine's id and a kind of figures: what has a table of its own."""
+
+
+def has_page(case: str) -> bool:
+    """Whether a case has a page of its own."""
+    return not case.startswith(GUARD)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
+    """What stands with each key; keys and values stay in their order."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: tuple(many) for key, many in found.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """What is shown.
+
+    Attributes:
+        base: Address of the site with a slash at its end; empty: not known. Links are relative
+            anyway.
+        static: Folder of stylesheet and modules, from the root, with a slash at its end.
+        tables: All nights by machine and kind.
+        nights: Every night by its run's id, also of profiles that have no trend, and every stack
+            that was held against an anchor; oldest first.
+        newest: By machine, profile, and whether it has launches enough to judge from: the newest
+            runs, read and summarised. One of too few stands beside an older one of enough.
+        snapshots: Of what asv measured the commits with the newest figures, newest commit first;
+            read when they are asked for first.
+        read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
+        downloads: Further files, by address: what they are.
+        planned: Every case with a page: those that any night planned.
+        packages: What is known of every package under test, by name.
+    """
+
+    base: str
+    static: str
+    sources: Sources
+    tables: Mapping[Trended, Table]
+    shards: Mapping[Trended, tuple[SeriesFile, ...]]
+    events: Mapping[Trended, Events]
+    nights: Mapping[str, RunColumns]
+    headers: Mapping[str, RunHeader]
+    newest: Mapping[tuple[str, str, bool], RunSummary]
+    about: Mapping[str, About]
+    published: Mapping[str, Published]
+    suites: tuple[SuiteDeclaration, ...]
+    snapshots: Callable[[], tuple[Snapshot, ...]]
+    read_run: Callable[[str], RunSummary]
+    manifest: Mapping[str, Any]
+    downloads: Mapping[str, str]
+    planned: frozenset[str]
+    packages: Mapping[str, ReleasedPackage]
+    notes: tuple[str, ...]
+
+    @property
+    def runs(self) -> Mapping[str, Path]:
+        """Run id → its file, oldest first. Nights that were made up, and asv's, have none."""
+        return self.sources.runs
+
+    @property
+    def changes(self) -> tuple[ChangeRecord, ...]:
+        return _newest_first(self.sources.changes)
+
+    @property
+    def comparisons(self) -> Mapping[str, Comparison]:
+        """By id, newest first."""
+        return {one.id: one for one in reversed(self.sources.comparisons)}
+
+    @property
+    def attributions(self) -> Mapping[str, Attribution]:
+        """By id, newest first."""
+        return {one.id: one for one in reversed(self.sources.attributions)}
+
+    @property
+    def newest_tables(self) -> tuple[Table, ...]:
+        of_runs = (table for table in self.tables.values() if table.track.served)
+        return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
+
+    def cases(self) -> dict[str, tuple[Table, ...]]:
+        """Every case of a trend and the tables that have it, by kind (`TRACKS`), newest first."""
+        kinds = list(TRACKS)
+        ordered = sorted(
+            self.tables.values(),
+            key=lambda table: (kinds.index(table.kind), -table.nights[-1].time, table.machine),
+        )
+        return grouped((case, table) for table in ordered for case in table.cases if has_page(case))
+
+    def experiments(self) -> tuple[str, ...]:
+        """Names of the experiments: those that are declared, then others that have cases."""
+        measured = {case.partition("/")[0] for one in self.newest_tables for case in one.cases}
+        declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
+        return (*sorted(declared), *sorted(measured - declared))
+
+
+def gather(
+    root: Path,
+    results: Path,
+    sources: Sources,
+    written: Written,
+    *,
+    static: str,
+    base: str = "",
+    downloads: Mapping[str, str],
+    notes: tuple[str, ...] = (),
+) -> Site:
+    """Gather it; what it consists of is said by `Site`.
+
+    DeclarationError: a declaration of the checkout is wrong.
+    """
+
+    @cache
+    def snapshots() -> tuple[Snapshot, ...]:
+        try:
+            return asv.newest(results / asv.FOLDER, sources.nights)
+        except RecordError:  # named among the problems by the reading of the nights
+            return ()
+
+    @cache
+    def read_run(run: str) -> RunSummary:
+        return summarise(store.load(sources.runs[run]))
+
+    tables = {(table.machine, table.kind): (table, many) for table, many in written.tables}
+    # Runs are named by when they were made.
+    ordered = sorted(sources.nights, key=lambda night: (night.header.run, night.header.machine))
+    nights = {night.header.run: night for night in ordered}
+    planned = {night.header.cases for night in nights.values()}
+    return Site(
+        base=base,
+        static=static,
+        sources=sources,
+        tables={key: table for key, (table, _) in tables.items()},
+        shards={key: many for key, (_, many) in tables.items()},
+        events=dict(zip(tables, written.events, strict=True)),
+        nights=nights,
+        headers={run: night.header for run, night in nights.items()},
+        newest=dict(_newest(sources, nights, read_run)),
+        about=read_about(root),
+        published=load_published(root),
+        suites=read_suites(root),
+        snapshots=snapshots,
+        read_run=read_run,
+        manifest=written.manifest,
+        downloads=downloads,
+        planned=frozenset(filter(has_page, chain.from_iterable(planned))),
+        packages=released.packages(
+            sources.points,
+            sorted((night.header for night in ordered), key=lambda header: header.time),
+            _newest_first(sources.changes),
+            reversed(sources.comparisons),
+            sources.packages,
+        ),
+        notes=(*sources.problems, *sources.notes, *notes),
+    )
+
+
+def _newest_first(changes: Iterable[ChangeRecord]) -> tuple[ChangeRecord, ...]:
+    return tuple(sorted(changes, key=lambda record: (record.when, record.id), reverse=True))
+
+
+def _newest(
+    sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
+) -> Iterator[tuple[tuple[str, str, bool], RunSummary]]:
+    last: dict[tuple[str, str, bool], str] = {}
+    for run in sources.runs:
+        if run in nights:
+            header, launches = nights[run].header, int(nights[run].launches.max(initial=0))
+            last.pop((header.machine, header.profile, False), None)
+            last[header.machine, header.profile, launches >= ENOUGH_LAUNCHES] = run
+    for key, run in last.items():
+        with suppress(RecordError):  # it was there a moment ago
+            yield key, read_run(run)

@@ -1,0 +1,103 @@
+"""Attributions: a list, and for each its flame graph, its ranked rows and what they are good for.
+
+What is said, and in which words, is that of the reports (`report.attribution`).
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from duetbench.show.attribution import SAMPLES, AttributionText, named, told
+from duetbench.show.change import told as change_told
+from duetbench.show.site.charts.data import Caption
+from duetbench.show.site.charts.flame import flame
+from duetbench.show.site.pages import addresses
+from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.site import Site
+from duetbench.store.attribution import Attribution, Function, Row
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The list, and one page for each attribution."""
+    yield render(
+        site,
+        "whys.html.j2",
+        addresses.WHY,
+        "Why",
+        "Which functions the instructions of a change are in.",
+        listed=[told(record) for record in site.attributions.values()],
+    )
+    changes = {record.id: record for record in site.changes}
+    for record in site.attributions.values():
+        found, change = told(record), changes.get(record.change or "")
+        yield render(
+            site,
+            "why.html.j2",
+            addresses.attribution(record.id),
+            f"Why: {found.headline.partition(':')[0]}",
+            found.cause,
+            modules=("js/keyboard.js",),
+            found=found,
+            record=record,
+            change=change_told(change) if change else None,
+            source=partial(source, site, record),
+            titles=SAMPLES,
+            chart=markup(flame(_CAPTION, record, partial(_anchor, named(record)))),
+        )
+
+
+_CAPTION = Caption(
+    "flame",
+    "Where the instructions of a request are",
+    "The newer side: a frame is a function, as wide as what it and all that it calls execute, "
+    "below its caller, in the order of names. Colour is change. Those of ranked functions lead to "
+    "their row.",
+)
+
+
+def of_change(site: Site, record: ChangeRecord) -> list[AttributionText]:
+    """Attributions of a change, the newest first."""
+    return _told(one for one in site.attributions.values() if one.change == record.id)
+
+
+def of_comparison(site: Site, comparison: Comparison) -> list[AttributionText]:
+    """Attributions of a comparison, or of a change that it is the evidence of."""
+    proven = {record.id for record in site.changes if record.evidence == comparison.id}
+    return _told(
+        one
+        for one in site.attributions.values()
+        if one.comparison == comparison.id or one.change in proven
+    )
+
+
+def of_release(site: Site, package: str, version: str) -> list[AttributionText]:
+    """Attributions of changes that a release is blamed for, or of nothing but this release."""
+    blamed = {record.id for record in site.changes if record.blames(package, version)}
+    return _told(
+        one
+        for one in site.attributions.values()
+        if one.change in blamed
+        or {(moved.package, moved.head) for moved in one.packages} == {(package, version)}
+    )
+
+
+def _told(records: Iterable[Attribution]) -> list[AttributionText]:
+    return [told(record) for record in records]
+
+
+def source(site: Site, record: Attribution, row: Row) -> str:
+    """Where a row's function is in its release's source, on the side that has it; or empty."""
+    function = row.function
+    package = site.packages.get(function.package)
+    moved = next((one for one in record.packages if one.package == function.package), None)
+    version = moved and (moved.base if row.state == "went" else moved.head)
+    if package is None or not version or not function.line:
+        return ""
+    return package.links(version).line(version, function.file, function.line) or ""
+
+
+def _anchor(rows: Iterable[Row], function: Function) -> str:
+    """Where a function's row is on the page; empty: it has none."""
+    numbered = (n for n, row in enumerate(rows, 1) if row.function == function)
+    return next((f"#row-{n}" for n in numbered), "")

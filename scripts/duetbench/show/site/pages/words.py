@@ -1,0 +1,145 @@
+"""Figures, times and addresses as a page writes them: the filters of the templates. Pure."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from markupsafe import Markup, escape
+
+from duetbench.core.metrics import METRICS
+from duetbench.core.text import clean
+from duetbench.core.units import count, seconds, significant
+from duetbench.project.names import experiment, name
+from duetbench.show import formats
+from duetbench.show.site.pages import addresses
+from duetbench.store.comparison import PackageChange
+from duetbench.trend.summary import Estimate
+
+__all__ = ["experiment", "name"]
+
+MISSING: Final = formats.MISSING
+RATIO: Final = "×"
+"""In place of a metric or unit: the figure is so many times another one."""
+
+_JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
+_CODE: Final = re.compile(r"`([^`]+)`")
+_STEPS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def figure(value: float | None, metric: str) -> str:
+    """A figure with its unit, in three or four digits; a dash where there is none.
+
+    `metric` is of the registry, or the unit that asv gives to a benchmark.
+    """
+    if value is None:
+        return MISSING
+    if metric in METRICS:
+        return METRICS[metric].format(value)
+    if metric == "seconds":
+        return seconds(value)
+    return f"{significant(value, 4)} {metric}".rstrip()
+
+
+def spread(estimate: Estimate | None, metric: str) -> str:
+    """The interval of a figure: `±1.2 %`, or its ends; empty where there is none."""
+    if metric in METRICS:
+        return formats.interval(metric, estimate)
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f"{figure(estimate.low, metric)} … {figure(estimate.high, metric)}"
+
+
+def change(ratio: float) -> str:
+    """A ratio as a relative change: `+3.1 %`, `−0.52 %`."""
+    if ratio == 1:
+        return "0 %"
+    sign = "+" if ratio > 1 else "−"
+    return f"{sign}{significant(100 * abs(ratio - 1), 2)} %"
+
+
+def iso(time: float | str | datetime) -> str:
+    """A moment for machines: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
+    return f"{_utc(time):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moment(time: float | str | datetime) -> str:
+    """A moment for people, to the minute: `20 Nov 2026, 03:00 UTC`."""
+    when = _utc(time)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
+def day(time: float | str | datetime) -> str:
+    """A day for people: `20 Nov 2026`."""
+    when = _utc(time)
+    return f"{when.day} {when:%b %Y}"
+
+
+def size(number: float) -> str:
+    """A number of bytes: `14 kB`."""
+    for step, unit in _STEPS:
+        if number >= step:
+            return f"{significant(number / step, 2 if number < 100 * step else 3)} {unit}"
+    return f"{number:.0f} B"
+
+
+@lru_cache(maxsize=8192)  # machines, runs and cases stand on page after page
+def breakable(name: str) -> Markup:
+    """A case id or file name that may be broken at its joints, and there only."""
+    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
+
+
+def unbroken(sentence: str) -> Markup:
+    """A sentence in large type, whose figures stay on one line with their unit."""
+    return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
+
+
+def prose(sentence: str) -> Markup:
+    """A sentence in which `code` is marked by backticks."""
+    escaped = str(escape(clean(sentence)))
+    return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
+
+
+def case_link(root: str, case: str, query: str = "") -> Markup:
+    """A case's name as a link to its trend, and its id beside it; the id alone without a name."""
+    called = name(case)
+    link = Markup('<a class="case" href="{}{}">{}</a>')
+    if not called.known:
+        return link.format(root + addresses.case(case), query, breakable(case))
+    beside = Markup(' <code class="case-id">{}</code>').format(breakable(case))
+    return link.format(root + addresses.case(case), query, str(called)) + beside
+
+
+@lru_cache(maxsize=64)  # thousands of nights have the same cases
+def case_items(root: str, cases: tuple[str, ...]) -> Markup:
+    """Cases as items of a list, each a link to its trend."""
+    item = Markup("<li>{}</li>")
+    return Markup("\n").join(item.format(case_link(root, case)) for case in cases)
+
+
+def moved(packages: Iterable[PackageChange]) -> str:
+    """The packages that differ between two locks, in words; empty if nothing but hashes does."""
+    return ", ".join(
+        f"{one.package} {one.base or 'new'} → {one.head or 'gone'}" for one in packages
+    )
+
+
+def many(number: int, singular: str, plural: str = "") -> str:
+    """`1 case`, `2 cases`, `1,825 nights`."""
+    return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
+
+
+def listed(names: list[str] | tuple[str, ...]) -> str:
+    """Names in a sentence: `a`, `a and b`, `a, b and c`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _utc(time: float | str | datetime) -> datetime:
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
+    if isinstance(time, datetime):
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(time, UTC)

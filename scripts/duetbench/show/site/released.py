@@ -1,0 +1,93 @@
+"""What is known of each package under test: its releases, changes and comparisons. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+from duetbench.store.packages import PackageRecord, VersionLinks
+from duetbench.store.points import Points
+from duetbench.trend.columns import RunHeader
+from duetbench.trend.releases import ReleaseAxis, axes, order
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedPackage:
+    """What is known of a package under test.
+
+    Attributes:
+        name: As locks have it.
+        locked: Stack → version, in the newest lock that was measured.
+        changes: Whose locks differ in it, or that it is named as the cause of; newest first.
+        comparisons: Stored ones whose sides differ in it, newest first.
+        versions: Those with pages of their own: measured, or the cause of a change; the oldest
+            first.
+        about: Links of its versions, where its metadata were read.
+    """
+
+    name: str
+    axes: tuple[ReleaseAxis, ...] = ()
+    locked: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[ChangeRecord, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    versions: tuple[str, ...] = ()
+    about: PackageRecord | None = None
+
+    def links(self, version: str = "") -> VersionLinks:
+        """Where a version leads, or the newest one that is known; and how tags are named."""
+        known = self.about.versions if self.about else {}
+        if not known:
+            return VersionLinks()
+        newest = sorted(known, key=order)
+        found = known.get(version) or known[newest[-1]]
+        tags = (known[one].tag for one in newest[::-1] if known[one].tag is not None)
+        tag = found.tag if found.tag is not None else next(tags, None)
+        return found.model_copy(update={"tag": tag})
+
+
+def packages(
+    points: Sequence[Points],
+    headers: Iterable[RunHeader],
+    changes: Iterable[ChangeRecord],
+    comparisons: Iterable[Comparison],
+    about: Iterable[PackageRecord],
+) -> dict[str, ReleasedPackage]:
+    """All packages that locks have had, or that were measured or named, by name.
+
+    `headers` with the oldest first, changes and comparisons with the newest.
+    """
+    measured = axes(points)
+    named: dict[str, list[ChangeRecord]] = defaultdict(list)
+    compared: dict[str, list[Comparison]] = defaultdict(list)
+    versions: dict[str, set[str]] = defaultdict(set)
+    stacks: dict[str, Mapping[str, str]] = {}
+    names: set[str] = set(measured)
+    for header in headers:
+        stacks |= header.packages
+        for lock in header.packages.values():
+            names |= lock.keys()
+    for record in changes:
+        moved = {one.package for one in record.packages}
+        for name in moved | {one.package for one in record.releases}:
+            named[name].append(record)
+        for one in record.releases:
+            versions[one.package].add(one.version)
+    for comparison in comparisons:
+        for name in {one.package for one in comparison.packages}:
+            compared[name].append(comparison)
+    for name, many in measured.items():
+        versions[name] |= {one.version for axis in many for one in axis.releases}
+    known = {one.id: one for one in about}
+    return {
+        name: ReleasedPackage(
+            name,
+            measured.get(name, ()),
+            {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
+            tuple(named.get(name, ())),
+            tuple(compared.get(name, ())),
+            tuple(sorted(versions.get(name, ()), key=order)),
+            known.get(name),
+        )
+        for name in sorted({*names, *named, *compared, *versions})
+    }

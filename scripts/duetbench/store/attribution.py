@@ -1,0 +1,234 @@
+"""Which code a change of instructions lies in: what `duetbench why` found, as a file.
+
+Instructions are per request. Totals come from plain counts, which are exact; what functions have
+comes from counts with a trampoline below every Python function, which costs some hundred
+instructions an entry, so a function's figures are only good for its share of the change.
+
+Files are `results/attributions/<id>.json`; the format is in docs/why.md.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import (
+    AwareDatetime,
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from duetbench.core.model import Artefact, Frozen
+from duetbench.store.change import StackState
+from duetbench.store.comparison import PackageChange
+from duetbench.store.files import attempted, write
+from duetbench.store.files import read as read_file
+
+FOLDER: Final = "attributions"
+FORMAT_VERSION: Final = 1
+"""Version of all files here. 1: first published format (2026-11)."""
+
+PYTHON: Final = "python"
+"""Stands for a package where code is the interpreter's or the standard library's."""
+
+APPLICATION: Final = "application"
+"""Stands for a package where code is the measured application's own."""
+
+
+SYSTEM: Final = "system"
+"""Stands for a package where samples are of the kernel, or of a library that is no package's."""
+
+
+class Function(Frozen):
+    """A function of Python code, or (`line` is None) of compiled code."""
+
+    name: str = Field(description="Qualified, as `APIRoute.handle`; of compiled code its symbol.")
+    file: str = Field(description="Below the folder of packages, as `fastapi/routing.py`.")
+    line: int | None = Field(default=None, ge=1, description="The first one, on the newer side.")
+    package: str = Field(description="Distribution, or `python`, or `application`.")
+
+
+class Native(Frozen):
+    """Compiled code called by a function: instructions per request in it, without its callees."""
+
+    symbol: str
+    base: float = Field(ge=0)
+    head: float = Field(ge=0)
+
+
+class Row(Frozen):
+    """What one function has of the change, with the compiled code that it calls itself.
+
+    Of code that only one side has, its topmost function has all that lies below it.
+    """
+
+    function: Function
+    caller: Function | None = Field(default=None, description="The one that most of it is below.")
+    state: Literal["both", "came", "went"] = Field(
+        description="Whether both sides have it, only the newer one, or only the older one."
+    )
+    base: float = Field(ge=0, description="Instructions per request, trampolined.")
+    head: float = Field(ge=0, description="Instructions per request, trampolined.")
+    share: float = Field(description="Of the change of the trampolined totals; may be negative.")
+    entries: tuple[float, float] | None = Field(
+        default=None, description="How often it is entered per request, exact: base and head."
+    )
+    bytecodes: tuple[float, float] | None = Field(
+        default=None, description="Bytecodes that it executes per request, exact."
+    )
+    native: tuple[Native, ...] = Field(default=(), description="What moved most comes first.")
+
+
+class Own(Frozen):
+    """What all code of one package has, without what it calls of others."""
+
+    package: str
+    base: float = Field(ge=0)
+    head: float = Field(ge=0)
+
+
+class Node(Frozen):
+    """A function in the aligned tree of calls; instructions per request with all below it.
+
+    Files have the tree as a list, callers first, each node with its `depth` from 0: calls go deeper
+    than readers of JSON do.
+    """
+
+    function: Function
+    base: float = Field(ge=0)
+    head: float = Field(ge=0)
+    below: tuple["Node", ...] = ()
+
+
+class _ListedNode(Frozen):
+    depth: int = Field(ge=0)
+    function: Function
+    base: float = Field(ge=0)
+    head: float = Field(ge=0)
+
+
+class Totals(Frozen):
+    """Instructions per request of both sides, and what repeated counts scatter by, as a share."""
+
+    base: float = Field(gt=0)
+    head: float = Field(gt=0)
+    spread: float = Field(ge=0)
+
+
+class SampledRow(Frozen):
+    """CPU time per request (s) in one function, and between what ends it has changed.
+
+    A function has the compiled code that it calls itself; what no Python function calls is a
+    module's, or the kernel's.
+    """
+
+    function: Function
+    base: float = Field(ge=0)
+    head: float = Field(ge=0)
+    low: float = Field(description="Head minus base: lower end of an interval.")
+    high: float = Field(description="Its upper end; 95 % for the intervals of all rows at once.")
+
+    @property
+    def sure(self) -> bool:
+        return not self.low <= 0 <= self.high
+
+
+class Sampled(Frozen):
+    """Where the CPU time of loaded servers is, by samples."""
+
+    launches: int = Field(ge=2, description="Of each side; the sample is the launch.")
+    base: float = Field(gt=0, description="CPU time per request, s, while samples were taken.")
+    head: float = Field(gt=0)
+    rows: tuple[SampledRow, ...] = Field(
+        description="What surely moved comes first, then by size; from 0.5 % of the time on."
+    )
+
+
+class Attribution(Artefact):
+    """Where the instructions of one case's change are."""
+
+    what: ClassVar[str] = "an attribution (duetbench why)"
+    indent: ClassVar[int | None] = None
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    when: AwareDatetime
+    duetbench: str = Field(description="Version.")
+    case: str
+    asked: str | None = Field(
+        default=None, description="The request, of an application of somebody's own: GET /items/7."
+    )
+    python: str = Field(description="Version and build, as 3.14.7t.")
+    base: StackState
+    head: StackState
+    packages: tuple[PackageChange, ...] = ()
+    change: str | None = Field(default=None, description="The change record that it explains.")
+    comparison: str | None = Field(default=None, description="The comparison that it explains.")
+    totals: Totals = Field(description="Of plain counts: exact.")
+    counted: Totals = Field(description="Trampolined: what rows and tree add up to.")
+    runs: int = Field(ge=1, description="Trampolined counts of each side; figures are medians.")
+    threshold: float = Field(
+        ge=0,
+        description="Share of the total below which no function is named: what equal sides "
+        "were seen to differ by.",
+    )
+    seconds: float = Field(ge=0, description="What it took.")
+    rows: tuple[Row, ...] = Field(description="What moved most comes first; none: nothing moved.")
+    sampled: Sampled | None = Field(
+        default=None, description="Of servers under load, where that was asked for."
+    )
+    own: tuple[Own, ...] = Field(description="By package.")
+    tree: Node
+    notes: tuple[str, ...] = Field(default=(), description="What it cannot see.")
+
+    @field_serializer("tree")
+    def _as_list(self, tree: Node) -> list[dict[str, Any]]:
+        found, waiting = [], [(0, tree)]
+        while waiting:
+            depth, node = waiting.pop()
+            found.append({"depth": depth, **node.model_dump(exclude={"below"})})
+            waiting += [(depth + 1, one) for one in reversed(node.below)]
+        return found
+
+    @field_validator("tree", mode="before")
+    @classmethod
+    def _of_list(cls, found: object) -> object:
+        if not isinstance(found, list):
+            return found
+        below: dict[int, list[Node]] = {}
+        for listed in reversed(found):
+            one = _ListedNode.model_validate(listed)
+            if set(below) - set(range(one.depth + 2)):
+                raise ValueError(
+                    f"a node of depth {one.depth} with nodes deeper than its own below"
+                )
+            under = tuple(reversed(below.pop(one.depth + 1, [])))
+            made = Node(function=one.function, base=one.base, head=one.head, below=under)
+            below.setdefault(one.depth, []).append(made)
+        if [len(many) for depth, many in below.items() if depth == 0] != [1] or len(below) > 1:
+            raise ValueError("expected a tree: one node of depth 0, and it first")
+        return below[0][0]
+
+    @model_validator(mode="after")
+    def _rows_are_in_order(self) -> Self:
+        sizes = [abs(row.head - row.base) for row in self.rows]
+        if sizes != sorted(sizes, reverse=True):
+            raise ValueError("rows are not in the order of what moved most")
+        return self
+
+
+def save(results: Path, record: Attribution) -> Path:
+    """Write one, in place of an earlier one of its id; RecordError if it cannot be written."""
+    return write(results / FOLDER / f"{record.id}.json", record)
+
+
+def read(path: Path) -> Attribution:
+    """Read one; RecordError if it is none, or is not named as its file."""
+    return read_file(Attribution, path, named=True)
+
+
+def every(results: Path) -> tuple[dict[str, Attribution], tuple[str, ...]]:
+    """All attributions by id, and sentences about those that cannot be read."""
+    problems: list[str] = []
+    paths = sorted((results / FOLDER).glob("*.json"))
+    return dict(attempted(paths, lambda path: (path.stem, read(path)), problems)), tuple(problems)

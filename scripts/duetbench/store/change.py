@@ -1,0 +1,265 @@
+"""The words of detection as types: steps, candidates, and what was confirmed or not.
+
+A change record says where a series moved for good, with the evidence; one file per change.
+
+A record is written when a change point has been confirmed, and read by the site. Its figures are
+those of the confirming comparison and do not move any more; only `status`, `culprit`, `shares`,
+`narrowed` and `note` may be filled in later, and `unplayed` may grow. Files are
+`results/changes/<id>.json`.
+"""
+
+from pathlib import Path
+from typing import ClassVar, Final, Literal, Self
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from duetbench.core.model import Artefact, Frozen
+from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.files import attempted, write
+from duetbench.store.files import read as read_file
+
+FOLDER: Final = "changes"
+FORMAT_VERSION: Final = 1
+"""Version of all files here. 1: first published format (2026-11)."""
+
+DISMISSED: Final = "dismissed"
+"""Folder below `results/` for what was not confirmed."""
+
+MOST_TRIES: Final = 3
+"""A candidate that stayed undecided so often is left alone."""
+
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
+
+class SeriesName(Frozen):
+    """One case and metric over runs on one machine."""
+
+    machine: str
+    case: str
+    metric: str
+
+
+class Release(Frozen):
+    """The release of a package that caused a change."""
+
+    package: str
+    version: str
+    previous: str | None = Field(description="The version before it; null: it was not there.")
+
+
+class Effect(Frozen):
+    """What some duets say of a change: head over base, with the 95 % interval."""
+
+    ratio: float = Field(gt=0, allow_inf_nan=False)
+    low: float = Field(gt=0, allow_inf_nan=False)
+    high: float = Field(gt=0, allow_inf_nan=False)
+    duets: int = Field(ge=1)
+
+
+class Share(Effect):
+    """What releases that moved as one do alone; the first gives them their name."""
+
+    releases: tuple[Release, ...] = Field(min_length=1)
+
+
+class Narrowed(Frozen):
+    """Which of the releases between the versions of the largest share did something.
+
+    Each was held against an anchor with all else the same.
+    """
+
+    series: SeriesName = Field(description="On which machine, and what was looked at.")
+    steps: tuple[Share, ...] = Field(
+        min_length=1,
+        description="Each of one release over the one before it that was measured; what went as "
+        "the whole comes first, the largest first.",
+    )
+    complete: bool = Field(
+        default=False, description="Whether no release lies between the two of any step."
+    )
+
+
+class Cause(Frozen):
+    """What a search for the cause of a change found; `reason`: why suspects are left."""
+
+    whole: Effect | None = Field(description="All packages together, played anew.")
+    shares: tuple[Share, ...] = Field(description="The largest first.")
+    rest: Effect | None = Field(description="All without what was found.")
+    suspects: tuple[str, ...] = Field(description="Packages among which the rest of it is.")
+    reason: str
+
+
+class StackState(Frozen):
+    """The stack on one side of a change."""
+
+    stack: str
+    digest: str = Field(description="SHA-256 of the lock file.")
+    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
+
+
+class ChangeRecord(Artefact):
+    """One change point with its frozen evidence. Ratios are after over before."""
+
+    what: ClassVar[str] = "a change record"
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str = Field(pattern=_NAME)
+    status: Literal["open", "closed"]
+    series: SeriesName
+    others: tuple[SeriesName, ...] = Field(
+        default=(), description="Series that moved with it: the same duets say so."
+    )
+    unplayed: tuple[SeriesName, ...] = Field(
+        default=(),
+        description="Series with a step at the same time, which no duet has played: whether they "
+        "moved, and by this, is not known.",
+    )
+    when: AwareDatetime = Field(description="Start of the first run after the change.")
+    before_run: str | None = Field(default=None, description="The last run before the change.")
+    after_run: str | None = Field(default=None, description="The first run after the change.")
+    base: StackState
+    head: StackState
+    packages: tuple[PackageChange, ...] = ()
+    ratio: float = Field(gt=0, allow_inf_nan=False)
+    low: float = Field(gt=0, allow_inf_nan=False, description="95 % interval of the ratio.")
+    high: float = Field(gt=0, allow_inf_nan=False, description="95 % interval of the ratio.")
+    verdict: Verdict
+    culprit: Release | None = None
+    shares: tuple[Share, ...] = Field(
+        default=(), description="What a search for the cause found, each played alone."
+    )
+    narrowed: Narrowed | None = Field(
+        default=None,
+        description="Where several releases lie between the versions of the largest share: those "
+        "that did it.",
+    )
+    evidence: str | None = Field(default=None, description="Id of the confirming comparison.")
+    confirmed_on: str | None = Field(
+        default=None,
+        description="The machine of its duets, and so of the ratio, where it is another one than "
+        "that of the series.",
+    )
+    method: str = Field(description="How it was found and confirmed, in a sentence.")
+    note: str = Field(default="", description="Why it was closed, where the release is fixed, …")
+
+    @property
+    def measured_on(self) -> str:
+        """The machine of the duets that confirmed it: its size is that machine's."""
+        return self.confirmed_on or self.series.machine
+
+    @property
+    def parts(self) -> tuple[Share, ...]:
+        """What releases did, as closely as is known: in place of the largest share its steps."""
+        return (*self.narrowed.steps, *self.shares[1:]) if self.narrowed else self.shares
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that it is put down to, as closely as is known, the largest share first."""
+        found = (release for part in self.parts for release in part.releases)
+        return tuple(dict.fromkeys(found)) or ((self.culprit,) if self.culprit else ())
+
+    def blames(self, package: str, version: str) -> bool:
+        """Whether it is put down to a release."""
+        return any((one.package, one.version) == (package, version) for one in self.releases)
+
+    @model_validator(mode="after")
+    def _the_interval_holds_the_ratio(self) -> Self:
+        if not self.low <= self.ratio <= self.high:
+            raise ValueError(f"{self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
+        return self
+
+
+class Step(Frozen):
+    """A series stands on another level from some night on."""
+
+    series: SeriesName
+    ratio: float = Field(gt=0, description="The level after over the level before.")
+    within: tuple[float, float] | None = Field(
+        default=None,
+        description="Where the points have standard errors: the ratio's 95 % interval.",
+    )
+    strength: float = Field(
+        description="Height of the step over its standard error, or over the scatter beside it."
+    )
+    before_run: str = Field(description="The last run on the old level.")
+    after_run: str = Field(description="The first run on the new level.")
+    when: AwareDatetime = Field(description="Start of that run.")
+    nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
+
+
+class Candidate(Frozen):
+    """Steps on one machine that begin where one stack changed; a duet has to confirm them."""
+
+    id: str = Field(pattern=_NAME, description="Of the change record that it may become.")
+    machine: str = Field(pattern=_NAME)
+    when: AwareDatetime = Field(
+        description="Start of the first run with the new stack, or the date of its commit."
+    )
+    before_run: str
+    after_run: str
+    base: StackState
+    head: StackState
+    base_commit: str | None = Field(description="Of the last run with the old stack.")
+    head_commit: str | None = Field(description="Of the first run with the new one.")
+    packages: tuple[PackageChange, ...]
+    steps: tuple[Step, ...] = Field(min_length=1, description="Strongest first.")
+    tries: int = Field(default=0, ge=0, description="Duets that left it undecided so far.")
+
+
+class Candidates(Artefact):
+    """What detection found."""
+
+    what: ClassVar[str] = "candidates (duetbench ci detect)"
+
+    format: Literal[1] = FORMAT_VERSION
+    candidates: tuple[Candidate, ...] = ()
+    unexplained: tuple[Step, ...] = Field(
+        default=(), description="Steps where no stack changed: the machine's, or our own."
+    )
+    known: int = Field(default=0, ge=0, description="Candidates that were judged already.")
+
+
+class Dismissal(Artefact):
+    """A candidate that no duet confirmed, so that it is not asked again every night."""
+
+    what: ClassVar[str] = "a dismissal"
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str = Field(pattern=_NAME, description="The candidate's.")
+    machine: str
+    when: AwareDatetime
+    before_run: str
+    after_run: str
+    stack: str
+    series: tuple[SeriesName, ...]
+    verdict: Verdict
+    tries: int = Field(ge=1)
+    evidence: str | None = Field(description="Id of the latest comparison.")
+    note: str = ""
+
+    @property
+    def final(self) -> bool:
+        return self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
+
+
+def save(results: Path, record: ChangeRecord) -> Path:
+    """Write a record, in place of an earlier state of it; RecordError if it cannot be written."""
+    return write(results / FOLDER / f"{record.id}.json", record)
+
+
+def read(path: Path) -> ChangeRecord:
+    """Read one record; RecordError if it is none, or is not named as its file."""
+    return read_file(ChangeRecord, path, named=True)
+
+
+def files(results: Path) -> list[Path]:
+    """The files of all records, by name."""
+    return sorted((results / FOLDER).glob("*.json"))
+
+
+def dismissals(results: Path) -> tuple[dict[str, Dismissal], tuple[str, ...]]:
+    """All dismissals by id, and sentences about those that cannot be read."""
+    problems: list[str] = []
+    paths = sorted((results / DISMISSED).glob("*.json"))
+    found = attempted(paths, lambda path: (path.stem, read_file(Dismissal, path)), problems)
+    return dict(found), tuple(problems)

@@ -1,0 +1,153 @@
+"""The plan of a night in shards, the shard of one machine, and the record of what came."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Artefact, Frozen, Plan, Profile, Run
+from duetbench.store import files
+from duetbench.store.comparison import Missing
+
+FORMAT_VERSION: Final = 1
+"""Version of both files. 1: first published format (2026-11)."""
+
+FOLDER: Final = "nights"
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
+
+
+class Shard(Frozen):
+    """What one machine measures in a night."""
+
+    number: int = Field(ge=1)
+    machine: str | None = Field(
+        default=None, pattern=_NAME, description="Id of the machine; null: whichever takes it."
+    )
+    expected_seconds: float = Field(ge=0)
+    plan: Plan
+
+
+class NightPlan(Artefact):
+    """A plan shared out over machines."""
+
+    what: ClassVar[str] = "a night's plan (duetbench plan --output)"
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
+    created: str = Field(description="UTC, ISO 8601.")
+    commit: str | None
+    calibration: str | None = Field(
+        default=None, description="The case that every shard measures: it shows the machines."
+    )
+    anchor: str | None = Field(
+        default=None, description="Name of the anchor that the cases are played against."
+    )
+    shards: tuple[Shard, ...] = Field(min_length=1)
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _numbered(self) -> Self:
+        numbers = [shard.number for shard in self.shards]
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise ValueError(f"shards are numbered from 1, found {numbers}")
+        return self
+
+    def shard(self, number: int) -> Shard | None:
+        """The shard of a number, if there is one."""
+        return self.shards[number - 1] if 0 < number <= len(self.shards) else None
+
+
+class ShardRecord(Frozen):
+    """What came of one shard."""
+
+    shard: int = Field(ge=1)
+    machine: str | None = Field(description="That it was planned for; null: whichever.")
+    planned: int = Field(ge=0, description="Cases.")
+    runs: tuple[str, ...] = Field(default=(), description="machine/run of the files that came.")
+    missing: tuple[str, ...] = Field(default=(), description="Cases without any launch.")
+    failed: tuple[str, ...] = Field(default=(), description="Cases without a usable launch.")
+    reason: str = Field(default="", description="Why something is missing, as far as it is known.")
+    without_point: tuple[Missing, ...] = Field(
+        default=(), description="Cases without an anchored point, and why."
+    )
+
+
+class NightRecord(Artefact):
+    """What came of a night; one small file, so that what is missing can be shown."""
+
+    what: ClassVar[str] = "the record of a night"
+
+    format: Literal[1] = FORMAT_VERSION
+    id: str = Field(pattern=_NAME, description="The night plan's.")
+    created: str = Field(description="When it was planned: UTC, ISO 8601.")
+    commit: str | None
+    profile: Profile
+    status: Literal["complete", "incomplete", "empty"] = Field(
+        description="incomplete: cases are missing; empty: no launch was usable."
+    )
+    shards: tuple[ShardRecord, ...]
+
+    @property
+    def missing(self) -> tuple[ShardRecord, ...]:
+        return tuple(shard for shard in self.shards if shard.missing)
+
+    @property
+    def path(self) -> str:
+        """Where it belongs below `results/`."""
+        return f"{FOLDER}/{self.created[:4]}/{self.id}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The shard that this machine measures, and the night that it belongs to."""
+
+    night: str
+    commit: str | None  # the commit that the night measures
+    shard: Shard
+
+    @property
+    def plan(self) -> Plan:
+        return self.shard.plan
+
+    def begin(self, run: Run) -> Run:
+        """Say in a run's header which shard it is; raises UsageError."""
+        self.require(run.machine.id, run.commit)
+        return run.model_copy(update=self.marks(run.id))
+
+    def marks(self, name: str) -> dict[str, str | int]:
+        """What says of a file named so which shard it is."""
+        number = self.shard.number
+        # Machines of one model have one id, and may begin in the same second.
+        return {"id": f"{name}-s{number}", "night": self.night, "shard": number}
+
+    def require(self, machine: str, commit: str | None) -> None:
+        """Refuse another machine, or checkout, than the shard is for; raises UsageError."""
+        number = self.shard.number
+        if self.shard.machine not in {None, machine}:
+            raise UsageError(
+                f"shard {number} of {self.night} is for the machine {self.shard.machine}, and this "
+                f"is {machine}: run it there, or plan anew with the machines that there are"
+            )
+        if self.commit and commit and self.commit != commit:
+            raise UsageError(
+                f"shard {number} of {self.night} measures commit {self.commit[:12]}, and the "
+                f"checkout is at {commit[:12]}: check the former out, or plan anew"
+            )
+
+
+def assignment(path: Path | None, number: int | None) -> Assignment | None:
+    """Read a shard of a night's plan; None if neither a plan nor a number is given.
+
+    UsageError: one of them is missing, or the night has no such shard. Or RecordError.
+    """
+    if path is None and number is None:
+        return None
+    if path is None or number is None:
+        raise UsageError("--plan and --shard belong together: which night, and which part of it")
+    night = files.read(NightPlan, path)
+    shard = night.shard(number)
+    if shard is None:
+        raise UsageError(f"--shard {number}: night {night.id} has shards 1 to {len(night.shards)}")
+    return Assignment(night.id, night.commit, shard)

@@ -1,0 +1,112 @@
+"""Where a package's releases lead: links out of their own metadata, so that none is written by us.
+
+One file per package, `results/packages/<package>.json`, which grows with its versions.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal
+from urllib.parse import quote
+
+from pydantic import Field, StringConstraints
+
+from duetbench.core.model import Artefact, Frozen
+from duetbench.store import files
+
+FOLDER: Final = "packages"
+
+URL: Final = (
+    r"^https?://[A-Za-z0-9.-]+\.[A-Za-z]{2,}(:[0-9]{1,5})?(/[A-Za-z0-9/._~%!$&()*+,;=:@?#-]*)?$"
+)
+"""An address that is what it seems to be: without user name, quote, white space or backslash."""
+
+Url = Annotated[str, StringConstraints(pattern=URL, max_length=300)]
+_FORGE: Final = re.compile(r"(https?://[^/]+/[^/]+/[^/?#]+?)(?:\.git)?/?")
+"""An owner and a repository on some host."""
+
+Kind = Literal["home", "source", "changelog", "documentation", "issues"]
+_SOURCES: Final[tuple[Kind, ...]] = ("source", "home")
+Version = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.!+_-]{0,99}$")]
+
+
+class VersionLinks(Frozen):
+    """What one version's metadata lead to."""
+
+    links: dict[Kind, Url] = Field(default_factory=dict)
+    tag: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9._-]{0,30}$",
+        description="What stands before the version in the name of its tag, such as `v`, where "
+        "the metadata name a tag; null: they do not.",
+    )
+
+    @property
+    def repository(self) -> str | None:
+        """Address of the repository, where source or home may be one on a forge."""
+        named = (_FORGE.fullmatch(self.links.get(kind, "")) for kind in _SOURCES)
+        return next((str(one[1]) for one in named if one), None)
+
+    def differences(self, before: str, version: str) -> str | None:
+        """Where the source of two versions is compared, if the metadata say how tags are named."""
+        if self.tag is None or self.repository is None:
+            return None
+        return f"{self.repository}/compare/{self.tag}{before}...{self.tag}{version}"
+
+    def line(self, version: str, file: str, line: int) -> str | None:
+        """A line of a file in the source of a version, if the metadata say how tags are named.
+
+        `file` is that of the installed package: of one whose repository has its packages in a
+        folder of their own, such as `src/`, the address leads nowhere.
+        """
+        if self.tag is None or self.repository is None:
+            return None
+        return f"{self.repository}/blob/{self.tag}{version}/{quote(file)}#L{line}"
+
+
+class PackageRecord(Artefact):
+    """What is known of a package's versions."""
+
+    what: ClassVar[str] = "links of a package"
+
+    format: Literal[1] = 1
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="Its normalised name.")
+    versions: dict[Version, VersionLinks]
+
+
+Found = Mapping[tuple[str, str], VersionLinks]
+"""Package and version → what its metadata lead to."""
+
+
+def path_of(package: str) -> Path:
+    """Where a package's file belongs, below `results/`."""
+    return Path(FOLDER, f"{package}.json")
+
+
+def read(path: Path) -> PackageRecord:
+    """Read one file; RecordError if it is none, or is not named as it should be."""
+    return files.read(PackageRecord, path, named=True)
+
+
+def found(results: Path) -> list[Path]:
+    """All files, by name."""
+    return sorted((results / FOLDER).glob("*.json"))
+
+
+def remember(results: Path, every: Found, to: Path | None = None) -> tuple[Path, ...]:
+    """Add versions to the files of their packages: the files that are new or have grown.
+
+    What is known of a version already stays. They are written below `to`, by default where they
+    were read. RecordError: a file cannot be read or written.
+    """
+    by_package: dict[str, dict[str, VersionLinks]] = {}
+    for (package, version), links in sorted(every.items()):
+        by_package.setdefault(package, {})[version] = links
+    written = []
+    for package, versions in by_package.items():
+        place = results / path_of(package)
+        known = read(place).versions if place.is_file() else {}
+        if versions.keys() - known.keys():
+            record = PackageRecord(id=package, versions=dict(sorted({**versions, **known}.items())))
+            written.append(files.write((to or results) / path_of(package), record))
+    return tuple(written)

@@ -1,0 +1,126 @@
+"""Anchored points: how some stack stands to one frozen anchor, as duets with it say.
+
+A file has the points of one stack on one machine: of a night, or of a stack of another time that
+was measured later (backfill). A point is a ratio, so that what the machine did meanwhile, and in
+part which machine it was, cancels. Files are `results/points/<machine>/<year>/<id>.json`.
+"""
+
+import math
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from pydantic import AwareDatetime, Field
+
+from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, StackRecord
+from duetbench.store import files
+from duetbench.store.change import Release
+from duetbench.store.comparison import Missing
+
+FOLDER: Final = "points"
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
+
+INSTRUCTIONS: Final = "instructions"
+"""Metric of the instructions of a request inside the process."""
+
+Origin = Literal["night", "backfill", "renewal"]
+
+RENEWED: Final = "anchor "
+"""What the label of a renewal begins with; the name of the new anchor follows."""
+
+
+class AnchoredPoint(Frozen):
+    """One metric of a case over the anchor's."""
+
+    metric: str = Field(description="Of the registry; `instructions`; `seconds` inside a process.")
+    ratio: float = Field(gt=0, allow_inf_nan=False, description="Geometric mean over the duets.")
+    se: float = Field(
+        ge=0, allow_inf_nan=False, description="Standard error of the ratio's logarithm."
+    )
+    anchor: float = Field(
+        gt=0, allow_inf_nan=False,
+        description="Mean of the anchor's own figures there and then, in SI units: for the eye.",
+    )  # fmt: skip
+    duets: int = Field(ge=1, description="Usable ones, or pairs of processes, or counts.")
+    excluded: int = Field(default=0, ge=0, description="Disturbed or failed ones.")
+
+    @property
+    def log(self) -> float:
+        return math.log(self.ratio)
+
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the ratio: Student's t over its duets, which may be few."""
+        half = _width(self.duets) * self.se
+        return math.exp(self.log - half), math.exp(self.log + half)
+
+
+class CasePoints(Frozen):
+    """The points of a case, or of a benchmark inside the process, by its series' name."""
+
+    case: str
+    stack: str
+    python: str
+    points: tuple[AnchoredPoint, ...] = Field(min_length=1)
+
+
+class Points(Artefact):
+    """What one stack is to an anchor, case by case."""
+
+    what: ClassVar[str] = "a file of anchored points"
+    indent: ClassVar[int | None] = None
+
+    format: Literal[1] = 1
+    id: str = Field(pattern=_NAME)
+    anchor: str = Field(pattern=_NAME, description="Name of the anchor.")
+    origin: Origin
+    label: str = Field(description="What the stack is, in words: a date, a release, a revision.")
+    night: str | None = Field(default=None, description="Id of the night that it belongs to.")
+    shard: int | None = Field(default=None, ge=1, description="Which shard of that night's plan.")
+    when: AwareDatetime = Field(
+        description="Place in time of the stack: of a night its start, else the date as of which "
+        "it was resolved, or on which the release came out."
+    )
+    release: Release | None = Field(
+        default=None, description="The one release in which the stack differs from the anchor's."
+    )
+    started: AwareDatetime
+    seconds: float = Field(ge=0, description="Of measuring, without making environments.")
+    duetbench: str
+    commit: str | None = Field(description="Of the applications' code; null outside git.")
+    machine: Machine
+    interpreters: tuple[InterpreterRecord, ...]
+    stacks: tuple[StackRecord, ...]
+    cases: tuple[CasePoints, ...]
+    missing: tuple[Missing, ...] = Field(default=(), description="Cases without points, and why.")
+    notes: tuple[str, ...] = ()
+
+
+@cache
+def _width(samples: int) -> float:
+    """Standard errors on either side of a mean; what one count knows of its scatter is no sample's.
+
+    scipy.stats has the quantile too, and takes a second more to import.
+    """
+    from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
+
+    return float(special.stdtrit(samples - 1, 0.975) if samples > 1 else special.ndtri(0.975))
+
+
+def path_of(points: Points) -> Path:
+    """Where the file belongs, below `results/`."""
+    return Path(FOLDER, points.machine.id, f"{points.started:%Y}", f"{points.id}.json")
+
+
+def save(results: Path, points: Points) -> Path:
+    """Write the file; RecordError if it cannot be written."""
+    return files.write(results / path_of(points), points)
+
+
+def found(results: Path) -> list[Path]:
+    """All files of points, by machine and name."""
+    return sorted((results / FOLDER).glob("*/*/*.json"))
+
+
+def read(path: Path) -> Points:
+    """Read one file; RecordError if it is none, or is not named as it should be."""
+    return files.read(Points, path, named=True)

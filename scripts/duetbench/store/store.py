@@ -1,0 +1,235 @@
+"""Run files: `results/runs/<machine>/<year>/<run>.json`, strict JSON of `model.Run`.
+
+A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
+`<run>.json`, written once and never again. Measured values are rounded to `DIGITS` significant
+digits, a relative error of at most 5e-6, which is a thousand times below the noise of any launch.
+Counts and declared values are kept exactly. Files of format 1 are read too, and stay as they are.
+"""
+
+import difflib
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from duetbench.core import units
+from duetbench.core.errors import HistoryError, RecordError, SetupError, UsageError
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import FORMAT_VERSION, Launch, Profile, Run
+from duetbench.host import git
+from duetbench.store import files
+from duetbench.store.files import Document
+
+PARTIAL: Final = ".partial.json"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def run_id(started: str, profile: Profile, commit: str | None) -> str:
+    """A run's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
+
+    `started` is ISO 8601 with an offset.
+    """
+    moment = datetime.fromisoformat(started)
+    if moment.tzinfo is None:
+        raise RecordError(f"a run's start must name its offset from UTC, found {started!r}")
+    return f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
+
+
+def path_for(results: Path, run: Run) -> Path:
+    """Where the finished run belongs."""
+    for what, name in (("run", run.id), ("machine", run.machine.id)):
+        if not _NAME.fullmatch(name):
+            raise RecordError(
+                f"the {what} id {name!r} cannot name a file: letters, digits, '.', '_' and '-' only"
+            )
+    year = datetime.fromisoformat(run.started).astimezone(UTC).year
+    return results / "runs" / run.machine.id / str(year) / f"{run.id}.json"
+
+
+def partial_path_for(results: Path, run: Run) -> Path:
+    """Where the run is kept while it is measured."""
+    final = path_for(results, run)
+    return final.with_name(final.stem + PARTIAL)
+
+
+def save_partial(results: Path, run: Run) -> Path:
+    """Save a run that is still being measured in place of its last state; raises RecordError."""
+    path = partial_path_for(results, run)
+    files.replace(path, encode(run))
+    return path
+
+
+def finalise(results: Path, run: Run) -> Path:
+    """Write the immutable file of a run and remove its partial one; raises RecordError.
+
+    A file that is there with the same bytes is success.
+    """
+    path, data = path_for(results, run), encode(run)
+    with files.written_beside(path, data) as temporary:
+        try:
+            # A link, unlike a rename, never replaces what is there, even in a race.
+            os.link(temporary, path)
+        except FileExistsError:
+            if path.read_bytes() != data:
+                raise RecordError(
+                    f"{path} exists with other contents, and a run file is never rewritten; "
+                    "if that file is wrong, remove it by hand"
+                ) from None
+    partial_path_for(results, run).unlink(missing_ok=True)
+    return path
+
+
+def load(path: Path) -> Run:
+    """Read a run file; raises RecordError."""
+    return decode(files.contents(path), str(path))
+
+
+def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
+    """Run files, oldest first; partial ones too when asked."""
+    found = (
+        path
+        for path in (results / "runs").glob("*/*/*.json")
+        if (partial or not path.name.endswith(PARTIAL))
+        and (profile is None or f"-{profile}-" in path.name)
+    )
+    return sorted(found, key=lambda path: path.name)
+
+
+def partials(results: Path) -> list[Path]:
+    """Files of runs that were not finished, oldest first."""
+    return [path for path in runs(results, partial=True) if path.name.endswith(PARTIAL)]
+
+
+def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
+    """The run file that a person means: a path, `latest`, a run's id, or enough of it.
+
+    `others` could have been named, too, where that was asked for. UsageError: nothing, or more than
+    one run, goes by that name. RecordError: `latest`, and there is none.
+    """
+    if name == "latest":
+        if finished := runs(results):
+            return finished[-1]
+        unfinished = len(partials(results))
+        note = f" ({unfinished} unfinished: duetbench run --resume latest)" if unfinished else ""
+        raise RecordError(
+            f"{results / 'runs'}: no run has been recorded{note}; make one: duetbench run "
+            "--profile quick"
+        )
+    if (path := Path(name)).is_file():
+        return path
+    known = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
+    for candidate in (name, f"{name}.partial"):
+        if candidate in known:
+            return known[candidate]
+    if (meant := named(known, name)) is not None:
+        return meant
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
+    raise UsageError(
+        f"no run goes by {name!r} (expected 'latest', a run's id, or a file); "
+        + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
+        + (f"; comparisons: {', '.join(others)}" if others else "")
+    )
+
+
+def named(known: Mapping[str, Path], name: str) -> Path | None:
+    """The only file whose name holds this one; None: there is none. UsageError: several have it."""
+    matching = [one for one in known if name in one]
+    if len(matching) > 1:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    return known[matching[0]] if matching else None
+
+
+DIGITS: Final = 6
+
+
+def encode(run: Run) -> bytes:
+    """Turn a run into the bytes of its file; raises RecordError."""
+    try:
+        return files.encode(rounded(run))
+    except ValueError as problem:
+        raise RecordError(
+            f"run {run.id}: every figure must be a finite number, found one that is not "
+            f"({problem}); this is a fault of the launch that made it"
+        ) from problem
+
+
+def decode(data: bytes, name: str) -> Run:
+    """Turn the bytes of a run file into a run; RecordError, which calls it `name`: it is none."""
+    return files.parse(Run, data, name, _UPGRADES)
+
+
+def rounded(run: Run) -> Run:
+    """The run as it is read back: measured values rounded as in the file; raises ValueError."""
+
+    def figure(name: str, value: float) -> float:
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is {value}")
+        if name in METRICS and METRICS[name].format is units.count and value.is_integer():
+            return value
+        return float(f"{value:.{DIGITS}g}")
+
+    def launch(one: Launch) -> Launch:
+        times = {n: figure(n, getattr(one, n)) for n in ("seconds", "load_seconds")}
+        metrics = {n: figure(n, one.metrics[n]) for n in METRICS if n in one.metrics}
+        return one.model_copy(update={**times, "metrics": metrics})
+
+    results = tuple(
+        result.model_copy(update={"launches": tuple(map(launch, result.launches))})
+        for result in run.results
+    )
+    wall = figure("wall_seconds", run.wall_seconds)
+    return run.model_copy(update={"wall_seconds": wall, "results": results})
+
+
+def schema() -> str:
+    """The JSON Schema (2020-12) of run files, as text."""
+    return files.describe(Run, f"duetbench run file, format {FORMAT_VERSION}")
+
+
+def _from_format_1(document: Document) -> Document:
+    """Format 1 named endpoints by key, and stored the launches of a case as columns."""
+    endpoints = document.pop("endpoints")
+    for result in document["results"]:
+        case, columns = result["case"], result["launches"]
+        if case["endpoint"] not in endpoints:
+            raise ValueError(f"case {case['id']} names the unknown endpoint {case['endpoint']!r}")
+        case["endpoint"] = endpoints[case["endpoint"]]
+        metrics = columns.pop("metrics")
+        lengths = {len(column) for column in (*columns.values(), *metrics.values())}
+        if len(lengths) != 1:
+            raise ValueError(f"case {case['id']}: columns of launches differ in length")
+        result["launches"] = [
+            {name: column[place] for name, column in columns.items()}
+            | {
+                "case": case["id"],
+                "metrics": {n: c[place] for n, c in metrics.items() if c[place] is not None},
+            }
+            for place in range(lengths.pop())
+        ]
+    return {**document, "format": 2}
+
+
+_UPGRADES: Final = {1: _from_format_1}
+
+
+_RESULTS: Final = "results"
+
+
+def copy_committed(root: Path, folder: Path) -> Path:
+    """Copy the results that git tracks in a checkout to `folder / "results"`; raises SetupError."""
+    try:
+        listed = git.run(["-C", str(root), "ls-files", "-z", "--", _RESULTS], {})
+    except HistoryError as error:
+        raise SetupError(f"git cannot list the results of {root}: {error}") from error
+    copy = folder / _RESULTS
+    copy.mkdir()
+    for name in filter(None, listed.decode().split("\0")):
+        source, target = root / name, folder / name
+        if source.is_file():  # it may have been removed, and that not been committed yet
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    return copy

@@ -1,1 +1,0 @@
-"""Making what measuring needs: interpreters, tools, locks and environments."""

@@ -1,0 +1,294 @@
+"""Which of several releases caused a change: found by duets between mixtures of both stacks. Pure.
+
+The packages that moved are put in a row. A stack with half of them moved shows the change or does
+not, and the search goes on in the half that holds it: n packages take about log₂ n answers. Each
+answer is a sequential test (Wald's) of "none of it" against "all of it", after every duet, so that
+it takes as few as the change is large. What lies between both is a third answer: several did it.
+
+What is left at the end is played alone, with fresh duets, since two releases might do only together
+what neither does by itself. What it does is its share; where the whole change without it is still
+one, the search goes on with the others, on a stack in which what was found has moved.
+
+Packages are moved by pins, and some drag others along: what counts is what a mixture's lock has.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Final, Protocol
+
+from duetbench.core.errors import SetupError
+from duetbench.judge import statistics
+from duetbench.store.change import Effect
+from duetbench.trend import conclude
+from duetbench.trend.conclude import Found, Names, Outcome
+
+ERROR: Final = 0.01
+"""Largest rate at which a search may leave the right way; a wrong name takes two errors."""
+
+LEAST: Final = 4
+"""Duets before anything is decided: each side was started first in two of them."""
+
+MOST: Final = 100
+"""Duets after which a question stays open."""
+
+SHARE: Final = 8
+"""Fewest duets of a release alone, and of the whole: they say how much it is."""
+
+SURE: Final = 5.0
+"""A change is known well enough to be searched for once it is so many standard errors."""
+
+FROM: Final = 0.01
+"""Log ratio of the smallest change that is searched for; a remainder of less is not told from
+none."""
+
+USUAL: Final = 0.03
+"""Log ratio that a change of unknown size is expected to have."""
+
+SMALLER: Final = (1.0, 0.6)
+"""Shares of the change that are searched for: one release, then, if alone it does not show it,
+the largest of several."""
+
+SCATTER: Final = (0.014, 4)
+"""Standard deviation of a duet's log ratio before any was seen, and as many duets it weighs."""
+
+_APART: Final = 3.5  # standard errors that make two sizes different ones
+_FAILURES: Final = 6  # mixtures that cannot be had, after which no other is tried
+_WILD: Final = 2.0  # standard deviations outside of both ends at which one duet counts no more
+
+
+class TimeIsUpError(Exception):
+    """There is no time for another duet."""
+
+
+class Player(Protocol):
+    """Seam between the search and everything that is measured."""
+
+    def moved(self, wanted: Names) -> Names:
+        """Tell which packages move where these do; SetupError: there is no such stack."""
+
+    def duet(self, purpose: str, base: Names, head: Names) -> float | None:
+        """Play another duet for a purpose: log(head / base); None: it was not usable.
+
+        Raises:
+            TimeIsUpError: There is no time for it.
+            SetupError: It cannot be played.
+        """
+
+
+class Answer(Enum):
+    """How much of a change a mixture shows."""
+
+    NONE = "none of it"
+    ALL = "all of it"
+    PART = "part of it"
+    OPEN = "not decided"
+
+
+class _StuckError(Exception):
+    """The search cannot go on among these packages."""
+
+    def __init__(self, packages: Sequence[str], reason: str) -> None:
+        super().__init__(reason)
+        self.packages, self.reason = frozenset(packages), reason
+
+
+class Search:
+    """One search; `expected` is the log ratio of the change, where one was measured before."""
+
+    def __init__(
+        self,
+        row: Sequence[str],
+        player: Player,
+        told: Callable[[str], None] = lambda _: None,
+        expected: float | None = None,
+    ) -> None:
+        self.row, self.player, self.told, self.expected = tuple(row), player, told, expected
+        self.outcome = Outcome()
+        self._samples: list[list[float]] = []
+        self._failed: set[Names] = set()
+        self._limit = math.log((answers(len(row)) + 2) / ERROR)
+
+    def run(self) -> Outcome:
+        """Search; InterruptedRun of the player goes through."""
+        out, whole = self.outcome, frozenset(self.row)
+        base: Names = frozenset()
+        rest = self.row
+        try:
+            while rest:
+                purpose = "rest" if base else "whole"
+                there, effect = self._size(purpose, base, whole)
+                out.rest, out.whole = (effect, out.whole) if base else (None, effect)
+                self._say(f"all without {', '.join(sorted(base))}" if base else "all of them")
+                if not there and not base:
+                    reason = conclude.NOT_DECIDED if there is None else conclude.NOT_AGAIN
+                    out.suspects, out.reason = frozenset(rest), reason
+                if not there:
+                    break  # `rest` says how much there may be at most
+                found = self._culprit(base, rest, effect)
+                out.found.append(found)
+                out.suspects = frozenset()
+                base |= found.packages | found.dragged
+                rest = tuple(name for name in self.row if name not in base)
+        except _StuckError as stuck:
+            out.suspects, out.reason = stuck.packages, stuck.reason
+        except TimeIsUpError:
+            out.suspects, out.reason = out.suspects or frozenset(rest), conclude.TIME_IS_UP
+        except SetupError as problem:
+            if out.whole is None:
+                raise
+            self.told(str(problem))
+            out.suspects, out.reason = out.suspects or frozenset(rest), conclude.NOT_PLAYED
+        return out
+
+    def _culprit(self, base: Names, rest: Sequence[str], effect: Effect) -> Found:
+        """Narrow down, and play alone what is left; twice, if need be."""
+        size, known = self._latest()
+        for smaller in SMALLER:
+            left = self._narrowed(base, tuple(rest), smaller * size, known)
+            if len(left) == len(self.row):
+                return Found(frozenset(left), frozenset(), effect)
+            real = self.player.moved(base | frozenset(left)) - base
+            answer = self._ask("alone", base, base | real, smaller * size, known, least=SHARE)
+            self._say(f"{', '.join(sorted(real))} alone: {answer.value}")
+            if answer is Answer.OPEN:
+                raise _StuckError(left, conclude.ALONE_NOT_DECIDED)
+            if answer is not Answer.NONE:
+                return Found(frozenset(left), real - frozenset(left), self._effect())
+        raise _StuckError(rest, conclude.NOT_ALONE.format(min(left, key=len)))
+
+    def _narrowed(
+        self, base: Names, left: tuple[str, ...], size: float, known: float
+    ) -> tuple[str, ...]:
+        """Halve the packages until they cannot be told apart."""
+        while (half := self._half(base, left)) is not None:
+            try:
+                answer = self._ask("half", base, base | half, size, known)
+            except SetupError as problem:
+                self.told(f"cannot be played: {', '.join(sorted(half))} moved: {problem}")
+                self._failed.add(base | half)
+                continue
+            self._say(f"{', '.join(sorted(half))}: {answer.value}")
+            if answer is Answer.OPEN:
+                raise _StuckError(left, conclude.NOT_DECIDED)
+            mean, error = self._latest()
+            # Where both halves do something, the larger part comes first.
+            larger = abs(mean) >= abs(size - mean)
+            inside = answer is Answer.ALL or (answer is Answer.PART and larger)
+            here = mean if inside else size - mean
+            if abs(here - size) > _APART * math.hypot(error, known):
+                size, known = here, error if inside else math.hypot(error, known)
+            left = tuple(name for name in left if (name in half) is inside)
+            self.outcome.suspects = frozenset(left)  # where the time is up before it is over
+        return left
+
+    def _half(self, base: Names, left: Sequence[str]) -> Names | None:
+        """What moves with about half of the packages; None: all or none of them do."""
+        failed = 0
+        for part in _halves(left):
+            try:
+                real = self.player.moved(base | part) - base
+            except SetupError as problem:
+                self.told(f"cannot be had: {', '.join(sorted(part))} moved: {problem}")
+                failed += 1
+                if failed == _FAILURES:
+                    break
+            else:
+                if base | real in self._failed:
+                    failed += 1
+                elif not real.issuperset(left):
+                    return real
+        if failed and len(left) == len(self.row):
+            raise _StuckError(left, conclude.NOT_APART)
+        if len(left) > 1:
+            self.told(f"taken as one, since no mixture parts them: {', '.join(left)}")
+        return None
+
+    def _size(self, purpose: str, base: Names, head: Names) -> tuple[bool | None, Effect]:
+        """Whether there is a change, None: not decided, and what it is."""
+        found = [abs(math.log(one.effect.ratio)) / 2 for one in self.outcome.found]
+        # What was measured before was chosen for its size, and may be half of it.
+        least = max(FROM, *found) if found else max(FROM, abs(self.expected or 0.0) / 2)
+        for mean, sd, n in self._play(purpose, base, head):
+            if n >= SHARE and abs(mean) >= SURE * sd / math.sqrt(n):
+                return True, self._effect()
+            if n >= LEAST and least * (least / 2 - abs(mean)) * n / sd**2 >= self._limit:
+                return False, self._effect()
+        there = abs(mean) >= _APART * sd / math.sqrt(n)
+        return there or None, self._effect()
+
+    def _ask(
+        self, purpose: str, base: Names, head: Names, size: float, known: float, least: int = LEAST
+    ) -> Answer:
+        """How much is seen of a change of `size` (log), which is `known` to a standard error."""
+        for mean, sd, n in self._play(purpose, base, head):
+            ends = min(0.0, size) - _WILD * sd, max(0.0, size) + _WILD * sd
+            tamed = sum(min(max(log, ends[0]), ends[1]) for log in self._samples[-1])
+            ratio = size * (tamed - n * size / 2) / sd**2
+            error = sd / math.sqrt(n)
+            if n >= least and abs(ratio) >= self._limit:
+                return Answer.ALL if ratio > 0 else Answer.NONE
+            between = min(abs(mean) / error, abs(mean - size) / math.hypot(error, known))
+            if n >= SHARE and between > _APART:
+                return Answer.PART
+        return Answer.OPEN
+
+    def _play(self, purpose: str, base: Names, head: Names) -> Iterator[tuple[float, float, int]]:
+        """Play duets: after each mean, standard deviation of all duets so far, and number."""
+        logs: list[float] = []
+        self._samples.append(logs)
+        for _ in range(2 * MOST):
+            log = self.player.duet(purpose, base, head)
+            if log is not None:
+                logs.append(log)
+                yield sum(logs) / len(logs), self._scatter(), len(logs)
+            if len(logs) == MOST:
+                return
+        if not logs:
+            raise SetupError("no duet was usable")
+
+    def _scatter(self) -> float:
+        """Standard deviation of a duet, pooled over all questions so far."""
+        sd, weight = SCATTER
+        squares, freedom = weight * sd**2, float(weight)
+        for logs in filter(None, self._samples):
+            mean = sum(logs) / len(logs)
+            squares += sum((log - mean) ** 2 for log in logs)
+            freedom += len(logs) - 1
+        return math.sqrt(squares / freedom)
+
+    def _say(self, what: str) -> None:
+        """Tell what the latest question's duets gave."""
+        found = self._effect()
+        mean, low, high = (f"{one - 1:+.1%}" for one in (found.ratio, found.low, found.high))
+        self.told(f"{what}: {mean} ({low} to {high}, {found.duets} duets)")
+
+    def _latest(self) -> tuple[float, float]:
+        """Mean of the latest question's duets, and its standard error."""
+        logs = self._samples[-1]
+        return sum(logs) / len(logs), self._scatter() / math.sqrt(len(logs))
+
+    def _effect(self) -> Effect:
+        """What the duets of the latest question say."""
+        (mean, _), n = self._latest(), len(self._samples[-1])
+        low, high = statistics.interval(statistics.Sample(n, mean, self._scatter()), 0.05)
+        return Effect(ratio=math.exp(mean), low=math.exp(low), high=math.exp(high), duets=n)
+
+
+def answers(packages: int) -> int:
+    """Answers until one of so many packages is left."""
+    return math.ceil(math.log2(max(1, packages)))
+
+
+def expected_duets(packages: int, size: float) -> int:
+    """About how many duets it takes to find the one culprit of a change (log ratio)."""
+    limit, number = math.log((answers(packages) + 2) / ERROR), answers(packages)
+    each = max(LEAST, math.ceil(2 * limit * (SCATTER[0] / max(FROM, abs(size))) ** 2))
+    return 2 * max(SHARE, each) + number * each + max(SHARE, each)
+
+
+def _halves(row: Sequence[str]) -> Iterator[Names]:
+    """Beginnings and ends of a row, those nearest to its half first."""
+    for cut in sorted(range(1, len(row)), key=lambda cut: abs(2 * cut - len(row))):
+        yield frozenset(row[:cut])
+        yield frozenset(row[cut:])

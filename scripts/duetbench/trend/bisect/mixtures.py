@@ -1,0 +1,262 @@
+"""Mixtures of two states of a stack, resolved by uv, installed, and played against each other.
+
+In a mixture some packages have their later versions, all others the earlier ones, or what the moved
+ones need: at most the later version. What has really moved is read from the mixture's lock, and an
+environment is installed from exactly that.
+
+Each duet of a search is appended to a file as soon as it is over: the same search, begun again
+after whatever ended it, takes its answers from there and goes on.
+"""
+
+import glob
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.version import Version
+
+from duetbench.core.errors import SetupError
+from duetbench.host import cache, paths
+from duetbench.judge import affected, durations, inprocess, processes, revisions
+from duetbench.judge import sides as sides_
+from duetbench.judge.dependencies import Reader
+from duetbench.judge.duets import benchmarks, carrier
+from duetbench.judge.instruments import Real, Reporter, recorded
+from duetbench.judge.samples import CaseDuets, ProcessPairs, Samples
+from duetbench.judge.sides import Scope, Side
+from duetbench.judge.targets import Told
+from duetbench.measure.duet import SideCase
+from duetbench.measure.runner import utc_now
+from duetbench.project import interpreters, locks, settings, stacks
+from duetbench.store.change import SeriesName
+from duetbench.store.comparison import Duet, PackageChange
+from duetbench.store.journal import Journal
+from duetbench.trend.bisect.decision import TimeIsUpError
+from duetbench.trend.conclude import Names
+
+FOLDER: Final = "searches"
+"""Where searches under way are kept, below the state folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A change whose cause is searched for: texts of the locks before and after it.
+
+    `size` is its log ratio, where it was measured before.
+    """
+
+    series: SeriesName
+    stack: str
+    base: str
+    head: str
+    size: float | None = None
+
+    @property
+    def id(self) -> str:
+        return cache.digest(*self.series.model_dump().values(), self.base, self.head)
+
+
+def moves(root: Path, sought: Sought) -> tuple[PackageChange, ...]:
+    """What differs between the versions of both locks, by name."""
+    before, after = (
+        stacks.parse(text, f"lock of {sought.stack}", root) for text in (sought.base, sought.head)
+    )
+    return tuple(
+        PackageChange(stack=sought.stack, package=one.package, base=one.before, head=one.after)
+        for one in locks.moves(before, after)
+    )
+
+
+class Kept:
+    """The duets of a search, in the order in which they were played, by question."""
+
+    def __init__(self, path: Path) -> None:
+        self._journal = Journal(path)
+        self._kept: dict[str, list[float | None]] = defaultdict(list)
+        for question, log in self._journal.lines:
+            self._kept[json.dumps(question)].append(log)
+        self.begun, self.forget = self._journal.begun, self._journal.forget
+
+    def take(self, question: Sequence[Any], place: int) -> tuple[bool, float | None]:
+        """Whether a question has this duet (from 0) already, and its log ratio."""
+        kept = self._kept[json.dumps(question)]
+        return (True, kept[place]) if place < len(kept) else (False, None)
+
+    def add(self, question: Sequence[Any], log: float | None) -> None:
+        """Append a duet; it is on the disk when this returns."""
+        self._journal.add([question, log])
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """Two mixtures ready to be played."""
+
+    samples: Samples[Any]
+    play: Callable[[int, bool], Any]  # the number of the duet, and whether head is first
+
+
+class Mixtures:
+    """Plays mixtures of the stacks of a change, until `clock` says `ends`."""
+
+    def __init__(
+        self,
+        root: Path,
+        sought: Sought,
+        reporter: Reporter,
+        copies: Path,
+        ends: float,
+        seed: int = 1,
+        told: Told | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.root, self.sought, self.reporter, self._told = root, sought, reporter, told
+        self._copies, self._ends, self._clock = copies, ends, clock
+        self._logs = paths.state_dir() / "logs"
+        self._instruments = Real(self._logs)
+        self._inside = sought.series.metric == inprocess.SECONDS
+        self.case, self._profile = carrier(root, sought.series.case)
+        self.journal = Kept(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
+        self._head_first = random.Random(seed).random() < 0.5  # noqa: S311 - an order that can be repeated
+        self._played: dict[str, int] = defaultdict(int)
+        self._texts: dict[Names, str] = {}
+        self._scenes: dict[tuple[Names, Names], _Scene] = {}
+        self._packages = [
+            stacks.parse(text, f"lock of {sought.stack}", root)
+            for text in (sought.base, sought.head)
+        ]
+        before, after = self._packages
+        common = before.keys() & after.keys()
+        self._pinned = frozenset(name for name in common if before[name] != after[name])
+        self.row = tuple(sorted(self._pinned))
+        self.row = self._loaded()
+        self.seconds = (
+            processes.PAIR_SECONDS if self._inside else sum(durations.expected(self.case))
+        )
+
+    def moved(self, wanted: Names) -> Names:
+        """Resolve and install a mixture: the packages of the row that moved in it.
+
+        SetupError: There is none, or one of them has neither of its versions there.
+        """
+        text = self._text(wanted)
+        found = stacks.parse(text, "mixture", self.root)
+        before, after = self._packages
+        if odd := [p for p in self.row if found.get(p) not in {before[p], after[p]}]:
+            raise SetupError(f"{odd[0]} would be {found.get(odd[0], 'gone')}")
+        stack = revisions.kept(self.root, self.sought.stack, text)
+        python = interpreters.locate(self.case.python, settings.load(self.root))
+        stacks.make_environment(stack, python, self.reporter)
+        return frozenset(p for p in self.row if found[p] == after[p])
+
+    def duet(self, purpose: str, base: Names, head: Names) -> float | None:
+        """Play, or take from an earlier, interrupted search."""
+        question = [purpose, sorted(base), sorted(head)]
+        place = self._played[str(question)]
+        self._played[str(question)] += 1
+        known, log = self.journal.take(question, place)
+        if not known:
+            if self._clock() + self.seconds > self._ends:
+                raise TimeIsUpError
+            log = self._play(base, head, place)
+            self.journal.add(question, log)
+        return log
+
+    def _play(self, base: Names, head: Names, place: int) -> float | None:
+        if (base, head) not in self._scenes:
+            self._scenes[base, head] = self._scene(*self._sides(base, head))
+        scene = self._scenes[base, head]
+        number = sum(self._played.values())
+        left = max(0.0, self._ends - self._clock())
+        self.reporter.work(self.case.id, number, left)
+        sample = scene.play(number, self._head_first ^ bool(place % 2))
+        scene.samples.add(sample)
+        if reason := scene.samples.void():
+            raise SetupError(reason)
+        if not sample.usable:
+            return None
+        metric = "" if self._inside else self.sought.series.metric
+        logs = scene.samples.logs(metric)
+        return float(logs[-1])
+
+    def _text(self, wanted: Names) -> str:
+        """The lock of a mixture: base's and head's own for none and all of the row."""
+        if not wanted or wanted.issuperset(self.row):
+            return self.sought.head if wanted else self.sought.base
+        if wanted not in self._texts:
+            stack, names = self.sought.stack, ", ".join(sorted(wanted))
+            with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
+                self._texts[wanted] = locks.resolve(
+                    stack, None, tick, root=self.root, keep=self.sought.base,
+                    pins=self._pins(wanted),
+                )  # fmt: skip
+        return self._texts[wanted]
+
+    def _pins(self, wanted: Names) -> list[str]:
+        """Later versions of what is wanted; all else keeps its version, or moves up to the later.
+
+        A package with several versions, one per platform, cannot be pinned to one of them.
+        """
+        before, after = self._packages
+        several = {
+            name
+            for text in (self.sought.base, self.sought.head)
+            for name, version in locks.versions(text).items()
+            if " and " in version
+        }
+        pins = []
+        for name in sorted((before.keys() | after.keys()) - several):
+            low, high = before.get(name, after.get(name, "")), after.get(name, before.get(name, ""))
+            if name in wanted:
+                pins.append(f"{name}=={high}")
+            elif name in self._pinned:
+                low, high = sorted((low, high), key=Version)
+                pins.append(f"{name}>={low},<={high}")
+            else:
+                pins.append(f"{name}=={low}")
+        return pins
+
+    def _sides(self, base: Names, head: Names) -> tuple[Side, Side]:
+        def state(moved: Names) -> tuple[str, str]:
+            name = f"{self.sought.stack} with {', '.join(sorted(moved)) or 'nothing'} moved"
+            return name, self._text(moved)
+
+        only = (glob.escape(self.case.id),)
+        scope = Scope(self._profile, only, self._logs, self.reporter, self._copies, self._told)
+        both = sides_.of_locks(self.root, self.sought.stack, state(base), state(head), scope)
+        return both.base, both.head
+
+    def _loaded(self) -> tuple[str, ...]:
+        """The packages, in order, that moved to another version and that the case may load."""
+        sides = self._sides(frozenset(), self._pinned)
+        read = [
+            Reader(side.root, side.rig).read(self.case, served=not self._inside) for side in sides
+        ]
+        loaded = read[0] | read[1]
+        return tuple(
+            move.package
+            for move in moves(self.root, self.sought)
+            if move.package in self._pinned
+            and affected.reason_for(self.case, affected.Change(packages=(move,)), loaded)
+        )
+
+    def _scene(self, base: Side, head: Side) -> _Scene:
+        case = self.case
+        if self._inside:
+            wanted = self.sought.series.case
+            (target,) = (t for t in benchmarks(self.root, [case]) if t.series == wanted)
+            real = processes.RealProcesses(base, head)
+            return _Scene(ProcessPairs(), lambda _, first: real.run(target, head_first=first))
+        sides = SideCase(case, base.rig), SideCase(case, head.rig)
+
+        def play(number: int, head_first: bool) -> Duet:
+            started = utc_now()
+            (outcome,) = self._instruments.duets([sides], head_first=head_first)
+            return recorded(outcome, case.id, number, started, head_first=head_first)
+
+        return _Scene(CaseDuets(case), play)

@@ -1,0 +1,161 @@
+"""Searches for the cause of a change, from wherever the change is known, on real stacks."""
+
+import math
+import time
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case
+from duetbench.host import machine
+from duetbench.host.machine_lock import measuring
+from duetbench.host.progress import Narrator, duration
+from duetbench.judge import revisions
+from duetbench.judge.builder import MOVED
+from duetbench.judge.duets import PROFILES, Between, carrier, declared_cases, find_locks
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.targets import Told
+from duetbench.store.change import Cause, ChangeRecord, SeriesName, StackState
+from duetbench.store.comparison import Comparison, Judgement, SideRecord
+from duetbench.trend import conclude
+from duetbench.trend.bisect import decision as bisect
+from duetbench.trend.bisect.mixtures import Mixtures, Sought, moves
+from duetbench.trend.conclude import Outcome
+
+METRIC: Final = "server_cpu_per_request"
+"""What is searched for where nothing says which metric moved."""
+
+
+def of_record(root: Path, record: ChangeRecord, narrator: Narrator) -> Sought:
+    """A confirmed change; errors as of `duets.find_locks`."""
+    found = find_locks(root, record, narrator)
+    stack, size = record.base.stack, math.log(record.ratio)
+    return Sought(record.series, stack, found.base, found.head, size)
+
+
+def of_comparison(
+    root: Path, comparison: Comparison, select: str | None, narrator: Narrator
+) -> Sought:
+    """The case of a comparison that moved most surely, or the one selected.
+
+    Raises:
+        UsageError: No packages moved there, nothing moved, or no case is selected.
+        HistoryError, SetupError: As of `duets.find_locks`.
+    """
+    if (here := machine.fingerprint().id) != comparison.machine.id:
+        raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
+    judged = [
+        (case.case, one)
+        for case in comparison.cases
+        for one in case.judgements
+        if (one.verdict in MOVED or select) and one.ratio and one.low and one.high
+        if select is None or fnmatchcase(case.case.id, select)
+        if any(move.stack == case.case.stack for move in comparison.packages)
+    ]
+    if not judged:
+        raise UsageError(
+            f"{comparison.id}: expected a case that moved where packages did"
+            + (f", and that {select!r} selects" if select else "")
+        )
+
+    case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, least(one[1])))
+    found = find_locks(root, between(comparison, case.stack), narrator)
+    series = SeriesName(machine=here, case=case.id, metric=moved.metric)
+    return Sought(series, case.stack, found.base, found.head, math.log(moved.ratio or 1.0))
+
+
+def least(judgement: Judgement) -> float:
+    """By how much it moved at least, as the logarithm of a ratio; zero: it may not have."""
+    low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
+    return 0.0 if low * high < 0 else min(abs(low), abs(high))
+
+
+def between(comparison: Comparison, stack: str) -> Between:
+    """The states of one stack that were compared."""
+
+    def state(side: SideRecord) -> StackState:
+        digest = next(one.digest for one in side.stacks if one.name == stack)
+        return StackState(stack=stack, digest=digest)
+
+    base, head = comparison.base, comparison.head
+    packages = tuple(move for move in comparison.packages if move.stack == stack)
+    return Between(comparison.id, state(base), state(head), packages, base.commit, head.commit)
+
+
+def of_dates(root: Path, select: str, days: tuple[date, date], narrator: Narrator) -> Sought:
+    """A case between the stacks as of two dates; errors as of `revisions.resolved` and `_one`."""
+    case = _one(root, select)
+    texts = [
+        revisions.resolved(root, case.stack, narrator, day).lock.read_text("utf-8") for day in days
+    ]
+    return _of_texts(case, *texts)
+
+
+def of_locks(root: Path, select: str, base: str, head: str) -> Sought:
+    """A case between the texts of two locks of its stack; errors as of `_one`."""
+    return _of_texts(_one(root, select), base, head)
+
+
+def _of_texts(case: Case, base: str, head: str) -> Sought:
+    series = SeriesName(machine=machine.fingerprint().id, case=case.id, metric=METRIC)
+    return Sought(series, case.stack, base, head)
+
+
+def _one(root: Path, select: str) -> Case:
+    """The case that a glob selects; UsageError: it selects none, or several."""
+    found = {
+        case.id: case
+        for profile in PROFILES
+        for case in declared_cases(root, profile)
+        if fnmatchcase(case.id, select)
+    }
+    if len(found) != 1:
+        some = ", ".join(sorted(found)[:3]) or "none"
+        raise UsageError(f"--select {select!r}: expected one case, found {len(found)}: {some}")
+    return carrier(root, next(iter(found)))[0]
+
+
+def find(
+    root: Path,
+    sought: Sought,
+    reporter: Reporter,
+    seconds: float,
+    seed: int,
+    told: Told | None = None,
+) -> Cause:
+    """Search on this machine within so many seconds; what an interruption leaves is gone on with.
+
+    Of a target `told`, `root` is a copy that it was laid out in.
+
+    Raises:
+        UsageError: The case or benchmark is not declared any more.
+        SetupError: The stacks cannot be made or played.
+        InterruptedRun: It was stopped.
+    """
+    packages = moves(root, sought)
+    with measuring(), revisions.copies(reporter) as copies:
+        ends = time.monotonic() + seconds
+        mixtures = Mixtures(root, sought, reporter, copies, ends, seed, told)
+        row = mixtures.row
+        if not row:
+            came = any(move.base is None or move.head is None for move in packages)
+            reason = conclude.ONLY_CAME_OR_WENT if came else conclude.NOT_LOADED
+            names = frozenset(move.package for move in packages)
+            return conclude.cause(Outcome(suspects=names, reason=reason), packages)
+        duets = bisect.expected_duets(len(row), sought.size or bisect.USUAL)
+        reporter.start(
+            f"{sought.series.case}: {len(packages)} packages moved, {len(row)} of them can be the "
+            f"cause: about {bisect.answers(len(row)) + 3} answers and {duets} duets of "
+            f"{duration(mixtures.seconds)}: {duration(duets * mixtures.seconds)}"
+            f"{', from where it was left' if mixtures.journal.begun else ''}",
+            duets * mixtures.seconds,
+        )
+        try:
+            outcome = bisect.Search(row, mixtures, reporter.say, sought.size).run()
+        finally:
+            reporter.end()
+        if outcome.reason != conclude.TIME_IS_UP:
+            mixtures.journal.forget()
+        return conclude.cause(outcome, packages)

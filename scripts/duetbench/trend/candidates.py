@@ -1,0 +1,252 @@
+"""Steps → candidates: one per machine and change of a stack, whatever moved there. Pure.
+
+A step tells only about where a series moved: the night before or after scatters, too. So every
+change of the case's stack within a night of it comes into question (unless it is high above the
+scatter), and changes that share a step are one candidate, between the stack before the first of
+them and the one after the last.
+
+Server runs and benchmarks inside the process are looked through apart: they have other nights, and
+what was judged of the one says nothing of the other. Where both moved between the same two locks,
+and were first seen at the same commit, they are one candidate all the same, and are judged at once.
+Of anchored points both are in one table, and other figures of such a case are not looked through.
+
+Releases that came to several stacks at once are one candidate: of the stack to which all of them
+came. Only its cases are played; series of the others are told as not played.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from duetbench.host import cache
+from duetbench.store.change import Candidate, Candidates, ChangeRecord, Dismissal, StackState, Step
+from duetbench.trend.conclude import is_inprocess
+from duetbench.trend.events import bumps, differences
+from duetbench.trend.steps import anchored_too, steps
+from duetbench.trend.table import Table
+
+SLACK: Final = 1
+"""Nights that a step may be away from the change of the stack that caused it, if not `placed`."""
+
+
+_Cluster = tuple[set[int], list[Step]]
+"""Changes of one stack that share steps: places of the first nights with them, and the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A table, its candidates whether judged or not, and steps where no stack changed."""
+
+    table: Table
+    candidates: tuple[Candidate, ...]
+    unexplained: tuple[Step, ...]
+
+
+def detect(
+    tables: Iterable[Table],
+    records: Sequence[ChangeRecord] = (),
+    dismissed: Mapping[str, Dismissal] | None = None,
+    inside: Collection[str] = (),
+) -> Candidates:
+    """Find what moved and was not judged yet.
+
+    `records` and `dismissed` (by id) were judged; `inside` are benchmarks that a comparison can
+    play.
+    """
+    return unjudged(searched(tables, inside), records, dismissed)
+
+
+def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Searched, ...]:
+    """Look through all tables, server runs first: what moved inside the process joins them."""
+    tables = tuple(tables)
+    return tuple(
+        Searched(table, *of_table(table, inside, anchored_too(table, tables)))
+        for table in sorted(tables, key=lambda one: not one.track.served)
+    )
+
+
+def unjudged(
+    every: Sequence[Searched],
+    records: Sequence[ChangeRecord] = (),
+    dismissed: Mapping[str, Dismissal] | None = None,
+) -> Candidates:
+    """What was found and not judged yet, as in `detect`."""
+    found: list[Candidate] = []
+    judged = 0
+    known: list[ChangeRecord | Dismissal] = [*records, *(dismissed or {}).values()]
+    for one_table in every:
+        places = {night.run: place for place, night in enumerate(one_table.table.nights)}
+        for candidate in one_table.candidates:
+            earlier = [
+                one for one in known if one.id == candidate.id or _same(candidate, one, places)
+            ]
+            if any(isinstance(one, ChangeRecord) or one.final for one in earlier):
+                judged += 1
+            else:
+                tries = max((one.tries for one in earlier if isinstance(one, Dismissal)), default=0)
+                _join(found, candidate.model_copy(update={"tries": tries}))
+    return Candidates(
+        candidates=tuple(_united(found)),
+        unexplained=tuple(step for one in every for step in one.unexplained),
+        known=judged,
+    )
+
+
+def _join(found: list[Candidate], candidate: Candidate) -> None:
+    """Add a candidate, to the one of the other kind that has its locks and commit, if there is."""
+    kind = is_inprocess(candidate.steps[0].series)
+    for place, other in enumerate(found):
+        alike = (other.machine, other.base, other.head, other.head_commit) == (
+            candidate.machine, candidate.base, candidate.head, candidate.head_commit,
+        )  # fmt: skip
+        if alike and not any(is_inprocess(step.series) == kind for step in other.steps):
+            both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
+            tries = max(other.tries, candidate.tries)
+            found[place] = other.model_copy(update={"steps": tuple(both), "tries": tries})
+            return
+    found.append(candidate)
+
+
+def _united(found: Iterable[Candidate]) -> list[Candidate]:
+    """Candidates, strongest first; of several stacks that the same releases came to at once, one.
+
+    It is that of the stack to which all of them came.
+    """
+
+    def releases(one: Candidate) -> set[tuple[str, str | None, str | None]]:
+        return {(move.package, move.base, move.head) for move in one.packages}
+
+    def strongest(one: Candidate) -> tuple[float, str]:
+        return -one.steps[0].strength, one.id
+
+    kept: list[Candidate] = []
+    for candidate in sorted(found, key=lambda one: (-len(releases(one)), *strongest(one))):
+        where = candidate.machine, candidate.before_run, candidate.after_run
+        for place, other in enumerate(kept):
+            if (
+                where == (other.machine, other.before_run, other.after_run)
+                and candidate.base.stack != other.base.stack
+                and releases(candidate)
+                and releases(candidate) <= releases(other)
+            ):
+                both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
+                kept[place] = other.model_copy(update={"steps": tuple(both)})
+                break
+        else:
+            kept.append(candidate)
+    return sorted(kept, key=strongest)
+
+
+def _same(
+    candidate: Candidate, judged: ChangeRecord | Dismissal, places: Mapping[str, int]
+) -> bool:
+    """Whether something that was judged lies between the same runs, at least in part.
+
+    With every night the step may be seen a night earlier or later, and must not be a new one. A
+    record of another stack has judged what it tells.
+    `places` are those of the runs of the candidate's table; names of others sort by time.
+    """
+    if isinstance(judged, ChangeRecord):
+        where, series = (judged.series.machine, judged.base.stack), (judged.series, *judged.others)
+        told = {*series, *judged.unplayed}.intersection(step.series for step in candidate.steps)
+    else:
+        where, series = (judged.machine, judged.stack), judged.series
+        told = set()
+    kinds = {is_inprocess(one) for one in series} or {False}
+    if (
+        not (told or where == (candidate.machine, candidate.base.stack))
+        or not any(is_inprocess(step.series) in kinds for step in candidate.steps)
+        or judged.before_run is None
+        or judged.after_run is None
+    ):
+        return False
+    runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
+    order: Sequence[Any] = runs
+    if isinstance(judged, ChangeRecord) and all(dates := _dates(judged, candidate)):
+        # Stacks of past dates are measured in any order, and may be measured again.
+        order = dates
+    elif all(run in places for run in runs):
+        # Commits stand in the order of their dates, whenever they were measured.
+        order = [places[run] for run in runs]
+    return bool(order[0] < order[1] and order[2] < order[3])
+
+
+def _dates(judged: ChangeRecord, candidate: Candidate) -> tuple[str | None, ...]:
+    """The dates of their stacks, as far as they are as of one, in the order of `_same`."""
+    return (
+        judged.base.as_of, candidate.head.as_of, candidate.base.as_of, judged.head.as_of,
+    )  # fmt: skip
+
+
+def of_table(
+    table: Table, inside: Collection[str] = (), without: Collection[str] = ()
+) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
+    """The candidates of a machine, and steps where no stack changed; the rest as in `steps`."""
+    changed: dict[str, list[int]] = {}
+    for bump in bumps(table):
+        changed.setdefault(bump.stack, []).append(bump.night)
+    explained: dict[str, list[tuple[set[int], Step]]] = {}
+    unexplained: list[Step] = []
+    for found in steps(table, inside, without):
+        header = table.nights[found.night]
+        stack = header.stack_of[header.cases.index(table.cases[found.case])]
+        slack = 0 if found.placed else SLACK
+        near = {
+            night
+            for night in changed.get(stack, ())
+            # Nights between the two levels may have been disturbed: it was in any of them.
+            if found.before - slack < night <= found.night + slack
+        }
+        if near:
+            explained.setdefault(stack, []).append((near, found.step))
+        elif all(stack in table.nights[night].stacks for night in (found.before, found.night)):
+            unexplained.append(found.step)
+        # Otherwise nobody knows whether it changed.
+    clusters = {stack: _clusters(found) for stack, found in explained.items()}
+    candidates = tuple(
+        _candidate(table, stack, *cluster)
+        for stack, many in sorted(clusters.items())
+        for cluster in many
+    )
+    return candidates, tuple(unexplained)
+
+
+def _clusters(found: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
+    """Steps by what they may come from: changes of one stack that share some are one.
+
+    But of a step that may come from any of several changes, one that others show alone is enough:
+    it joins the strongest of these, and does not make one event of them.
+    """
+    clusters: list[_Cluster] = []
+    for near, step in sorted(found, key=lambda one: (len(one[0]), -one[1].strength)):
+        within = [one for one in clusters if one[0] <= near]
+        if within:
+            max(within, key=lambda one: max(step.strength for step in one[1]))[1].append(step)
+            continue
+        touching = [one for one in clusters if one[0] & near]
+        clusters = [one for one in clusters if not one[0] & near]
+        nights = near.union(*(one[0] for one in touching))
+        clusters.append((nights, [step, *(step for one in touching for step in one[1])]))
+    return clusters
+
+
+def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) -> Candidate:
+    head = table.nights[max(nights)]
+    base = next(night for night in reversed(table.nights[: min(nights)]) if stack in night.stacks)
+    digests = base.stacks[stack], head.stacks[stack]
+    when = datetime.fromtimestamp(head.time, UTC)
+    name = f"{when:%Y%m%d}-{stack}{table.track.suffix}"
+    return Candidate(
+        id=f"{name}-{cache.digest(table.machine, *digests)[:6]}",
+        machine=table.machine,
+        when=when,
+        before_run=base.run,
+        after_run=head.run,
+        base=StackState(stack=stack, digest=digests[0], as_of=base.as_of),
+        head=StackState(stack=stack, digest=digests[1], as_of=head.as_of),
+        base_commit=base.commit,
+        head_commit=head.commit,
+        packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
+        steps=tuple(sorted(moved, key=lambda step: -step.strength)),
+    )

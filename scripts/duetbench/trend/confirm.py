@@ -1,0 +1,79 @@
+"""Candidates one after another, each judged by a duet and kept with its evidence at once."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.judge.duets import Judge
+from duetbench.store import change, comparison_store
+from duetbench.store.change import DISMISSED, Candidate, ChangeRecord, Dismissal
+from duetbench.store.files import write
+from duetbench.store.points import INSTRUCTIONS
+from duetbench.trend.conclude import conclude
+from duetbench.trend.explaining import Explain, keep
+
+LEAST_SECONDS: Final = 60.0
+"""A comparison in less would decide nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusions:
+    """What came of the candidates; `left` were not judged, for the reason beside them."""
+
+    records: tuple[ChangeRecord, ...]
+    dismissed: tuple[Dismissal, ...]
+    left: tuple[tuple[Candidate, str], ...]
+
+
+def confirm(
+    candidates: Sequence[Candidate],
+    judge: Judge,
+    seconds: float,
+    results: Path,
+    *,
+    told: Callable[[str], None],
+    explain: Explain | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Conclusions:
+    """Judge candidates of this machine in so many seconds, and keep all in `results`.
+
+    Those that have no time, as after a backfill of years, are the last ones: the weakest. What is
+    confirmed is attributed, and what moved in instructions at once, as far as it can be.
+
+    Raises:
+        InterruptedRun: What was judged until then is kept.
+        RecordError: A file cannot be written.
+    """
+    ends = clock() + seconds
+    records: list[ChangeRecord] = []
+    dismissed: list[Dismissal] = []
+    left: list[tuple[Candidate, str]] = []
+    for place, candidate in enumerate(candidates):
+        if explain and any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
+            keep(explain, candidate, results, told)
+        remaining = ends - clock()
+        share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
+        if remaining < LEAST_SECONDS:
+            left.append((candidate, "the time was up"))
+            continue
+        told(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
+        try:
+            comparison = judge(candidate, share)
+        except (HistoryError, SetupError, UsageError) as problem:
+            # One stack that cannot be made any more must not keep the others waiting.
+            left.append((candidate, str(problem)))
+            continue
+        concluded = conclude(candidate, comparison)
+        write(results / comparison_store.FOLDER / f"{comparison.id}.json", comparison)
+        if isinstance(concluded, ChangeRecord):
+            change.save(results, concluded)
+            records.append(concluded)
+            if explain:
+                keep(explain, concluded, results, told)
+        else:
+            write(results / DISMISSED / f"{concluded.id}.json", concluded)
+            dismissed.append(concluded)
+    return Conclusions(tuple(records), tuple(dismissed), tuple(left))

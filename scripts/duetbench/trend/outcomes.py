@@ -1,0 +1,125 @@
+"""What came of a night: runs and points held against its plan, and that in words."""
+
+from collections.abc import Sequence
+
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Run, RunStatus
+from duetbench.core.text import shown
+from duetbench.store.comparison import Missing
+from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
+from duetbench.store.points import Points
+
+
+def outcome(
+    plan: NightPlan, runs: Sequence[Run], played: Sequence[Points] | None = None
+) -> NightRecord:
+    """Hold the runs and points that arrived against the plan; those of other nights do not count.
+
+    A case without a point is a result, with its reason, and leaves the night complete. (Of points
+    nothing is said where none are given, not even an empty list.) The record follows from these
+    alone, so that a store that is repeated writes the same.
+    """
+    runs = [run for run in runs if run.night == plan.id]
+    shards = tuple(_arrived(shard, runs) for shard in plan.shards)
+    if plan.anchor is not None and played is not None:
+        by_shard = {one.shard: one for one in played if one.night == plan.id}
+        shards = tuple(
+            record.model_copy(
+                update={"without_point": _without_point(shard, by_shard.get(shard.number))}
+            )
+            for shard, record in zip(plan.shards, shards, strict=True)
+        )
+    usable = any(result.usable for run in runs for result in run.results)
+    complete = not any(shard.missing for shard in shards)
+    return NightRecord(
+        id=plan.id,
+        created=plan.created,
+        commit=plan.commit,
+        profile=plan.shards[0].plan.profile,
+        status="empty" if not usable else "complete" if complete else "incomplete",
+        shards=shards,
+    )
+
+
+def sentences(record: NightRecord) -> tuple[str, ...]:
+    """What is missing, one sentence per shard, and then what else is not there; or nothing."""
+    missing, told = [], []
+    for shard in record.shards:
+        where = f" ({shard.machine})" if shard.machine else ""
+        if shard.missing:
+            missing.append(
+                f"shard {shard.shard}{where}: {len(shard.missing)} of {shard.planned} cases are "
+                f"missing: {shard.reason}"
+            )
+        if shard.failed:
+            told.append(
+                f"shard {shard.shard}{where}: {len(shard.failed)} of {shard.planned} cases have no "
+                "usable launch; the reasons are in their run"
+            )
+        if shard.without_point:
+            told.append(
+                f"shard {shard.shard}{where}: {len(shard.without_point)} of {shard.planned} cases "
+                # It is a measuring machine that says why.
+                f"have no anchored point, the first of them: {shown(shard.without_point[0].reason)}"
+            )
+    return (*missing, *told)
+
+
+def markdown(record: NightRecord) -> str:
+    """The night as a table for a step's summary; ids are words without Markdown."""
+    lines = [f"### Night `{record.id}`: {record.status}", ""]
+    columns = "shard", "machine", "runs", "cases", "missing", "failed", "without a point"
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for shard in record.shards:
+        runs = ", ".join(f"`{name}`" for name in shard.runs) or "none"
+        lines.append(
+            f"| {shard.shard} | {shard.machine or 'any'} | {runs} | {shard.planned} | "
+            f"{len(shard.missing)} | {len(shard.failed)} | {len(shard.without_point)} |"
+        )
+    absent = [f"- `{case}`" for shard in record.missing for case in shard.missing]
+    if absent:
+        lines += ["", "Missing cases:", "", *absent]
+    return "\n".join(lines) + "\n"
+
+
+def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
+    here = sorted(
+        (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
+    )
+    results = [result for run in here for result in run.results]
+    launched = {result.case.id for result in results if result.launches}
+    usable = {result.case.id for result in results if result.usable}
+    cases = [case.id for case in shard.plan.cases]
+    missing = tuple(case for case in cases if case not in launched)
+    reason = ""
+    if missing and not here:
+        reason = "no run of this shard arrived"
+    elif missing and any(run.status is RunStatus.PARTIAL for run in here):
+        reason = "its run ended before it came to them"
+    elif missing:
+        reason = "its run does not hold them"
+    return ShardRecord(
+        shard=shard.number,
+        machine=shard.machine,
+        planned=len(cases),
+        runs=tuple(f"{run.machine.id}/{run.id}" for run in here),
+        missing=missing,
+        failed=tuple(case for case in cases if case in launched - usable),
+        reason=reason,
+    )
+
+
+def _without_point(shard: Shard, played: Points | None) -> tuple[Missing, ...]:
+    reasons = {one.case: one.reason for one in played.missing} if played else {}
+    # Instructions are counted of a case that no duet can be had of, too.
+    known = {
+        one.case
+        for one in (played.cases if played else ())
+        if any(point.metric in METRICS for point in one.points)
+    }
+    other = "its points do not hold it" if played else "no points of this shard arrived"
+    return tuple(
+        Missing(case=case.id, reason=reasons.get(case.id, other))
+        for case in shard.plan.cases
+        if case.id not in known
+    )

@@ -1,0 +1,172 @@
+"""`results/` → runs as columns, changes, comparisons, trials and records of nights.
+
+A run file is read once: its columns are kept by the SHA-256 of the file, and so are those of asv's
+results (`series.cache`). A file that cannot be read, for whatever reason, is named among the
+problems, and the rest is read: the history is never rewritten, so that a bad file stays.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from duetbench.core.errors import RecordError
+from duetbench.store import (
+    attribution,
+    attribution_trial,
+    change,
+    comparison_store,
+    files,
+    night,
+    packages,
+    store,
+)
+from duetbench.store import points as record_points
+from duetbench.store import trial as trials_
+from duetbench.store.attribution import Attribution
+from duetbench.store.attribution_trial import AttributionTrial
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import CaseComparison, Comparison
+from duetbench.store.night import NightRecord
+from duetbench.store.packages import PackageRecord
+from duetbench.store.points import Points
+from duetbench.store.trial import Trial
+from duetbench.trend import asv, cache
+from duetbench.trend.columns import RunColumns, of_run
+from duetbench.trend.points import anchored
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All that a site is made from.
+
+    Attributes:
+        nights: Runs, also asv's, and stacks against their anchor; in no particular order.
+        runs: Run id → its file, oldest first; those that could be read.
+        trials: Of the instrument itself.
+        attribution_trials: Of attributions whose right answer is known.
+        comparisons: Those that are stored, oldest first; of each launch only what is judged.
+        problems: What could not be read, in sentences.
+        night_records: What came of each night's shards, oldest first.
+        points: All files of anchored points, oldest measurement first; those that are of a time,
+            and of no single release, are among the nights too, joined and chained.
+        packages: What is known of the packages under test, by name.
+        attributions: Where the instructions of changes are, oldest first.
+        notes: What else a reader should know, in sentences.
+    """
+
+    nights: tuple[RunColumns, ...] = ()
+    runs: dict[str, Path] = field(default_factory=dict)
+    changes: tuple[ChangeRecord, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    attribution_trials: tuple[AttributionTrial, ...] = ()
+    problems: tuple[str, ...] = ()
+    night_records: tuple[NightRecord, ...] = ()
+    points: tuple[Points, ...] = ()
+    packages: tuple[PackageRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
+
+
+def read(results: Path, cache_dir: Path, root: Path) -> Sources:
+    """Read all of `results/`; SetupError: the cache in `cache_dir` cannot be written.
+
+    The git of the checkout `root` has the locks of asv's commits.
+    """
+    results = results.absolute()
+    problems: list[str] = []
+    kept = cache.opened(cache_dir, results)
+    found = files.attempted(store.runs(results), partial(_of_run, kept), problems)
+    (of_asv,) = files.attempted(
+        [results / asv.FOLDER], partial(asv.read, kept, problems), problems
+    ) or ([],)
+    of_asv, notes = asv.with_git(of_asv, root)
+    records = files.attempted(change.files(results), change.read, problems)
+    (trials,) = files.attempted(
+        [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
+    ) or ((),)
+    (attributed,) = files.attempted(
+        [results / trials_.FOLDER], lambda folder: attribution_trial.load(folder.parent), problems
+    ) or ((),)
+    stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
+    comparisons = files.attempted(stored, _comparison, problems)
+    comparisons.sort(key=lambda one: (one.started, one.id))
+    nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
+    points = files.attempted(record_points.found(results), record_points.read, problems)
+    attributions, unread = attribution.every(results)
+    problems += unread
+    about = files.attempted(packages.found(results), packages.read, problems)
+    points.sort(key=lambda one: (one.started, one.id))
+    ratios, unchained = anchored(points)
+    nights.sort(key=lambda record: (record.created, record.id))
+    kept.save()
+    return Sources(
+        nights=(*(one for _, (one,) in found), *of_asv, *ratios),
+        runs={path.stem: path for path, _ in found},
+        changes=tuple(records),
+        trials=trials,
+        attribution_trials=attributed,
+        # People read them on the site, where the folders of the machine that built it mean nothing.
+        problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
+        night_records=tuple(nights),
+        points=tuple(points),
+        packages=tuple(about),
+        notes=(*notes, *unchained),
+        comparisons=tuple(comparisons),
+        attributions=tuple(sorted(attributions.values(), key=lambda one: (one.when, one.id))),
+    )
+
+
+def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]]:
+    data = path.read_bytes()
+
+    def made() -> tuple[RunColumns, ...]:
+        run = store.decode(data, str(path))
+        return (of_run(_checked(path, run, run.started)),)
+
+    return path, kept.of(hashlib.sha256(data).hexdigest(), made)
+
+
+def _night(path: Path) -> NightRecord:
+    record = files.read(NightRecord, path, named=True)
+    return _checked(path, record, record.created)
+
+
+def _comparison(path: Path) -> Comparison:
+    found = files.read(Comparison, path, named=True)
+    found = found.model_copy(update={"cases": tuple(map(_judged, found.cases))})
+    return _checked(path, found, found.started)
+
+
+def _judged(case: CaseComparison) -> CaseComparison:
+    """Without the dozens of figures of each launch that nobody judges: years are held at once."""
+    metrics = {one.metric for one in case.judgements}
+    duets = tuple(
+        duet.model_copy(
+            update={
+                "base": {name: duet.base[name] for name in metrics & duet.base.keys()},
+                "head": {name: duet.head[name] for name in metrics & duet.head.keys()},
+            }
+        )
+        for duet in case.duets
+    )
+    return case.model_copy(update={"duets": duets})
+
+
+def _checked(path: Path, value: T, moment: str) -> T:
+    """The value, if this is a moment; pages and trends stand in the order of time."""
+    try:
+        with_zone = datetime.fromisoformat(moment).tzinfo is not None
+    except ValueError:
+        with_zone = False
+    if not with_zone:
+        raise RecordError(
+            f"{path}: expected a moment like 2026-11-20T03:00:00+00:00, found {moment:.40}; "
+            "the file is damaged: remove it"
+        )
+    return value

@@ -1,0 +1,272 @@
+"""Releases of packages that were held against an anchor: in order, and what each of them did. Pure.
+
+A point is a ratio to the anchor with its standard error. Two points of one anchor and machine have
+nothing else in common, so their errors add in quadrature: that of a release over another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from duetbench.core.metrics import METRICS, Metric
+from duetbench.core.model import Machine
+from duetbench.judge import statistics
+from duetbench.judge.samples import CallTime
+from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
+from duetbench.store.comparison import Verdict
+from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Points
+from duetbench.trend.steps import CPU
+
+MAIN: Final = (CPU, "seconds")
+"""What a release is summed up by: CPU per request; inside the process, the time of a call."""
+Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
+"""A case, and a point of it of one release and of another."""
+
+_METHOD: Final = Method()
+_NORMAL: Final = 1.96  # standard errors of a 95 % interval, where nobody knows over how many
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A release that was held against the anchor, or was to be.
+
+    Attributes:
+        when: The day on which it came out.
+        previous: The release that came before it, measured or not.
+        stacks: Stack → package → version, as it was installed.
+        points: By case, or by series of a benchmark inside the process.
+        missing: Case → why it has no points.
+    """
+
+    version: str
+    when: datetime
+    previous: str | None
+    stacks: Mapping[str, Mapping[str, str]]
+    points: Mapping[str, CasePoints]
+    missing: Mapping[str, str]
+
+    def follows(self, base: Measured) -> bool:
+        """Whether no release lies between another one and this."""
+        return self.previous is not None and order(self.previous) <= order(base.version)
+
+    def point(self, case: str, metric: str) -> AnchoredPoint | None:
+        """One metric of a case; None: it has none."""
+        known = self.points[case].points if case in self.points else ()
+        return next((one for one in known if one.metric == metric), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseAxis:
+    """The releases of a package that were held against one anchor on one machine, in their order.
+
+    `last`: When one of them was measured last.
+    """
+
+    package: str
+    machine: Machine
+    anchor: str
+    releases: tuple[Measured, ...]
+    last: datetime
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Those that have points: others could not be installed, or have failed."""
+        return tuple(one for one in self.releases if one.points)
+
+    def results(self) -> dict[str, Result]:
+        """What each release but the first did, over the measured one before it, by version."""
+        return {
+            head.version: Result(base, head, over(base, head))
+            for base, head in pairwise(self.measured)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseEffect:
+    """What a release does to one metric of a case, over another release.
+
+    Attributes:
+        low: End of the 95 % interval.
+        detectable: The smallest change that would have been called four times in five.
+        verdict: With its interval beyond the relevance floor, after correction for all figures of
+            its family; None: it is not judged.
+    """
+
+    case: str
+    python: str
+    metric: str
+    ratio: float
+    low: float
+    high: float
+    detectable: float | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def moved(self) -> bool:
+        return self.verdict in {Verdict.FASTER, Verdict.SLOWER}
+
+    @property
+    def size(self) -> float:
+        return abs(math.log(self.ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a release does over another one."""
+
+    base: Measured
+    head: Measured
+    effects: tuple[ReleaseEffect, ...]
+
+    @property
+    def main(self) -> tuple[ReleaseEffect, ...]:
+        """What it is summed up by: of each case that is judged one metric."""
+        return tuple(one for one in self.effects if one.verdict and one.metric in MAIN)
+
+    @property
+    def others(self) -> tuple[ReleaseEffect, ...]:
+        """What else is judged."""
+        return tuple(one for one in self.effects if one.verdict and one.metric not in MAIN)
+
+    @property
+    def moved(self) -> tuple[ReleaseEffect, ...]:
+        """Where it did something to what it is summed up by: servers first, the most first."""
+        found = (one for one in self.main if one.moved)
+        return tuple(sorted(found, key=lambda one: (one.metric != CPU, -one.size)))
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest change that would have been seen wherever it had been; None: nowhere."""
+        return max((one.detectable or 0.0 for one in self.main), default=None)
+
+
+def order(version: str) -> tuple[bool, Version, str]:
+    """What sorts versions: 0.9 before 0.10; what is no version comes first."""
+    try:
+        return True, Version(version), version
+    except InvalidVersion:
+        return False, Version("0"), version
+
+
+def axes(every: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
+    """By package what was measured of its releases, on the machine that did so last first.
+
+    `every`: Oldest measurement first. A case that was measured once more counts as it was then.
+    """
+    found: dict[tuple[str, str, str], dict[str, list[Points]]] = {}
+    for one in every:
+        if one.release is not None:
+            key = (canonicalize_name(one.release.package), one.machine.id, one.anchor)
+            found.setdefault(key, {}).setdefault(one.release.version, []).append(one)
+    made: dict[str, list[ReleaseAxis]] = {}
+    for (package, _, anchor), versions in found.items():
+        ordered = sorted(versions, key=order)
+        newest = max((many[-1] for many in versions.values()), key=lambda one: one.started)
+        releases = tuple(_measured(version, versions[version]) for version in ordered)
+        axis = ReleaseAxis(package, newest.machine, anchor, releases, newest.started)
+        made.setdefault(package, []).append(axis)
+    return {
+        package: tuple(sorted(many, key=lambda one: one.last, reverse=True))
+        for package, many in sorted(made.items())
+    }
+
+
+def _measured(version: str, files: Sequence[Points]) -> Measured:
+    points = {case.case: case for one in files for case in one.cases}
+    # Of the first of a span nobody asked what came before it.
+    known = (one.release.previous for one in files[::-1] if one.release)
+    return Measured(
+        version=version,
+        when=files[-1].when,
+        previous=next(filter(None, known), None),
+        stacks={stack.name: stack.packages for one in files for stack in one.stacks},
+        points=points,
+        missing={
+            lost.case: lost.reason
+            for one in files
+            for lost in one.missing
+            if lost.case not in points
+        },
+    )
+
+
+def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
+    """What one release does over another, by case and metric, of what both have."""
+    pairs = [
+        (case, before, after)
+        for name, case in head.points.items()
+        for after in case.points
+        if (before := base.point(name, after.metric)) is not None
+    ]
+    scattered = [pair for pair in pairs if scatters(*pair[1:])]
+    main = [pair for pair in scattered if pair[2].metric in MAIN]
+    others = [pair for pair in scattered if pair[2].metric not in MAIN]
+    counted = (_counted(*pair) for pair in pairs if not scatters(*pair[1:]))
+    return (*judged(main), *judged(others), *counted)
+
+
+def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
+    """What is said of the figures of one family, whose points all have a scatter."""
+    ps = [
+        statistics.moved_p(_sample(before, after), _scale(after.metric).floor)
+        for _, before, after in pairs
+    ]
+    called = statistics.adjusted(ps, [1.0] * len(ps))
+    return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, called, strict=True)]
+
+
+def ratio(base: AnchoredPoint, head: AnchoredPoint) -> tuple[float, float, float]:
+    """How many times another release's figure one is, with the 95 % interval."""
+    found = _sample(base, head)
+    low, high = statistics.interval(found, CONFIDENCE_RATE)
+    return math.exp(found.mean), math.exp(low), math.exp(high)
+
+
+def _verdict(
+    case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
+) -> ReleaseEffect:
+    """What is said of one figure; `p` is corrected for so many in its family."""
+    scale, (mean, low, high) = _scale(after.metric), ratio(before, after)
+    detectable = statistics.detectable(
+        _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
+    )
+    inside = max(high, 1 / low) <= 1 + scale.tolerance
+    verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
+    if p <= _METHOD.rate:
+        worse = (mean > 1) == (scale.better == "lower")
+        verdict = Verdict.SLOWER if worse else Verdict.FASTER
+    return ReleaseEffect(case.case, case.python, after.metric, mean, low, high, detectable, verdict)
+
+
+def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
+    """A figure without a verdict."""
+    apart, error = after.log - before.log, math.hypot(before.se, after.se)
+    low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
+    return ReleaseEffect(case.case, case.python, after.metric, mean, low, high)
+
+
+def scatters(*points: AnchoredPoint) -> bool:
+    """Whether all have a scatter by which they can be judged: a count has none."""
+    return all(one.duets > 1 and one.metric != INSTRUCTIONS for one in points)
+
+
+def _scale(metric: str) -> Metric | CallTime:
+    return METRICS.get(metric) or CallTime()
+
+
+def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
+    """The log ratio: errors in quadrature, degrees of freedom of Welch and Satterthwaite."""
+    parts = [(one.se**2, max(1, one.duets - 1)) for one in (base, head)]
+    variance = sum(part for part, _ in parts)
+    spread = sum(part**2 / free for part, free in parts)
+    freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
+    n = freedom + 1
+    return Sample(n, head.log - base.log, math.sqrt(variance * n))

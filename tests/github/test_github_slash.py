@@ -1,0 +1,292 @@
+"""`/bench <commit>`: only who may, only what they looked at, and nothing of the comment itself."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from duetbench.github.comments import Note, read_note
+from duetbench.github.slash import ENVIRONMENT, asked_for, read_run_name, run_name
+from fake_github import Table
+from steps import BASE, BOT, HEAD, NEXT, Step
+
+WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
+OLDER = "d" * 40
+
+
+@pytest.fixture(autouse=True)
+def people(step: Step) -> None:
+    """Alice may write, Rita may read, and nobody else is known."""
+    step.github.state.permissions.update(alice="write", ada="admin", rita="read")
+    step.github.state.run_names["bench.yml"] = "Bench #{pr} at {head}"
+
+
+def reactions(step: Step) -> list[str]:
+    return [one["content"] for one in step.github.state.reactions]
+
+
+def nothing_started(step: Step) -> bool:
+    """Whether no run was started or ended, and no comparison announced."""
+    return not (
+        step.github.state.dispatches
+        or any("cancel" in path for path in step.asked("POST"))
+        or any(read_note(body) for body in step.ours())
+    )
+
+
+@pytest.mark.parametrize("login", ["alice", "ada"])
+def test_who_may_write_starts_a_comparison(login: str, step: Step) -> None:
+    """Of exactly the commit, with where it left its base, and a placeholder beforehand."""
+    step.github.state.merge_bases["main"] = OLDER
+    step.comment(f"/bench {HEAD}\nthanks!", login)
+    done = step("slash")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "dispatched: the comparison was started\n"
+    assert step.github.state.dispatches == [
+        {
+            "workflow": "bench.yml", "ref": "main",
+            "inputs": {"pr": "12", "head": HEAD, "base": OLDER}}
+    ]  # fmt: skip
+    (body,) = step.ours()
+    assert read_note(body) == Note(HEAD, 7, 1, "queued")
+    assert reactions(step) == ["rocket"]
+    posts = step.asked("POST")
+    assert posts.index("/issues/12/comments") < posts.index(
+        "/actions/workflows/bench.yml/dispatches"
+    )
+    assert "dispatched" in step.summary
+
+
+@pytest.mark.parametrize("login", ["mallory", "rita"])
+def test_a_stranger_starts_nothing(login: str, step: Step) -> None:
+    """Neither somebody unknown nor somebody who may only read; and no text is written for them."""
+    step.comment(f"/bench {HEAD}", login)
+    done = step("slash", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["outcome"] == "refused"
+    assert nothing_started(step)
+    assert step.ours() == []
+    assert reactions(step) == ["-1"]
+
+
+def test_a_stale_commit_starts_nothing(step: Step) -> None:
+    """The head moved after it was looked at; the answer has the new one to copy."""
+    step.comment(f"/bench {HEAD}")
+    step.github.add_pull(12, NEXT, BASE)
+    done = step("slash")
+    assert done.code == 0
+    assert done.out.startswith("refused: `aaaaaaaaaaaa` is not the head of this pull request")
+    assert nothing_started(step)
+    (body,) = step.ours()
+    assert "### duetbench: not started" in body
+    assert (
+        f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {NEXT}\n"
+        in body
+    )
+    assert reactions(step) == ["confused"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "main", "HEAD", HEAD[:39], HEAD + "a", HEAD.upper(), f"{HEAD} --budget 9h", f"{HEAD};id",
+        f"$(printf {HEAD})", "feature/../main", "", "\uff41" * 40],
+)  # fmt: skip
+def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
+    """A branch would be whatever is pushed next; the answer quotes nothing."""
+    step.comment(f"/bench {words}")
+    done = step("slash")
+    assert done.out.startswith("refused: What was asked for is not a full commit")
+    assert nothing_started(step)
+    (body,) = step.ours()
+    assert body.count("/bench") == body.count(f"```\n/bench {HEAD}\n```") == 1
+    assert not words or f"/bench {words}" not in body.replace(f"/bench {HEAD}\n", "")
+
+
+ASKED: Final = f"/bench {HEAD}"
+NO_COMMAND: Final = "the comment does not begin with /bench"
+NO_PERSON: Final = "no person wrote the comment"
+
+
+@pytest.mark.parametrize(
+    ("body", "login", "more", "reason"),
+    [
+        *((body, "alice", {}, NO_COMMAND) for body in (
+            "", "thanks", f"please /bench {HEAD}", f"> /bench {HEAD}", f"\n/bench {HEAD}",
+            f" /bench {HEAD}", f"/benchmark {HEAD}", f"/Bench {HEAD}", f"/bench{HEAD}")),
+        *((ASKED, "alice", {"action": action}, "the comment was not created just now")
+          for action in ("edited", "deleted", "pinned")),
+        *((ASKED, login, {}, NO_PERSON) for login in (BOT, "helper[bot]", "../../../x")),
+        (ASKED, "mallory", {"sender": {"login": "alice", "type": "User"}},
+         "the comment is not by the person"),
+        (ASKED, "alice", {"issue": {"number": 12}}, "the comment is not on a pull request"),
+    ],
+)  # fmt: skip
+def test_other_comments_are_none_of_our_business(
+    body: str, login: str, more: Table, reason: str, step: Step
+) -> None:
+    """Nobody is even asked: no command, edited by somebody, quoted by ourselves, or passed on."""
+    step.github.state.permissions.update({BOT: "write", "helper[bot]": "admin"})
+    step.set_event(step.comment(body, login) | more)
+    assert step("slash").out.startswith(f"ignored: {reason}")
+    assert nothing_started(step)
+    assert step.github.state.requests == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"state": "closed"}, "The pull request is not open."),
+        ({"base": {"sha": HEAD, "ref": "main"}}, "The commit is in the base branch already"),
+    ],
+)
+def test_there_must_be_something_to_compare(change: Table, sentence: str, step: Step) -> None:
+    step.github.add_pull(12, HEAD, BASE).update(change)
+    step.comment(f"/bench {HEAD}")
+    assert step("slash").out.startswith(f"refused: {sentence}")
+    assert nothing_started(step)
+    assert sentence in step.ours()[0]
+
+
+def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> None:
+    """After "Update branch" GitHub's own base is older, and main's commits would be judged.
+
+    The branch's name is one part of an address, whatever it holds.
+    """
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull["base"]["ref"] = "release/2.x#1?&%2e"
+    step.github.state.merge_bases |= {"release/2.x#1?&%2e": OLDER, "main": NEXT}
+    step.comment(f"/bench {HEAD}")
+    assert step("slash").out.startswith("dispatched")
+    assert step.github.state.dispatches[0]["inputs"]["base"] == OLDER
+
+
+@pytest.mark.parametrize("rules", [None, [], [{"type": "wait_timer"}]])
+def test_nothing_starts_where_nobody_approves(rules: list[Table] | None, step: Step) -> None:
+    """GitHub would make the missing environment, open to all; a start by hand is refused, too."""
+    state = step.github.state
+    state.environments = {} if rules is None else {"bench": {"protection_rules": rules}}
+    step.comment(f"/bench {HEAD}")
+    sentence = "The environment `bench` has no required reviewers"
+    assert step("slash").out.startswith(f"refused: {sentence}")
+    assert nothing_started(step)
+    (body,) = step.ours()
+    assert "name some in the repository's settings (Environments, `bench`)" in body
+    done = step("comment", "queued", "--pr", "12", "--head", HEAD)
+    assert (done.code, sentence in done.err) == (4, True)
+    assert step.ours() == [body]
+
+
+def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_path: Path) -> None:
+    """Shell, Markdown and HTML in titles, branches and logins: none of it leaves the event."""
+    hostile = f"$(touch {tmp_path}/owned) `id` ${{{{ github.token }}}} <img src=x> @everyone\n::x::"
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(title=hostile, head={"sha": HEAD, "ref": hostile, "label": hostile})
+    event = step.comment(f"/bench {HEAD}\n{hostile}")
+    event["issue"]["title"] = hostile
+    event["repository"]["description"] = hostile
+    step.set_event(event)
+    done = step("slash")
+    assert done.out == "dispatched: the comparison was started\n"
+    told = json.dumps([step.github.state.dispatches, step.ours(), step.summary, done.err])
+    for part in ("touch", "img", "everyone", "::x", "github.token"):
+        assert part not in told
+    assert not (tmp_path / "owned").exists()
+
+
+def test_asking_again_ends_the_older_comparison(step: Step) -> None:
+    names = {
+        "older": run_name(12, OLDER),
+        "other": run_name(13, OLDER),
+        "foreign": f"Bench #12 at {OLDER} or so",
+        "ended": run_name(12, OLDER),
+    }
+    runs = {
+        key: step.github.add_run("bench.yml", display_title=name) for key, name in names.items()
+    }
+    runs["ended"].update(status="completed", conclusion="success")
+    runs["waiting"] = step.github.add_run(
+        "bench.yml", display_title=run_name(12, NEXT), status="waiting"
+    )
+    step.comment(f"/bench {HEAD}")
+    assert step("slash").code == 0
+    ended = {key for key, run in runs.items() if run["conclusion"] == "cancelled"}
+    assert ended == {"older", "waiting"}
+    assert step.github.state.runs[-1]["status"] == "queued"
+    assert step.github.state.runs[-1]["display_title"] == run_name(12, HEAD)
+
+
+def test_an_answer_goes_when_it_is_granted(step: Step) -> None:
+    """One answer however often one is wrong, and none beside the placeholder."""
+    for words in ("main", "HEAD"):
+        step.comment(f"/bench {words}")
+        assert step("slash").out.startswith("refused")
+        assert len(step.ours()) == 1
+    step.comment(f"/bench {HEAD}")
+    assert step("slash").out.startswith("dispatched")
+    (body,) = step.ours()
+    assert read_note(body) == Note(HEAD, 7, 1, "queued")
+
+
+def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> None:
+    step.github.state.workflows["bench.yml"] = "missing"
+    step.comment(f"/bench {HEAD}")
+    done = step("slash")
+    assert done.code == 4
+    assert "404 to POST /repos/owner/name/actions/workflows/bench.yml/dispatches" in done.err
+    (body,) = step.ours()
+    assert read_note(body) == Note(HEAD, 7, 1, "failed")
+    assert "The reason: it could not be started." in body
+
+
+def test_nothing_starts_while_github_cannot_be_asked(step: Step) -> None:
+    step.github.fail(path="permission", status=500, times=-1)
+    step.comment(f"/bench {HEAD}")
+    assert step("slash", "--patience", "5").code == 4
+    assert nothing_started(step)
+
+
+def test_a_lost_answer_leaves_one_placeholder_and_one_request(step: Step) -> None:
+    """The comment was made, the answer got lost; so was the dispatch, which may be repeated."""
+    step.github.fail(method="POST", path="comments$", status=502, after=True)
+    step.github.fail(method="POST", path="dispatches", status=503)
+    step.github.fail(method="POST", path="reactions", status=403)
+    step.comment(f"/bench {HEAD}")
+    assert step("slash").code == 0
+    assert len(step.ours()) == 1
+    assert len(step.github.state.dispatches) == 1
+
+
+@pytest.mark.parametrize("event", ["", "[]", "{}", '{"action": "created"}'])
+def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> None:
+    step.comment(f"/bench {HEAD}")
+    (step.folder / "event.json").write_text(event, "utf-8")
+    done = step("slash")
+    assert done.code in {2, 4}
+    assert done.err.startswith("duetbench: ")
+    step.set(GITHUB_EVENT_NAME="pull_request_target")
+    done = step("slash")
+    assert (done.code, "expected issue_comment" in done.err) == (2, True)
+    assert step.github.state.requests == []
+
+
+def test_the_command_is_the_first_line() -> None:
+    assert asked_for(f"/bench {HEAD}\r\n\r\nplease") == HEAD
+    assert asked_for(f"/bench \t{HEAD} \t ") == HEAD
+    assert asked_for("/bench") == ""
+    assert asked_for(None) is None
+
+
+def test_the_workflow_fits_the_verb() -> None:
+    """The run's name is how a run is found again; its inputs are those that are sent."""
+    read: dict[Any, Any] = yaml.safe_load((WORKFLOWS / "bench.yml").read_text("utf-8"))
+    name = read["run-name"]
+    for key, value in (("pr", "12"), ("head", HEAD)):
+        name = name.replace(f"${{{{ inputs.{key} }}}}", value)
+    assert name == run_name(12, HEAD)
+    assert read_run_name(name) == (12, HEAD)
+    assert read["jobs"]["approve"]["environment"] == ENVIRONMENT
+    # YAML 1.1 reads the key `on` as true.
+    assert set(read[True]["workflow_dispatch"]["inputs"]) == {"pr", "head", "base"}

@@ -1,0 +1,462 @@
+"""Pull requests of any repository: both sides, upgrades, the comment, and what may be in it."""
+
+import io
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from attributing import attribution
+from comparing import SLOWER
+from duetbench.cli import proposed
+from duetbench.core.errors import UsageError
+from duetbench.github import actions, comments, proposal, upgrades
+from duetbench.github.incoming import acceptance, facts
+from duetbench.github.preface import preface
+from duetbench.github.proposal import NOBODY, Proposal
+from duetbench.github.upgrades import Upgrade
+from duetbench.store import files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Cause, Effect, Release, Share
+from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.store.reproduce import rebuilt
+from fake_github import BOT
+from foreign import BASE, HEAD, comparison
+from repos import commit, git
+from steps import Step
+
+NEWER: Final = "c" * 40
+HOME: Final = {"repository": {"full_name": "owner/name", "default_branch": "main"}}
+PULL: Final = {
+    "pull_request": {
+        "number": 12, "state": "open", "base": {"ref": "main", "sha": NOBODY},
+        "head": {"sha": HEAD, "ref": "feature", "repo": {"full_name": "owner/name"}},
+    }
+}  # fmt: skip
+ENDED: Final = {
+    "workflow_run": {
+        "id": 5, "run_attempt": 2, "event": "pull_request", "head_sha": HEAD,
+        "head_branch": "feature", "head_repository": {"owner": {"login": "owner"}},
+    }
+}  # fmt: skip
+MOVED: Final = (
+    PackageChange(stack="project", package="httpx", base="0.27.0", head="0.28.1"),
+    PackageChange(stack="project", package="pydantic", base="2.13.0", head="2.14.3"),
+)
+ALONE: Final = Share(
+    ratio=1.0209, low=1.015, high=1.027, duets=14,
+    releases=(Release(package="pydantic", version="2.14.3", previous="2.13.0"),),
+)  # fmt: skip
+CAUSE: Final = Cause(
+    whole=Effect(ratio=1.0213, low=1.016, high=1.0265, duets=9), shares=(ALONE,), rest=None,
+    suspects=(), reason="",
+)  # fmt: skip
+
+
+def compared(**changes: Any) -> Comparison:
+    """A comparison as this duetbench makes them, in which packages and CPU moved."""
+    one = comparison()
+    case = one.cases[0].model_copy(update={"judgements": (SLOWER,)})
+    fields = {"cases": (case,), "packages": MOVED, "noise": 0.0131, "oha": facts.of_tools().oha}
+    return one.model_copy(update={**fields, **changes})
+
+
+NAMES: Final = {
+    Comparison: acceptance.COMPARISON, Upgrade: acceptance.UPGRADE, Attribution: acceptance.WHY,
+}  # fmt: skip
+
+
+def keep(folder: Path, *told: Comparison | Upgrade | Attribution) -> Path:
+    """Lay out what a job tells."""
+    for one in told:
+        files.write(folder / NAMES[type(one)], one)
+    return folder
+
+
+@pytest.fixture
+def asked(step: Step) -> Step:
+    """A step of the job of pull request 12."""
+    step.github.add_pull(12, HEAD, BASE)
+    step.set_event(PULL)
+    step.set(GITHUB_EVENT_NAME="pull_request")
+    return step
+
+
+EVENTS: Final[dict[str, tuple[str, dict[str, Any], str, Proposal]]] = {
+    "a pull request": ("pull_request", PULL, "", Proposal(HEAD, BASE, 12)),
+    "… against another branch": ("pull_request", PULL, "stable", Proposal(HEAD, NEWER, 12)),
+    "a push": ("push", {"before": BASE, "after": HEAD, **HOME}, "", Proposal(HEAD, BASE)),
+    "a new branch": ("push", {"before": NOBODY, "after": HEAD, **HOME}, "", Proposal(HEAD, BASE)),
+    "by hand, on the default branch": ("workflow_dispatch", HOME, "same", Proposal(HEAD, None)),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_both_sides_follow_from_the_event_and_from_what_github_knows(
+    event: str, asked: Step
+) -> None:
+    """Never from the base that the event names, which may be an older one."""
+    asked.github.state.merge_bases |= {"stable": NEWER, "same": HEAD, "main": BASE}
+    name, payload, base, expected = EVENTS[event]
+    with asked.repository() as repository:
+        assert proposal.of_event(name, payload, HEAD, repository, base) == expected
+
+
+@pytest.mark.parametrize("name", ["pull_request_target", "workflow_run", "issue_comment"])
+def test_where_others_code_would_have_our_rights_nothing_begins(name: str, asked: Step) -> None:
+    with asked.repository() as repository, pytest.raises(UsageError, match="others' code"):
+        proposal.of_event(name, PULL, HEAD, repository)
+    assert asked.github.state.requests == []
+
+
+PROJECT_FILE: Final = '[project]\nname = "shop"\nversion = "1"\ndependencies = ["httpx>=0.27"]\n'
+CHANGES: Final[dict[str, tuple[bool, dict[str, str]]]] = {
+    "a lock": (True, {"uv.lock": "2"}),
+    "a lock and what it is made from": (
+        True, {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")}),
+    "requirements": (True, {"deploy/requirements-prod.txt": "2", "requirements/dev.in": "2"}),
+    "requirements without a lock": (
+        False, {"pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")}),
+    "a lock and the version": (
+        False, {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')}),
+    "a lock and code": (False, {"uv.lock": "2", "src/shop/api.py": "2"}),
+    "a lock and a broken file": (False, {"uv.lock": "2", "pyproject.toml": "[project"}),
+    "words": (False, {"README.md": "2"}),
+}  # fmt: skip
+
+
+def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
+    """What names a cache follows the locks, and not the words."""
+    root = tmp_path / "shop"
+    git(tmp_path, "init", "--quiet", str(root))
+    first = {"uv.lock": "1", "pyproject.toml": PROJECT_FILE, "deploy/requirements-prod.txt": "1"}
+    base = commit(root, "First", **first, **{"README.md": "1", "src/shop/api.py": "1"})
+    required = set(upgrades.required(root, base))
+    assert {path for path, _ in required} == first.keys()
+    for name, (expected, changed) in CHANGES.items():
+        git(root, "switch", "--quiet", "--detach", base)
+        head = commit(root, name, **changed)
+        assert upgrades.is_upgrade(root, base, head) is expected, name
+        assert (set(upgrades.required(root, head)) == required) is (changed.keys() == {"README.md"})
+    # A lock that no rule knows is one if it is named; then no other is.
+    head = commit(root, "Named", **{"locks/linux.txt": "2"})
+    before = git(root, "rev-parse", "HEAD^")
+    assert not upgrades.is_upgrade(root, before, head)
+    assert upgrades.is_upgrade(root, before, head, "locks/linux.txt")
+
+
+def test_sides_are_fetched_into_a_shallow_clone(
+    asked: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clone knows the tip of main alone, as actions/checkout leaves it."""
+    origin = tmp_path / "origin"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(origin))
+    base = commit(origin, "First", **{"uv.lock": "1"})
+    commit(origin, "Elsewhere", **{"README.md": "1"})
+    git(origin, "switch", "--quiet", "--detach", base)
+    head = commit(origin, "Newer", **{"uv.lock": "2"})
+    git(origin, "update-ref", "refs/pull/12/head", head)
+    git(origin, "switch", "--quiet", "main")
+    git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{origin}", str(clone))
+    monkeypatch.chdir(clone)
+    asked.github.add_pull(12, head, base)
+    asked.set_event(json.loads(json.dumps(PULL).replace(HEAD, head)))
+    asked.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(tmp_path / "output"))
+    done = asked("ci", "sides", "--github-output")
+    assert (done.code, done.err) == (0, "")
+    handed = (tmp_path / "output").read_text("utf-8")
+    values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
+    assert (values["base"], values["head"], values["upgrade"]) == (base, head, "true")
+    assert values["key"].startswith(values["restore-key"])
+    assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
+
+
+LEAD: Final = """\
+## Worse in 1 of 1 cases: asgi-wsgi/e/py3.14/w1/c128 needs 2.13 % more CPU per request \
+(1.61…2.65 %).
+
+**Upgrade**: nothing but locks differs: httpx 0.27.0 → 0.28.1, pydantic 2.13.0 → 2.14.3.
+
+**Cause**: pydantic 2.13.0 → 2.14.3: +2.09 % (+1.50…+2.70 %, 14 duets) alone; \
+all that moved together: +2.13 % (+1.60…+2.65 %, 9 duets).
+
+**Seen on this machine**: the base against itself scatters by 1.3 % of CPU per request from duet \
+to duet. Had one figure alone moved by as much as 0.62 % of CPU/request, it would have been called \
+in 4 of 5 comparisons like this. Smaller changes may be there.
+
+"""
+
+
+def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(
+    asked: Step, tmp_path: Path
+) -> None:
+    told = keep(tmp_path / "told", compared(), Upgrade(cause=CAUSE))
+    words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
+    done = asked("ci", "report", "--from", told, "--words", words)
+    assert (done.code, done.err) == (0, "")
+    (body,) = asked.ours()
+    said = body.partition("\n")[2]
+    assert said[: len(LEAD)] == LEAD
+    assert said[len(LEAD) :].startswith("- **base**")
+    assert f"[what the words mean]({words})" in said
+    assert comments.read_note(body) == comments.Note(HEAD, 7, 1, "final")
+    # Whoever says it again changes nothing.
+    assert asked("ci", "report", "--from", told, "--words", words).out.startswith("unchanged")
+
+
+def explained(**changes: Any) -> Attribution:
+    one = compared()
+    given = {"comparison": one.id, "case": one.cases[0].case.id, "duetbench": one.duetbench}
+    return attribution(**{**given, **changes})
+
+
+def test_which_code_it_is_stands_below_the_cause(asked: Step, tmp_path: Path) -> None:
+    told = keep(tmp_path / "told", compared(), Upgrade(cause=CAUSE), explained())
+    assert asked("ci", "report", "--from", told).code == 0
+    (body,) = asked.ours()
+    parts = [part for part in body.split("\n\n") if part.startswith(("**", "| share"))]
+    titles = ["**Upgrade**", "**Cause**", "**Which code it is**", "| share", "**Seen on"]
+    assert [part[: len(title)] for part, title in zip(parts, titles, strict=False)] == titles
+    assert parts[3].splitlines()[2].startswith("| 50 % | +8.0 % |")
+
+
+def test_what_is_not_known_of_a_cause_is_said() -> None:
+    one = compared(packages=MOVED[:1])
+    assert "**Cause**: no other package moved." in preface(one, Upgrade())
+    failed = preface(compared(), Upgrade(note="the search failed"))
+    assert "**Cause**: not known: the search failed." in failed
+    still = compared(cases=())
+    assert "Cause" not in preface(still, Upgrade())
+    assert "Seen" not in preface(still, Upgrade())
+    assert preface(compared(noise=None), None).startswith(
+        "**Seen on this machine**: the base was not held against itself, for lack of time or of "
+        "need."
+    )
+
+
+def blamed(**changes: Any) -> Upgrade:
+    return Upgrade(cause=CAUSE.model_copy(update=changes))
+
+
+def released(**changes: Any) -> Upgrade:
+    release = ALONE.releases[0].model_copy(update=changes)
+    return blamed(shares=(ALONE.model_copy(update={"releases": (release,)}),))
+
+
+ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
+    "code of something else": (explained(comparison="another"), "comparison of an attribution"),
+    "another commit": (
+        compared(head=compared().head.model_copy(update={"commit": NEWER})), "commit of head"),
+    "another base": (
+        compared(base=compared().base.model_copy(update={"commit": NEWER})), "commit of base"),
+    "another duetbench": (compared(duetbench="6.6"), "duetbench: expected"),
+    "a command": (compared(reproduce=("duetbench compare --before 'id'",)), "the command"),
+    "a package that did not move": (released(package="evil"), "'evil' as a cause"),
+    "another version": (released(version="6.6"), "'pydantic' as a cause"),
+    "a suspect": (blamed(suspects=("evil",)), "'evil' as a suspect"),
+    "twice": (blamed(suspects=("httpx",) * 3), "names a package twice"),
+    "impossible ends": (blamed(rest=Effect(ratio=2, low=3, high=1, duets=1)), "an effect of 3"),
+    "impossible sizes": (blamed(rest=Effect(ratio=1, low=1e-9, high=1, duets=1)), "an effect of"),
+    "a terminal's words": (Upgrade(note="\x1b[2J"), "a control character"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_does_not_follow_is_not_shown(attack: str, asked: Step, tmp_path: Path) -> None:
+    sent, reason = ATTACKS[attack]
+    told = keep(tmp_path / "told", compared(), sent)
+    done = asked("ci", "report", "--from", told)
+    assert done.code == 4
+    assert reason in done.err
+    assert asked.comments() == []
+
+
+def test_another_file_beside_it_is_not_shown(asked: Step, tmp_path: Path) -> None:
+    told = keep(tmp_path / "told", compared())
+    (told / "evil.sh").write_text("id")
+    done = asked("ci", "report", "--from", told)
+    assert (done.code, asked.comments()) == (4, [])
+    assert "expected comparison.json and nothing else" in done.err
+
+
+@pytest.mark.parametrize(
+    ("folders", "refused"),
+    [
+        ((".duetbench/show/site", "src", "."), False),
+        (("src", "../.."), True),
+        (("/tmp/evil",), True),
+        (("src:$(id)",), True),
+    ],
+)
+def test_where_an_application_is_imported_from_its_record_says_and_nothing_else(
+    folders: tuple[str, ...], refused: bool, asked: Step, tmp_path: Path
+) -> None:
+    (case,) = compared().cases
+    ours = facts.rig_of(compared().machine, folders).commands(case.case)
+    one = compared(cases=(case.model_copy(update={"commands": ours}),))
+    done = asked("ci", "report", "--from", keep(tmp_path / "told", one))
+    assert done.code == (4 if refused else 0), done
+    assert ("server's command line" in done.err) is refused
+
+
+def packed(*told: Comparison | Upgrade) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for one in told:
+            archive.writestr(NAMES[type(one)], files.encode(one))
+    return buffer.getvalue()
+
+
+def test_the_second_workflow_says_it_for_the_run_that_has_measured(asked: Step) -> None:
+    """Of the pull requests with that head, and nothing once it has moved."""
+    asked.set_event(ENDED)
+    asked.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
+    assert asked("ci", "report").out.startswith("nothing to say")
+    asked.github.leave(5, proposed.ARTIFACT, packed(compared()))
+    done = asked("ci", "report")
+    assert (done.code, done.err) == (0, "")
+    (body,) = asked.ours()
+    assert comments.read_note(body) == comments.Note(HEAD, 5, 2, "final")
+    assert "/actions/runs/5)" in body
+    asked.github.add_pull(12, NEWER, BASE)
+    assert asked("ci", "report").out.startswith("nothing to say")
+    assert asked.ours() == [body]
+
+
+def notes(asked: Step) -> list[tuple[str, int]]:
+    """Which application, and which run said it: of each comment of ours."""
+    found = map(comments.read_note, asked.ours())
+    return [(note.name, note.run) for note in found if note is not None]
+
+
+def test_each_of_several_applications_has_a_comment_of_its_own(asked: Step, tmp_path: Path) -> None:
+    """In the job and in the second workflow alike; what is none of ours hinders no other."""
+    told = keep(tmp_path / "told", compared())
+    asked.set(GITHUB_RUN_ID="3")
+    for name in ("", "shop", "billing", "shop"):
+        assert asked("ci", "report", "--from", told, "--name", name).code == 0
+    assert [name for name, _ in notes(asked)] == ["", "shop", "billing"]
+    assert "### duetbench: shop\n" in asked.ours()[1]
+    assert "###" not in asked.ours()[0].partition("\n\n")[0]
+
+    asked.set_event(ENDED)
+    asked.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
+    for name, what in (
+        ("-billing", packed(compared())), ("-logs", b"no archive"), ("-none", packed()),
+        ("mark", packed(compared())),
+    ):  # fmt: skip
+        asked.github.leave(5, f"{proposed.ARTIFACT}{name}", what)
+    done = asked("ci", "report")
+    assert done.code == 4
+    assert "artifact 'duetbench-logs': expected a zip archive" in done.err
+    assert "artifact 'duetbench-none': " in done.err
+    assert "mark" not in done.err
+    assert notes(asked) == [("", 3), ("shop", 3), ("billing", 5)]
+    for number in range(9):
+        asked.github.leave(5, f"{proposed.ARTIFACT}-{number}", packed(compared()))
+    assert "expected at most 10 comparisons" in asked("ci", "report").err
+    assert len(asked.ours()) == 3
+    refused = asked("ci", "sides", "--name", "../shop")
+    assert (refused.code, "expected letters, digits" in refused.err) == (2, True)
+
+
+def test_a_token_that_may_not_comment_leaves_it_to_the_second_workflow(
+    asked: Step, tmp_path: Path
+) -> None:
+    """A bot's own pull request has such a token; nothing is red for that."""
+    told = keep(tmp_path / "told", compared())
+    asked.github.fail(method="POST", path="/comments", status=403)
+    done = asked("ci", "report", "--from", told)
+    assert (done.code, asked.comments()) == (0, [])
+    assert "the token may not comment" in done.err
+    asked.set_event(json.loads(json.dumps(PULL).replace("owner/name", "stranger/name")))
+    asked.set(GITHUB_EVENT_NAME="pull_request")
+    assert "fork" in asked("ci", "report", "--from", told).out
+    assert not [one for one in asked.comments() if one["user"]["login"] == BOT]
+
+
+Answers = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.mark.parametrize(
+    ("code", "fail_on", "expected"),
+    [(0, "slower", 0), (1, "slower", 1), (1, "never", 0), (3, "slower", 0), (4, "never", 4)],
+)
+def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
+    code: int, fail_on: str, expected: int, step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is asked of the other verbs is what the inputs say."""
+    called: list[tuple[str, ...]] = []
+
+    def call(*words: str, said: int | None = None) -> subprocess.CompletedProcess[bytes]:
+        called.append(words)
+        if words[0] == "compare" and code != 4:
+            files.write(Path(words[words.index("--output") + 1]), compared())
+            files.write(Path(words[words.index("--why") + 1]), explained())
+        answer = {"series": {}, **CAUSE.model_dump(mode="json")}
+        return subprocess.CompletedProcess(
+            words, code, json.dumps(answer).encode() if said else b""
+        )
+
+    monkeypatch.setattr(proposed, "_call", call)
+    to = step.folder / "out"
+    inputs: tuple[str, ...] = ("--app", "shop.main:app", "--requests", "")
+    inputs += ("--paths", "/items/7\n/items/8\n")
+    inputs += ("--budget", "5m", "--args", "--server 'granian'", "--fail-on", fail_on)
+    done = step(
+        "ci", "compare", BASE, HEAD, "--to", to, *inputs, "--upgrade", "true", "--keep", "x"
+    )
+    assert done.code == expected
+    target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
+    target += ("--server", "granian")
+    file = str(to / "told" / "comparison.json")
+    which = ("--output", file, "--why", str(to / "told" / "attribution.json"))
+    assert called[0] == ("compare", BASE, HEAD, *target, "--budget", "5m", *which)
+    if code == 4:
+        assert len(called) == 1
+        return
+    assert called[1] == ("bisect", file, "--json", *target, "--budget", "5m")
+    assert called[2] == ("run", *target, "--results", str(to / "kept"))
+    assert files.read(Upgrade, to / "told" / "upgrade.json").cause == CAUSE
+    kept = to / "kept" / "comparisons" / f"{compared().id}.json"
+    assert files.read(Comparison, kept) == compared()
+    cause, _ = LEAD.split("**Seen")
+    assert step.summary.startswith(f"{cause}**Which code it is**: ")
+
+
+def test_who_starts_others_code_has_none_of_the_jobs_tokens(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nor a module of the folder in which it is started."""
+    for name in (*proposed._OURS, "KEPT_FOR_THE_APPLICATION"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setattr(proposed, "_MAIN", "import os, sys; print(*os.environ, '' in sys.path)")
+    assert proposed._call("x").returncode == 0
+    said = capfd.readouterr().out
+    assert "KEPT_FOR_THE_APPLICATION" in said
+    assert said.endswith(" False\n")
+    assert actions.SUMMARY not in said
+    assert "GITHUB_TOKEN" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "safe"),
+    [
+        ("--app shop.main:app --path /items/7 --factory --server granian --connections 64", True),
+        ("--request 'POST /orders @order.json' --python 3.13t --rate 100", True),
+        ("--app 'shop:app;id'", False),
+        ("--app shop.main:app --before 'curl evil'", False),
+        ("--env-file .env", False),
+        ("--path 'x y'", False),
+    ],
+)
+def test_of_an_application_only_harmless_options_are_told_again(options: str, safe: bool) -> None:
+    asked = f"duetbench compare {BASE[:12]} {HEAD[:12]} {options}"
+    assert (rebuilt(compared(reproduce=(asked,))) == asked) is safe

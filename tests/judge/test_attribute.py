@@ -1,0 +1,106 @@
+"""An attribution from end to end: an application of somebody's own, before and after a commit.
+
+It is one that cannot be asked without its surroundings: a POST with a private token, a lifespan, a
+thread for each handler, and a file that a command makes.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.judge.why.attribute import attribute
+from duetbench.measure.duet import SideCase
+from duetbench.measure.instructions import counting
+from duetbench.measure.testbed import equip
+from duetbench.project import interpreters, stacks
+from duetbench.show import attribution
+from duetbench.store.attribution import APPLICATION
+
+SHOP = """\
+import asyncio, os, pathlib
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        scope["state"]["items"] = pathlib.Path(os.environ["ITEMS"]).read_text().split()
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        return
+    body = (await receive())["body"]
+    known = (b"authorization", os.environ["TOKEN"].encode()) in scope["headers"]
+    said = await asyncio.to_thread(handle, scope["state"]["items"], body)
+    status = 201 if known else 401
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body", "body": said})
+
+def handle(items, body):
+    return b"%d" % priced(len(items) + len(body))
+"""
+BEFORE = """
+def priced(count):
+    return sum([number * number for number in range(20)]) + count
+"""
+STEPS = 10_000  # so many that what threads wait for each other is no tenth of them
+AFTER = f"""
+def priced(count):
+    check(count)
+    return sum([number * number for number in range(20)]) + count
+
+def check(count):
+    for _ in [count] * {STEPS}:
+        pass
+"""
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case(
+        id="shop/post-orders/py3.14/c4",
+        experiment="shop",
+        endpoint=Endpoint(
+            name="post-orders", app="shop:app", interface="asgi", method="POST", path="/orders",
+            headers={"authorization": "{TOKEN}"}, body='{"item": 7}',
+            expect=Expectation(status=201), floor=0,
+        ),
+        python="3.14", stack="project", server="uvicorn", loop="asyncio", workers=1,
+        load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10),
+        cores="split", env={"ITEMS": "{tmp}/items"}, env_names=("TOKEN",),
+        before=("echo one two three > $ITEMS",),
+    )  # fmt: skip
+
+
+def side(case: Case, root: Path, code: str) -> SideCase:
+    """The case in a copy of the repository at one commit."""
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "shop.py").write_text(SHOP + code)
+    found = equip(
+        [case], root.parent / "logs", apps=root / "apps", imports=("src",),
+        locked={case.stack: stacks.read("gil-in-process")}, private={"TOKEN": "s3cret-of-ours"},
+        found={case.python: interpreters.locate(case.python)}, loaded=False,
+    )  # fmt: skip
+    return SideCase(case, found)
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+def test_a_new_function_of_an_application_is_named_in_its_own_file(
+    case: Case, tmp_path: Path
+) -> None:
+    base = side(case, tmp_path / "base", BEFORE)
+    assert base.rig.oha == Path("oha")  # not looked for
+    found = attribute(base, side(case, tmp_path / "head", AFTER), runs=1)
+    first = found.rows[0]
+    function = first.function
+    assert (function.name, function.file, function.package) == ("check", "src/shop.py", APPLICATION)
+    assert (function.line, first.state, first.entries) == (23, "came", (0, 1))
+    assert first.caller is not None
+    assert first.caller.name == "priced"
+    # Steps of 5 to 200 instructions, and all that the commit adds.
+    moved = found.totals.head - found.totals.base
+    assert STEPS * 5 < moved < STEPS * 200
+    assert 0.9 < first.share < 1.1
+    assert found.asked == "POST /orders"
+    assert attribution.told(found).headline.startswith("POST /orders executes ")
+    assert "s3cret-of-ours" not in found.model_dump_json()
+    assert not list((tmp_path / "logs").iterdir())

@@ -1,0 +1,366 @@
+"""What a change can affect: never too little, and not everything."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+
+from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
+from duetbench.host import paths
+from duetbench.judge import affected, dependencies
+from duetbench.judge.affected import Affected, Change
+from duetbench.judge.dependencies import Dependencies, Imports, Installed
+from duetbench.judge.pairs import Pair, differences, paired
+from duetbench.measure import testbed
+from duetbench.project import experiments, stacks
+from duetbench.project.stacks import Stack
+from duetbench.store.comparison import PackageChange
+from synthetic import make_case
+
+ROOT = paths.project_root()
+EXPERIMENTS: Final = frozenset(path.parent.name for path in ROOT.glob("apps/*/experiment.toml"))
+Loaded = dict[str, Dependencies]
+PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
+
+
+@pytest.fixture(scope="module")
+def cases() -> tuple[Case, ...]:
+    declared = {
+        case.id: case
+        for experiment in experiments.load_experiments(ROOT)
+        for profile in ("quick", "nightly")
+        for case in experiment.cases[profile]
+    }
+    return tuple(declared.values())
+
+
+@pytest.fixture(scope="module")
+def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    reader = dependencies.Reader(ROOT, testbed.assemble(cases, tmp_path_factory.mktemp("logs")))
+    return {case.id: reader.read(case) for case in cases}
+
+
+def selected(
+    change: Change, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
+) -> Affected:
+    pairs = [Pair(case, case) for case in cases]
+    return affected.select(change, pairs, loaded, everything=everything)
+
+
+def package(name: str, before: str | None, after: str | None, stack: str) -> PackageChange:
+    return PackageChange(stack=stack, package=name, base=before, head=after)
+
+
+def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
+    stacks_ = ("current", "pydantic-v1", "pydantic-v2")
+    return Change(packages=tuple(package(name, before, after, stack) for stack in stacks_))
+
+
+WHICH: dict[str, Callable[[Case], bool]] = {
+    "asgi": lambda case: case.endpoint.interface == "asgi",
+    "wsgi": lambda case: case.endpoint.interface == "wsgi",
+    "granian": lambda case: case.server == "granian",
+    "uvicorn": lambda case: case.server == "uvicorn",
+    "uvloop": lambda case: case.loop == "uvloop",
+    "core": lambda case: case.endpoint.interface == "asgi" and case.stack != "pydantic-v1",
+    "one": lambda case: case.experiment == "asgi-wsgi",
+    "half": lambda case: (case.experiment, case.endpoint.interface) == ("asgi-wsgi", "asgi"),
+    "all": lambda _: True,
+    "none": lambda _: False,
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "which"),
+    [
+        ("granian", "granian"), ("uvicorn", "uvicorn"), ("h11", "uvicorn"),
+        ("httptools", "uvicorn"), ("uvloop", "uvloop"), ("flask", "wsgi"), ("markupsafe", "wsgi"),
+        ("fastapi", "asgi"), ("starlette", "asgi"), ("pydantic", "asgi"), ("pydantic-core", "core"),
+        ("click", "all"), ("watchfiles", "none"), ("websockets", "none"),
+        ("apps/asgi-wsgi/asgi_app.py", "half"), ("apps/asgi-wsgi/answers.json", "one"),
+        ("apps/answers.json", "all"),
+        ("apps/asgi-wsgi/unused.py", "none"), ("apps/asgi-wsgi/README.md", "none"),
+        ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/pyproject.toml", "none"),
+        ("apps/anchor.toml", "none"),
+        ("apps/gil-endpoints/published.toml", "none"), ("apps/stacks/current.txt", "none"),
+        ("scripts/duetbench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
+    ],
+)  # fmt: skip
+def test_a_package_or_file_affects_the_cases_that_load_it(
+    what: str, which: str, cases: tuple[Case, ...], loaded: Loaded
+) -> None:
+    file = "/" in what
+    change = Change(files=(what,), experiments=EXPERIMENTS) if file else moved(what)
+    found = selected(change, cases, loaded)
+    expected = {case.id for case in cases if WHICH[which](case)}
+    assert {pair.head.id for pair in found.pairs} == expected
+    assert {pair.reason for pair in found.pairs} <= {what if file else f"{what} 1.0 → 1.1"}
+    assert found.unaffected == len(cases) - len(found.pairs)
+
+
+def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
+    assert {one.unknown for one in loaded.values()} == {""}
+
+
+@pytest.mark.parametrize(
+    ("files", "packages", "sentence"),
+    [
+        ("", (), "base and head do not differ."),
+        ("scripts/duetbench/x.py tests/test_x.py Makefile", (),
+         "only the harness differs, and the one that runs now measures both sides."),
+        ("README.md tests/test_x.py", (),
+         "only documents and the harness differ, and no measured case depends on them."),
+        ("apps/stacks/current.txt", moved("watchfiles").packages[:1],
+         ("no measured case loads the packages that moved (watchfiles 1.0 → 1.1); of the files, "
+          "only files of applications differ.")),
+    ],
+)  # fmt: skip
+def test_nothing_to_judge_is_said_in_words(
+    files: str,
+    packages: tuple[PackageChange, ...],
+    sentence: str,
+    cases: tuple[Case, ...],
+    loaded: Loaded,
+) -> None:
+    change = Change(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
+    found = selected(change, cases, loaded)
+    assert found.nothing == f"Nothing to judge: {sentence}"
+    assert found.unaffected == len(cases)
+    every = selected(change, cases, loaded, everything=True)
+    assert (len(every.pairs), every.unaffected, every.nothing) == (len(cases), 0, "")
+    assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
+
+
+def test_what_came_or_went_unasked_affects_the_whole_stack() -> None:
+    cases = [make_case("one/a"), make_case("one/b", stack="other")]
+    loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
+    for before, after in ((None, "1.0"), ("1.0", None)):
+        found = selected(moved("orjson", before, after), cases, loaded)
+        assert [pair.head.id for pair in found.pairs] == ["one/a"]
+    assert not selected(moved("orjson"), cases, loaded).pairs
+    # What is required somewhere came because of that.
+    loaded["one/c"] = Dependencies(packages=frozenset({"orjson"}))
+    found = selected(moved("orjson", None), [*cases, make_case("one/c")], loaded)
+    assert [pair.head.id for pair in found.pairs] == ["one/c"]
+
+
+def test_the_unknown_counts_as_affected() -> None:
+    case = make_case("one/a")
+    loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
+    (pair,) = selected(moved("anything"), [case], loaded).pairs
+    assert pair.reason == "anything 1.0 → 1.1; app.py loads code with import_module"
+    both = frozenset({"one", "two"})
+    # It may import what another experiment has as well.
+    for file in ("apps/one/other.py", "apps/two/shared.py"):
+        (pair,) = selected(Change(files=(file,), experiments=both), [case], loaded).pairs
+        assert pair.reason == f"{file}; app.py loads code with import_module"
+    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
+
+
+NEVER = (
+    "README.md docs/how.rst results/runs/one.json .github/workflows/ci.yml .gitignore "
+    "apps/one/experiment.toml apps/stacks/current.txt"
+)
+UNKNOWN = "src/stock/other.py scripts/release.py benchmarks/bench.py apps/two/answers.json"
+ALWAYS = "src/shop/api.py src/shop/prices.json uv.lock pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("paths_", "known", "unknown"),
+    [(NEVER, False, False), (UNKNOWN, False, True), (ALWAYS, True, True)],
+)
+def test_around_the_applications_of_others_anything_may_be_read(
+    paths_: str, known: bool, unknown: bool
+) -> None:
+    case, both = make_case("one/a"), frozenset({"one", "two"})
+    for path, (doubt, expected) in product(
+        paths_.split(), (("", known), ("app.py loads code with exec", unknown))
+    ):
+        loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
+        found = selected(Change(files=(path,), experiments=both, own=False), [case], loaded)
+        assert bool(found.pairs) is expected, path
+        assert "harness" not in found.nothing
+    # Ours: only what lies at the top of our repository is the harness.
+    change = Change(files=("lib/shop.py",), experiments=both)
+    loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
+    assert selected(change, [case], loaded).pairs
+    loaded = {case.id: Dependencies()}
+    assert selected(change, [case], loaded).nothing == (
+        "Nothing to judge: only files that no application imports differ, "
+        "and no measured case depends on them."
+    )
+
+
+def test_the_harness_is_all_that_lies_at_our_top() -> None:
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
+    )
+    areas = {path: affected.area(path, own=True) for path in listed.stdout.split("\0") if path}
+    assert [path for path, area in areas.items() if area == affected.CODE] == []
+
+
+def test_reasons_are_few_and_the_rest_is_counted() -> None:
+    case = make_case("one/a")
+    names = [f"package-{number}" for number in range(5)]
+    moves = tuple(package(name, "1", "2", "current") for name in names)
+    loaded = {case.id: Dependencies(packages=frozenset(names), direct=frozenset(names[3:4]))}
+    change = Change(packages=moves, interpreters={"3.14": "3.14.7 → 3.14.8"})
+    (pair,) = selected(change, [case], loaded).pairs
+    assert pair.reason == (
+        "interpreter 3.14: 3.14.7 → 3.14.8; package-3 1 → 2, package-0 1 → 2, package-1 1 → 2 "
+        "and 2 more packages"
+    )
+
+
+def locked(folder: Path, text: str) -> dict[str, Stack]:
+    folder.mkdir()
+    lock = folder / "current.txt"
+    lock.write_text(text)
+    return {"current": stacks.read_lock("current", lock)}
+
+
+def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
+    a, b = "--hash=sha256:" + "a" * 64, "--hash=sha256:" + "b" * 64
+    before = locked(tmp_path / "1", f"gone==1 {a}\nsame==1 {a} {b}\nup==1 {a}\nwheel==1 {a}\n")
+    after = locked(tmp_path / "2", f"new==1 {a}\nsame==1 {b} {a}\nup==2 {a}\nwheel==1 {a} {b}\n")
+    found = affected.package_changes(before, after)
+    assert [(c.package, c.base, c.head) for c in found] == [
+        ("gone", "1", None), ("new", None, "1"), ("up", "1", "2"), ("wheel", "1", "1"),
+    ]  # fmt: skip
+    assert affected.package_changes(before, before) == ()
+    case = make_case("one/a")
+    loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
+    (pair,) = selected(Change(packages=found[3:]), [case], loaded).pairs
+    assert pair.reason == "wheel 1 from other files"
+
+
+def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
+    made = InterpreterRecord(
+        name="3.16", version="3.14.7", build="-O3", origin="source", free_threaded=False
+    )
+    base = [made.model_copy(update={"name": name}) for name in ("3.14", "3.15", "3.16")]
+    newer = base[0].model_copy(update={"version": "3.14.8"})
+    other = base[1].model_copy(update={"build": "-O2"})
+    told = {"3.14": "3.14.7 → 3.14.8", "3.15": "built otherwise"}
+    assert affected.interpreter_changes(base, [newer, other, made]) == told
+
+
+def test_cases_are_compared_with_themselves_only() -> None:
+    load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
+    longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
+    renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
+    base = [make_case("one/a"), make_case("one/b"), make_case("one/old")]
+    head = [
+        make_case("one/a", load=longer, endpoint=renamed),
+        make_case("one/b", load=load, env={"WAIT": "3"}),
+        make_case("one/new"),
+    ]
+    pairs, missing = paired(base, head)
+    assert [(pair.base, pair.head, pair.reason) for pair in pairs] == [(base[0], head[0], "")]
+    assert [(one.case, one.reason) for one in missing] == [
+        ("one/b", "defined otherwise on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
+        ("one/new", "only head has it"),
+        ("one/old", "only base has it"),
+    ]
+    found = affected.select(Change(), pairs, {"one/a": Dependencies()}, missing)
+    assert (found.missing, found.unaffected) == (missing, 1)
+
+
+def test_across_interpreters_only_the_interpreter_may_differ() -> None:
+    base = make_case("one/py3.14/a", slots=1)
+    head = make_case("one/py3.14t/a", slots=40, endpoint=base.endpoint)
+    assert not differences(base, head, cross=True)
+    told = ("id one/py3.14/a → one/py3.14t/a", "python 3.14 → 3.14t", "slots 1 → 40")
+    assert differences(base, head) == told
+    other = base.endpoint.model_copy(update={"path": "/other"})
+    pairs, (missing,) = paired([base], [make_case("one/py3.14t/a", endpoint=other)], cross=True)
+    assert not pairs
+    assert missing.reason == "defined otherwise on head: endpoint.path /py3.14 → /other"
+
+
+def test_the_closure_follows_markers_and_extras() -> None:
+    texts = {
+        "server": ("Click>=8", "fast_loop; extra == 'speed'", "old; python_version < '3.11'"),
+        "app": ("server[speed]", "windows; sys_platform == 'win32'"),
+        "click": ("app; extra == 'never'",),
+        "fast-loop": ("app",),  # a circle
+    }
+    environment = Installed({one: tuple(map(Requirement, texts[one])) for one in texts}, {})
+    full = {"app", "server", "click", "fast-loop"}
+    for roots, found in (
+        (["Server"], {"server", "click"}),
+        (["app"], full),
+        # The extra is asked for when the distribution has been seen without it.
+        (["app", "server"], full),
+        (["absent"], {"absent"}),
+    ):
+        assert dependencies.closure(environment, roots, PLATFORM) == found
+
+
+def write_all(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
+    write_all(tmp_path, {
+        "package/__init__.py": "from . import near\n",
+        "package/near.py": "from ..unreal import x\nfrom .far import y\nimport flask\n",
+        "package/far.py": "import app\n",
+        "package/unused.py": "import numpy\n",
+        "app.py": "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
+        "def late():\n    import pydantic.fields\n",
+    })  # fmt: skip
+    found = dependencies.imports("app", [tmp_path])
+    assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
+    assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
+    assert not found.unknown
+
+
+def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
+    files = {
+        "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
+        "src/shop/__init__.py": "",
+        "src/shop/api.py": "from . import models\nimport stock, fastapi\n",
+        "src/shop/plugins/by_convention.py": "import redis\n",
+        "stock.py": "SETTINGS = 'settings.production'\nWORD = 'unused'\n",
+        "settings/production.py": "import orjson\n",
+    }
+    write_all(tmp_path, {**files, "src/other/__init__.py": ""})
+    apps, around = tmp_path / "apps", (tmp_path / "src", tmp_path)
+    found = dependencies.imports("app", [apps / "one", apps], around)
+    assert {path.relative_to(tmp_path).as_posix() for path in found.files} == files.keys()
+    assert found.around == {"shop", "stock", "settings"}
+    assert found.names - found.around == {"fastapi", "redis", "orjson"}
+    assert not found.unknown
+    (apps / "one" / "app.py").write_text("import sys\nsys.path.insert(0, 'lib')\nimport django\n")
+    found = dependencies.imports("app", [apps / "one", apps], around)
+    assert found.unknown == (
+        "app.py changes the search path, and what it loads from there is not known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        (
+            "import importlib\nimportlib.import_module('x')\n",
+            "app.py loads code with import_module",
+        ),
+        ("__import__('x')\n", "app.py loads code with __import__"),
+        ("def broken(:\n", "app.py cannot be read: "),
+    ],
+)
+def test_imports_that_cannot_be_seen_are_unknown(text: str, doubt: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(text)
+    assert dependencies.imports("app", [tmp_path]).unknown.startswith(doubt)
+
+
+def test_an_application_that_is_not_there_is_no_local_module(tmp_path: Path) -> None:
+    assert dependencies.imports("app", [tmp_path]) == Imports(frozenset(), frozenset({"app"}))

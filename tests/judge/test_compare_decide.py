@@ -1,0 +1,386 @@
+"""The sequential test and its verdicts, on duets with chosen ratios."""
+
+import json
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from comparing import CPU, GROWING, NOISY, WRONG, busy, duet, duets, paced
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.judge.decide import SequentialTest, State, judge
+from duetbench.judge.durations import seconds_to_decide
+from duetbench.judge.samples import CaseDuets, judged
+from duetbench.judge.statistics import Method, Sample, interval, moved_p
+from duetbench.store.comparison import Duet, Judgement, Verdict
+from synthetic import make_case
+
+CASE = "x/a/py3.14"
+CASES = ("x/a/py3.14", "x/b/py3.14", "x/c/py3.14", "x/d/py3.14")
+QUIET = [0.0, 0.001, -0.001, 0.0005, -0.0005, 0.0]
+
+
+def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
+    return [middle + spread * (-1) ** number for number in range(count)]
+
+
+def sampled(
+    *found: Duet, cases: Sequence[str] = (CASE,), hinted: Sequence[str] = ()
+) -> SequentialTest[str]:
+    samples = CaseDuets.of(map(busy, cases))
+    test = SequentialTest(samples)
+    for case in hinted:
+        for metric in samples[case].computed:
+            test.hint(case, metric)
+    for one in found:
+        test.add(one.case, one)
+    return test
+
+
+def only(test: SequentialTest[str], metric: str = CPU) -> Judgement:
+    (found,) = [one for one in judge(test)[CASE] if one.metric == metric]
+    return found
+
+
+def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
+    waiting = (CPU, "response_p50", "pss_steady")
+    leading = (CPU, "response_p50", "efficiency", "pss_steady")
+    assert judged(busy(CASE))[0] == (CPU, "throughput", "pss_steady")
+    assert judged(make_case(CASE)) == (leading, ("response_p99",))
+    for ceiling in (None, "c / unit"):
+        assert judged(make_case(CASE, ceiling=ceiling))[0] == waiting
+    assert judged(paced(CASE)) == ((CPU, "service_p50", "pss_steady"), ("service_p99",))
+
+
+def test_a_case_is_open_until_its_first_look() -> None:
+    test = sampled(*duets(CASE, CPU, QUIET[:5]))
+    assert test.open() == (CASE,)
+    test.add(CASE, duet(CASE))
+    assert test.open() == ()
+    found = only(test)
+    assert found.verdict is Verdict.NO_CHANGE
+    assert (found.duets, found.excluded) == (6, 0)
+    assert seconds_to_decide(CASE, test) is None
+
+
+def test_no_change_is_said_with_interval_and_what_would_have_been_seen() -> None:
+    """Six duets, share 4 %: the interval is Student's at 1 - 0.05 * 0.04.
+
+    Had it moved, sixty duets would have been taken: their look has 30 % of 5 %, one of three
+    metrics alone a third of that, on two sides: t(59) = 2.9163, and 0.8478 for the power. Where
+    time ended at ten duets of another case, it has ten too, and 96 % of 5 % of one in six, as the
+    first look has had 4 %: t(9) = 3.3899 + 0.8834.
+    """
+    logs = [0.002, -0.002, 0.002, -0.002, 0.0, 0.0]
+    sd = math.sqrt(4 * 0.002**2 / 5)
+    found = only(sampled(*duets(CASE, CPU, logs)))
+    low, high = interval(Sample(6, 0.0, sd), 0.05 * 0.04)
+    assert [found.ratio, found.low, found.high] == pytest.approx([1, math.exp(low), math.exp(high)])
+    reach = (2.9163 + 0.8478) * sd / math.sqrt(60)
+    assert found.detectable == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-4)
+    wild = duets(CASES[1], CPU, around(0.0, 10, 0.1))
+    test = sampled(*duets(CASE, CPU, logs), *wild, cases=CASES[:2])
+    test.close()
+    reach = (3.3899 + 0.8834) * sd / math.sqrt(10)
+    longer = only(test).detectable
+    assert longer == pytest.approx(math.expm1(math.log1p(0.002) + reach), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("metric", "log", "verdict"),
+    [
+        # Which direction is better says the registry.
+        (CPU, 0.05, Verdict.SLOWER),
+        (CPU, -0.05, Verdict.FASTER),
+        ("throughput", 0.05, Verdict.FASTER),
+        ("throughput", -0.05, Verdict.SLOWER),
+        ("pss_steady", 0.05, Verdict.SLOWER),
+    ],
+)
+def test_what_moved_is_called(metric: str, log: float, verdict: Verdict) -> None:
+    """First look with 4 %, the only one of three that moved: three times the p value over 4 %."""
+    test = sampled(*duets(CASE, metric, around(log, 6)))
+    assert test.open() == ()
+    found = only(test, metric)
+    assert (found.verdict, found.reason) == (verdict, "")
+    assert found.ratio == pytest.approx(math.exp(log), rel=1e-6)
+    p = moved_p(Sample(6, log, math.sqrt(6 / 5) * 0.001), METRICS[metric].floor)
+    assert found.p == pytest.approx(3 * p / 0.04)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_hinted_pair_is_called_whichever_way_it_moved(sign: int) -> None:
+    """What executes more may be faster all the same: the duets alone decide."""
+    test = sampled(*duets(CASE, CPU, around(sign * 0.03, 6)), cases=CASES, hinted=[CASE])
+    assert only(test).verdict is (Verdict.SLOWER if sign > 0 else Verdict.FASTER)
+    # Where a case waits, throughput stands at its ceiling, whatever is executed.
+    assert CaseDuets(paced(CASE)).computed == (CPU,)
+
+
+def test_hinted_pairs_share_half_of_the_error_rate() -> None:
+    """Of twelve pairs two are hinted: 6 / 2 = 3 each, and 6 / 10 = 0.6 for each of the others.
+
+    With four of six hinted, or none, all are equal. A pair whose case is void takes no part.
+    """
+    quiet = [duet(case) for case in CASES]
+    test = sampled(*quiet, cases=CASES, hinted=[CASE])
+    weights = test.weights()
+    assert {weights[CASE, CPU], weights[CASE, "throughput"]} == {3.0}
+    assert weights[CASE, "pss_steady"] == weights[CASES[1], CPU] == 0.6
+    assert test.level(CASE, CPU) == pytest.approx(0.05 * 3 / 12)
+    assert test.level(CASES[1], CPU, called=2) == pytest.approx(0.05 * 2 * 0.6 / 12)
+    assert test.level(CASE, CPU, called=12) == 0.05  # never more than an interval's
+    for hinted in (CASES[:2], ()):
+        assert set(sampled(*quiet[:2], cases=CASES[:2], hinted=hinted).weights().values()) == {1.0}
+    broken = sampled(*quiet, *[duet(CASE, head_flags=[WRONG])] * 2, cases=CASES, hinted=[CASE])
+    assert set(broken.weights().values()) == {1.0}
+    assert len(broken.weights()) == 9
+
+
+def test_a_hint_moves_the_threshold_and_nothing_else() -> None:
+    """+0.65 % ± 0.16 %, six duets: p is 0.0011, and 0.0278 for its look's 4 %.
+
+    Hinted, it is one of twelve with a weight of 3: 0.0278 * 12 / 3 = 0.11; without a hint 0.33.
+    """
+    logs = around(0.0065, 6, 0.0015)
+    for hinted, weight in (([CASE], 3), ([], 1)):
+        others = [duet(case) for case in CASES[1:]]
+        test = sampled(*duets(CASE, CPU, logs), *others, cases=CASES, hinted=hinted)
+        assert test.evidence(CASE, CPU).moved == pytest.approx(0.0278, abs=1e-4)
+        assert test.adjusted()[CASE, CPU] == pytest.approx(12 / weight * 0.0278, rel=1e-3)
+        assert len(test.adjusted()) == 12
+
+
+def test_when_time_is_up_the_rest_of_the_error_rate_is_spent() -> None:
+    test = sampled(*duets(CASE, CPU, around(0.4, 4, 0.01)))
+    assert test.open() == (CASE,)
+    assert test.state(CASE, CPU) is State.OPEN
+    test.close()
+    assert only(test).verdict is Verdict.SLOWER
+    assert test.evidence(CASE, CPU).share == 1
+    assert test.open() == ()
+
+
+def test_no_change_is_corrected_for_all_judged_pairs() -> None:
+    """+0.44 % ± 1.1 % over 25 duets, a tolerance of 1 %: t(24) = 2.511, p is 0.0096.
+
+    For its look's 20 % that is 0.048. It is one of three pairs of its case that are settled, the
+    others being no different at all; with three cases beside it that settle nothing it is one of
+    twelve: 0.048 * 12 / 3 = 0.19. With three cases that are settled whole it is 0.048 again.
+    """
+    ours = duets(CASE, CPU, around(0.004, 25, 0.011 * math.sqrt(24 / 25)))
+    for rest, p, state in ((0.3, 0.192, State.OPEN), (0.0, 0.048, State.SAME)):
+        wild = {metric: math.exp(rest) for metric in (CPU, "throughput", "pss_steady")}
+        others = [
+            duet(case, wild if number % 2 else {metric: 1 / f for metric, f in wild.items()})
+            for case in CASES[1:]
+            for number in range(25)
+        ]
+        test = sampled(*ours, *others, cases=CASES)
+        assert test.evidence(CASE, CPU).same == pytest.approx(0.048, abs=1e-4)
+        assert test.settling()[CASE, CPU] == pytest.approx(p, abs=4e-4)
+        assert test.state(CASE, CPU) is state
+        verdict = Verdict.NO_CHANGE if state is State.SAME else Verdict.INCONCLUSIVE
+        assert only(test).verdict is verdict
+
+
+@pytest.mark.parametrize("mean", [0.0162, 0.0167])
+def test_a_verdict_takes_more_than_the_printed_interval(mean: float) -> None:
+    """Ten duets ± 1 %, 0.00316 of standard error, at the second look: 8 % of the error rate.
+
+    The interval leaves the floor from 0.0020 + 3.8345 * 0.00316 = 0.0141 on; as the only one of
+    three that moved it is called from 0.0020 + 4.5771 * 0.00316 = 0.0165 on.
+    """
+    found = only(sampled(*duets(CASE, CPU, around(mean, 10, 0.01 * math.sqrt(9 / 10)))))
+    assert found.verdict is (Verdict.SLOWER if mean > 0.0165 else Verdict.INCONCLUSIVE)
+    assert found.low is not None
+    assert found.low > 1.002
+
+
+@pytest.mark.parametrize(("mean", "clear"), [(0.03, True), (0.0167, False)])
+def test_the_size_of_what_is_called_allows_for_its_selection(mean: float, clear: bool) -> None:
+    """Time ends at ten duets: what just passes is likely to be less; a clear change is as seen."""
+    logs = around(mean, 10, 0.01 * math.sqrt(9 / 10))
+    both = [
+        duet(CASE, {CPU: math.exp(log), "pss_steady": 1.1 ** (-1) ** n})
+        for n, log in enumerate(logs)
+    ]
+    test = sampled(*both)
+    test.close()
+    found = only(test)
+    assert found.low is not None
+    assert found.ratio is not None
+    assert found.low <= found.ratio <= math.exp(mean)
+    assert (found.ratio > math.exp(mean) - 2e-4) is clear
+
+
+def test_a_side_that_fails_twice_is_not_comparable() -> None:
+    test = sampled(*duets(CASE, CPU, around(0.05, 4)), duet(CASE, head_flags=[WRONG]))
+    assert test.open() == (CASE,)
+    test.add(CASE, duet(CASE, head_flags=[WRONG]))
+    assert test.open() == ()
+    assert test.adjusted() == {}
+    (found,) = judge(test)[CASE]
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.reason == "head: wrong_body: expected hi, found ho"
+    assert (found.ratio, found.low, found.p) == (None, None, None)
+    assert (found.duets, found.excluded) == (4, 2)
+    assert seconds_to_decide(CASE, test) is None
+
+
+def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure() -> None:
+    both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
+    (found,) = judge(sampled(both, both))[CASE]
+    said = "wrong_body: expected hi, found ho"
+    assert found.reason == f"head: {said}; base: {said}"
+    stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
+    assert sampled(*[duet(CASE, head_flags=[stopped])] * 2).open() == (CASE,)
+
+
+def test_disturbed_duets_decide_nothing() -> None:
+    """Half as many again as the last look takes are tried, and then the case is given up."""
+    test = sampled(*(duet(CASE, {CPU: 2.0}, head_flags=[GROWING]) for _ in range(89)))
+    assert test.open() == (CASE,)
+    test.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[GROWING]))
+    assert test.open() == ()
+    test.close()
+    found = only(test)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert (found.ratio, found.duets, found.excluded) == (None, 0, 90)
+    assert found.reason == "none of 90 duets was usable: memory_grows"
+
+
+@pytest.mark.parametrize(
+    ("noisy", "verdict", "used"),
+    [(7, Verdict.SLOWER, 10), (6, Verdict.SLOWER, 10), (5, Verdict.INCONCLUSIVE, 5)],
+)
+def test_a_machine_that_is_noisy_most_of_the_time_is_measured_as_it_is(
+    noisy: int, verdict: Verdict, used: int
+) -> None:
+    """Duets of 4 % more that scatter by 2 %: ten tell, and five do not."""
+    logs = around(math.log(1.04), 10, 0.02)
+    flags = [[NOISY]] * noisy + [[]] * (10 - noisy)
+    found = [
+        duet(CASE, {CPU: math.exp(log)}, head_flags=flag)
+        for log, flag in zip(logs, flags, strict=True)
+    ]
+    test = sampled(*found)
+    assert only(test).verdict is Verdict.INCONCLUSIVE
+    assert test.open() == (CASE,)
+    test.close()
+    judged = only(test)
+    assert (judged.verdict, judged.duets, judged.excluded) == (verdict, used, 10 - used)
+    assert sum(one.kept for one in test.samples[CASE].all) == used - (10 - noisy)
+
+
+def test_noise_keeps_no_duet_that_has_other_faults() -> None:
+    both = duet(CASE, head_flags=[NOISY, GROWING])
+    test = sampled(*[both] * 3, *[duet(CASE, base_flags=[NOISY])] * 4)
+    test.close()
+    (found,) = test.samples.values()
+    assert (len(found.usable), found.excluded) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("drift", "spread", "effect", "steady"),
+    [
+        (0.0, 0.02, 0.05, True),
+        (0.04, 0.01, 0.05, True),  # less than the effect itself
+        (0.009, 0.001, 0.0, True),  # less than the tolerance
+        (0.06, 0.1, 0.05, True),  # not sure: 0.06 is 2.0 standard errors of ten
+        (-0.06, 0.02, 0.05, False),
+        (0.03, 0.01, 0.0, False),
+    ],
+)
+def test_sides_that_drift_apart_have_no_lasting_ratio(
+    drift: float, spread: float, effect: float, steady: bool
+) -> None:
+    drifts = around(drift, 10, spread)
+    test = sampled(*(duet(CASE, {CPU: math.exp(effect)}, drift=one) for one in drifts))
+    found, memory = only(test), only(test, "pss_steady")
+    assert (found.verdict is not Verdict.INCONCLUSIVE) is steady
+    assert memory.verdict is Verdict.NO_CHANGE  # which has nothing to do with it
+    said = f"moved by {math.expm1(drift):+.1%} from the first half of the load to the second"
+    assert (said in found.reason) is not steady
+    assert ("on average over 10 duets" in found.reason) is not steady
+
+
+def test_nothing_measured_is_not_called_clean() -> None:
+    test = sampled()
+    test.close()
+    found = only(test)
+    assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, "no time for a duet")
+
+
+def test_a_figure_that_a_duet_lacks_is_not_judged_from_the_others() -> None:
+    lacking = duet(CASE)
+    lacking = lacking.model_copy(
+        update={"head": {k: v for k, v in lacking.head.items() if k != "throughput"}}
+    )
+    test = sampled(*duets(CASE, CPU, QUIET[:5]), lacking)
+    found = only(test, metric="throughput")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.reason == "throughput: not every duet has it"
+    assert only(test).verdict is Verdict.NO_CHANGE
+
+
+def test_a_tail_is_judged_where_it_can_be_and_never_waited_for() -> None:
+    """A p99 that scatters by 30 % does not keep the case open, and is not reported as open."""
+    test = sampled(*(duet(CASE, {"response_p99": 1.3 ** (-1) ** n}) for n in range(6)))
+    assert test.open() == ()
+    assert [one.metric for one in judge(test)[CASE]] == [CPU, "throughput", "pss_steady"]
+    calm = sampled(*(duet(CASE, {"response_p99": 1.001 ** (-1) ** n}) for n in range(6)))
+    assert only(calm, metric="response_p99").verdict is Verdict.NO_CHANGE
+
+
+def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
+    """CPU is settled after six duets; a memory that scatters by 10 % is not after sixty."""
+    test = SequentialTest(CaseDuets.of([busy(CASE)]))
+    for count, value in enumerate(around(0.0, 60, 0.15), start=1):
+        assert test.open() == (CASE,), count
+        test.add(CASE, duet(CASE, {"pss_steady": math.exp(value)}))
+    assert test.open() == ()
+    test.close()
+    assert only(test).verdict is Verdict.NO_CHANGE
+    assert only(test, metric="pss_steady").verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("had", "spread", "lacks"), [(16, 0.02, 26), (16, 0.03, None)])
+def test_the_time_to_decide_follows_from_the_scatter(
+    had: int, spread: float, lacks: int | None
+) -> None:
+    """±2 % around nothing: 42 duets settle 1 %, 41 do not quite, and 26 lack.
+
+    With the 1.5 % of the last look: 2.2482 + 0.8505 times 0.020656 / sqrt 42 = 0.00988 < 0.00995;
+    with 41: 2.2503 + 0.8507, 0.01000. ±3 % would need more than the last look takes.
+    """
+    test = sampled(*duets(CASE, CPU, around(0.0, had, spread)))
+    assert test.open() == (CASE,)
+    assert only(test).verdict is Verdict.INCONCLUSIVE
+    assert seconds_to_decide(CASE, test) == (lacks and pytest.approx(lacks * 8))
+
+
+def test_the_time_to_decide_counts_all_that_is_judged() -> None:
+    """+1 % ± 1 % is one of three pairs, none of which moved: its last look has 0.05 / 2 / 3 * 0.3.
+
+    With t(26) = 3.0669 and 0.8557, 27 duets are enough: 3.9226 * 0.010445 / sqrt 27 = 0.00788,
+    below 0.0100 - 0.0020; 26 are not (0.00806). Fifteen lack.
+    """
+    test = sampled(*duets(CASE, CPU, around(0.01, 12, 0.01)))
+    assert test.state(CASE, CPU) is State.OPEN
+    assert seconds_to_decide(CASE, test) == pytest.approx(15 * 8)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"), [(CASES[1], "found one of"), ("x/z/py3.14", "not one of")]
+)
+def test_duets_of_others_are_refused(case: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sampled().add(CASE if case in CASES else case, duet(case))
+
+
+def test_the_parameters_are_on_record() -> None:
+    record = Method().record()
+    assert json.loads(json.dumps(record)) == record
+    assert str(record["looks"]).startswith("6 duets: 4%, 10 duets: 8%, 16 duets: 13%")

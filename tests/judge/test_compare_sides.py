@@ -1,0 +1,479 @@
+"""What base and head are: real repositories, real locks, a real resolver."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+import rich.console
+
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.host.progress import Narrator
+from duetbench.judge import affected, revisions, sides
+from duetbench.judge.affected import Affected
+from duetbench.judge.sides import Scope, Sides
+from duetbench.project import locks, oha, stacks, tools
+from duetbench.project.settings import OhaSpec
+from repos import (
+    SHOP_CASE,
+    borrow_cache,
+    commit,
+    declare,
+    git,
+    make_repository,
+    make_shop,
+    make_tiny,
+    write,
+)
+from tiny_index import serving_beta
+
+JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+QUIET = Narrator(rich.console.Console(quiet=True))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    return borrow_cache(tmp_path / "cache", monkeypatch)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = make_repository(tmp_path / "repository")
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    return root
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
+    return make_shop(tmp_path / "shop")
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> Scope:
+    return want(tmp_path, JSON)
+
+
+def want(place: Path, *globs: str) -> Scope:
+    copies = place / "copies"
+    copies.mkdir(exist_ok=True)
+    return Scope("quick", globs, place / "logs", QUIET, copies)
+
+
+def append(root: Path, name: str, line: str) -> None:
+    write(root, name, f"{(root / name).read_text()}\n{line}\n")
+
+
+def reasons(found: Affected) -> list[tuple[str, str]]:
+    return [(pair.head.id, pair.reason) for pair in found.pairs]
+
+
+def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
+    return sides.of_revisions(root, base, head, scope)
+
+
+def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
+    first = git(repository, "rev-parse", "HEAD")
+    second = commit(repository, "Slower", apps__asgi__x="")
+    app = "apps/asgi-wsgi/asgi_app.py"
+    text = (repository / app).read_text()
+    append(repository, app, "SLOW = True")
+    third = commit(repository, "Slower still")
+    before = sorted(path for path in (repository / ".git").iterdir())
+
+    both = revised(repository, first, third, scope)
+    assert (both.base.record.commit, both.head.record.commit) == (first, third)
+    assert (both.base.record.kind, both.base.record.dirty, both.cross) == ("revision", False, False)
+    assert (both.base.root / app).read_text() == text
+    assert (both.head.root / app).read_text() == text + "\nSLOW = True\n"
+    assert both.head.rig.apps == both.head.root / "apps"
+    assert [case.id for case in both.head.cases] == [JSON]
+    assert not (both.head.root / "results").exists()
+    assert len(str(both.base.root)) == len(str(both.head.root))
+    assert both.base.rig.pythons == both.head.rig.pythons  # the locks are the same
+    environment = both.head.rig.environment(both.head.cases[0])
+    assert str(both.head.root / "apps") in environment["PYTHONPATH"]
+
+    assert sorted(path for path in (repository / ".git").iterdir()) == before
+    assert not git(repository, "status", "--porcelain")
+    assert git(repository, "worktree", "list").count("\n") == 0
+    assert revised(repository, second, third, scope).head.root != both.head.root
+
+
+def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope) -> None:
+    root, scope, api = shop, everything, "src/shop/api.py"
+    append(root, api, "SLOW = True")
+    commit(root, "Slower")
+    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
+    assert reasons(found) == [(SHOP_CASE, api)]
+    commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
+    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
+    assert (found.pairs, found.unaffected) == ((), 1)
+    assert found.nothing == (
+        "Nothing to judge: only files that no application imports differ, "
+        "and no measured case depends on them."
+    )
+    # What is imported by name could be any of them.
+    write(root, "src/shop/__init__.py", "__import__('shop.' + 'more')\n")
+    commit(root, "By name")
+    commit(root, "Another test", **{"tests/test_other.py": "import shop\n"})
+    (pair,) = affected.find(revised(root, "HEAD~1", "HEAD", scope)).pairs
+    assert pair.reason == "tests/test_other.py; __init__.py loads code with __import__"
+
+
+def test_a_load_generator_that_is_missing_is_had(
+    cache: Path, shop: Path, everything: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whoever compares first, once; nobody has to set anything up before."""
+    made = tools.oha().resolve().parents[1]
+    (cache / "tools").unlink()
+    asked: list[str] = []
+
+    def fetched(spec: OhaSpec, _narrator: Narrator) -> bool:
+        asked.append(spec.version)
+        return bool(shutil.copytree(made, tools.oha_place(spec)))
+
+    monkeypatch.setattr(oha, "fetch", fetched)
+    both = revised(shop, "HEAD", None, everything)
+    assert asked == [tools.oha_version()]
+    assert both.base.rig.oha == both.head.rig.oha == cache / "tools" / made.name / "bin" / "oha"
+
+
+def test_what_is_not_committed_is_compared_without_being_changed(
+    repository: Path, scope: Scope
+) -> None:
+    app = "apps/asgi-wsgi/asgi_app.py"
+    append(repository, app, "STAGED = True")
+    git(repository, "add", app)
+    write(repository, "apps/asgi-wsgi/helper.py", "NEW = True\n")
+    write(repository, "apps/asgi-wsgi/__pycache__/x.pyc", "")
+    write(repository, "results/runs/two.json", "{}\n")
+    (repository / "README.md").unlink()
+    before = git(repository, "status", "--porcelain")
+
+    head = revisions.working(repository)
+    assert (head.label, head.dirty) == ("working tree", True)
+    assert head.commit == git(repository, "rev-parse", "HEAD")
+    changed = revisions.changed(repository, revisions.resolve(repository, "HEAD").tree, head.tree)
+    assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
+    assert git(repository, "status", "--porcelain") == before
+
+    both = revised(repository, None, None, scope)  # on main: against its own commit
+    assert (both.base.record.commit, both.base.record.dirty) == (head.commit, False)
+    assert both.head.record.dirty
+    assert "STAGED" in (both.head.root / app).read_text()
+    assert not (both.head.root / "README.md").exists()
+
+
+def left_main(root: Path) -> str:
+    return revisions.where_left_main(root, revisions.working(root)).commit
+
+
+def test_base_is_where_head_left_main(repository: Path) -> None:
+    root = repository
+    left = git(root, "rev-parse", "HEAD")
+    git(root, "switch", "--quiet", "--create", "feature")
+    commit(root, "Feature", apps__a="1")
+    git(root, "switch", "--quiet", "main")
+    ahead = commit(root, "Main goes on", apps__b="1")
+    git(root, "switch", "--quiet", "feature")
+    head = revisions.working(root)
+    assert (head.label, head.dirty, left_main(root)) == ("feature", False, left)
+
+    git(root, "switch", "--quiet", "main")
+    for origin in (left, ahead):
+        git(root, "update-ref", "refs/remotes/origin/main", origin)
+        assert left_main(root) == origin
+
+
+def test_the_main_branch_is_whatever_origin_calls_it(repository: Path) -> None:
+    root = repository
+    left = git(root, "rev-parse", "HEAD")
+    git(root, "branch", "--move", "master")
+    git(root, "switch", "--quiet", "--create", "feature")
+    commit(root, "Feature", apps__a="1")
+    assert left_main(root) == left
+    git(root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next/2")
+    with pytest.raises(UsageError, match="expected one of the branches next/2, origin/next/2 to"):
+        left_main(root)
+    git(root, "update-ref", "refs/remotes/origin/next/2", left)
+    git(root, "branch", "--force", "master", "feature")
+    assert left_main(root) == left
+
+
+def test_what_cannot_be_compared_is_refused_in_a_sentence(
+    repository: Path, scope: Scope, tmp_path: Path
+) -> None:
+    def refused(
+        sentence: str,
+        base: str | None = None,
+        head: str | None = None,
+        root: Path = repository,
+        by: Scope = scope,
+    ) -> None:
+        with pytest.raises(UsageError, match=sentence):
+            revised(root, base, head, by)
+
+    refused("'nowhere' is no revision here: expected a branch", "nowhere")
+    refused("'--all' is no revision here", "--all")
+    refused(r"expected a git repository .* found none", root=tmp_path)
+    refused("is a folder of the repository .* of whole ones", root=repository / "apps")
+    nothing = want(tmp_path, "asgi-wsgi/x")
+    refused(r"selects nothing in profile quick.*near: ", "HEAD", by=nothing)
+
+    git(repository, "switch", "--quiet", "--orphan", "unborn")
+    refused("found none")
+    git(repository, "switch", "--quiet", "main")
+    git(repository, "checkout", "--quiet", "--orphan", "island")
+    commit(repository, "Nothing in common")
+    refused("island and the main branch have no commit in common")
+    git(repository, "branch", "--quiet", "--delete", "--force", "main")
+    refused(r"one of the branches main, origin/main, master")
+
+    write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
+    commit(repository, "Unreadable")
+    refused(r"HEAD cannot be read by this duetbench: apps/asgi-wsgi", "HEAD~1", "HEAD")
+    # Of base it is no matter: head says what is measured.
+    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
+
+
+def test_what_an_application_writes_is_gone_with_its_comparison(
+    repository: Path, cache: Path, tmp_path: Path
+) -> None:
+    place = cache / "snapshots"
+    left = place / "01234567"
+    (left / "89abcdef").mkdir(parents=True)
+    with revisions.copies(QUIET) as folder, revisions.copies(QUIET) as beside:
+        assert not left.exists()
+        assert folder.is_dir()  # the second has not swept the first, which is held
+        assert beside != folder
+        both = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
+        roots = (both.base.root, both.head.root)
+        assert roots[0] != roots[1]
+        for root in roots:
+            assert root.parent == folder
+            (root / "apps" / "asgi-wsgi" / "bench.db").touch()
+    assert list(place.iterdir()) == []
+    with revisions.copies(QUIET) as folder:
+        again = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
+        assert not list(again.head.root.rglob("bench.db"))
+    with pytest.raises(KeyboardInterrupt), revisions.copies(QUIET) as folder:
+        raise KeyboardInterrupt
+    assert list(place.iterdir()) == []
+
+
+def test_stacks_are_compared_in_copies_of_the_files_as_they_are(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "repository")
+    write(root, "apps/asgi-wsgi/new.py", "NEW = True\n")
+    write(root, ".venv/x.py", "")
+    for _ in range(2):
+        both = sides.of_interpreters(root, "3.14", "3.14t", want(tmp_path, "asgi-wsgi/asgi-json/*"))
+        assert len({root, both.base.root, both.head.root}) == 3
+        assert (both.base.root / "apps/asgi-wsgi/new.py").is_file()
+        assert both.base.rig.apps == both.base.root / "apps"
+        assert not (both.base.root / "results").exists()
+        assert (both.base.root / ".venv").exists() is (root / ".git").exists()
+        shutil.rmtree(root / ".git", ignore_errors=True)
+
+
+def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_shop(tmp_path / "shop", declared=False)
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    api, app = "src/shop/api.py", "apps/load/load_app.py"
+    append(root, api, "SLOW = True")
+    slower = commit(root, "Slower")
+    declare(root)
+    commit(root, "Benchmarks", **{"apps/anchor.toml": "Lent to nobody."})
+    lent = "apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
+
+    both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
+    found = affected.find(both)
+    assert (found.pairs, found.unaffected, found.missing) == ((), 1, ())
+    assert found.nothing.startswith("Nothing to judge: only files of applications")
+    assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
+    assert (both.base.root / app).read_text() == (root / app).read_text()
+    assert both.base.rig.pythons == both.head.rig.pythons
+
+    both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
+    assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
+
+    # Both of before there were benchmarks: those of the checkout, committed or not, measure them.
+    append(root, app, "TODAY = True")
+    both = revised(root, "HEAD~2", "HEAD~1", want(tmp_path))
+    assert both.head.record.commit == slower
+    assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
+    for side in (both.base, both.head):
+        assert (side.root / app).read_text().count("TODAY") == 1
+    assert both.notes == tuple(
+        f"{name} lacks {lent}: those of the checkout are used on both sides"
+        for name in ("HEAD~2", "HEAD~1")
+    )
+
+
+def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path) -> None:
+    root, declared, app = shop, "apps/load/experiment.toml", "apps/load/load_app.py"
+
+    def found() -> tuple[Sides, Affected]:
+        both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
+        return both, affected.find(both)
+
+    # Another load, and the application's module under another name.
+    text = (root / declared).read_text().replace("connections = 8", "connections = 16")
+    write(root, declared, text.replace("load_app:app", "shop_app:app"))
+    (root / app).rename(root / "apps/load/shop_app.py")
+    commit(root, "Twice the load")
+    both, change = found()
+    (pair,) = change.pairs
+    assert [case.load.connections for case in (pair.base, pair.head)] == [16, 16]
+    assert (pair.base.endpoint.app, pair.head.endpoint.app) == ("load_app:app", "shop_app:app")
+    assert (both.notes, change.missing) == ((), ())
+    assert not (both.base.root / "apps/load/shop_app.py").exists()
+
+    # An endpoint that base lacks: its module is another one, and says nothing of this.
+    more = (
+        (root / declared).read_text().replace('endpoint = "items"', 'endpoint = ["items", "new"]')
+    )
+    table = more[more.index("[endpoints.items]") : more.index("[loads.")]
+    new = table.replace("endpoints.items", "endpoints.new").replace("/items/7", "/new/7")
+    write(root, declared, more.replace("[loads.", f"{new}[loads.", 1))
+    append(root, "apps/load/shop_app.py", "# New")
+    commit(root, "An endpoint")
+    _, change = found()
+    assert [pair.head.id for pair in change.pairs] == [SHOP_CASE]
+    (missing,) = change.missing
+    assert (missing.case, missing.reason) == ("load/new/py3.14", "only head has it")
+
+    # One that base answers as well, since it is the same code there.
+    write(root, declared, (root / declared).read_text().replace("/new/7", "/items/8"))
+    commit(root, "Another item")
+    both, change = found()
+    assert (change.missing, change.unaffected) == ((), 2)
+    assert {case.endpoint.path for case in both.base.cases} == {"/items/7", "/items/8"}
+
+    # An experiment of which base has nothing: it may be what is called otherwise there.
+    (root / "apps/load").rename(root / "apps/perf")
+    commit(root, "Another name")
+    both, change = found()
+    assert (change.pairs, change.unaffected) == ((), 0)
+    assert {(one.case, one.reason) for one in change.missing} == {
+        ("perf/items/py3.14", "only one side has its application"),
+        ("perf/new/py3.14", "only one side has its application"),
+        ("load/items/py3.14", "only base has it"),
+        ("load/new/py3.14", "only base has it"),
+    }
+    append(root, "src/shop/api.py", "SLOW = True")
+    commit(root, "And slower")
+    change = affected.find(revised(root, "HEAD~2", "HEAD", want(tmp_path)))
+    assert [pair.head.id for pair in change.pairs] == ["perf/items/py3.14", "perf/new/py3.14"]
+
+
+def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
+    globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
+    both = sides.of_interpreters(repository, "3.14", "3.14t", want(tmp_path, *globs))
+    assert both.cross
+    assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
+    assert {case.python for case in both.head.cases} == {"3.14t"}
+    found = affected.find(both)
+    assert [(pair.base.id, pair.head.id) for pair in found.pairs] == [
+        (name.format("3.14"), name.format("3.14t"))
+        for name in (
+            "asgi-wsgi/asgi-json/py{}/w1/c128",
+            "asgi-wsgi/asgi-json/py{}/w2/c256",
+            "gil-endpoints/sync_cpu/py{}",
+        )
+    ]
+    assert {pair.reason for pair in found.pairs} == {"Python 3.14t instead of 3.14"}
+    assert not found.missing
+    scope = want(tmp_path)
+    with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
+        sides.of_interpreters(repository, "3.14", "2.7", scope)
+    with pytest.raises(UsageError, match=r"two different interpreters, found 3\.14 twice"):
+        sides.of_interpreters(repository, "3.14", "3.14", scope)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    root = make_tiny(tmp_path / "tiny")
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    with serving_beta(monkeypatch, tmp_path / "uv"):
+        locks.lock(as_of=date(2026, 2, 20))
+        yield root
+
+
+@pytest.fixture
+def everything(tmp_path: Path) -> Scope:
+    return want(tmp_path)
+
+
+def packages(both: Sides) -> list[dict[str, str]]:
+    return [side.rig.stacks["one"].packages for side in (both.base, both.head)]
+
+
+def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Scope) -> None:
+    lock = stacks.lock_file("one").read_bytes()
+    both = sides.of_dates(tiny, date(2026, 1, 31), None, everything)
+    assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
+    base = both.base.record
+    assert (base.kind, base.commit, base.label) == ("stack", None, "stacks as of 2026-01-31")
+    assert both.head.record.label == "stacks as locked"
+    python = both.base.rig.pythons["one", "3.14"]
+    assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
+    assert stacks.lock_file("one").read_bytes() == lock
+
+    found = affected.find(both)
+    assert reasons(found) == [("tiny/dependent/py3.14", "beta 1.0 → 1.5")]
+    assert (found.unaffected, found.nothing) == (1, "")
+    (note,) = found.notes
+    assert "went by UV_DEFAULT_INDEX of" in note
+    (move,) = found.packages
+    assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
+
+
+def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Scope) -> None:
+    both = sides.of_packages(tiny, [], ["beta==1.0"], everything)
+    assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
+    assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
+    assert packages(sides.of_packages(tiny, [], ["alpha==1.0"], everything))[1]["beta"] == "1.5"
+    both = sides.of_packages(tiny, ["beta==1.0"], ["beta==2.0"], everything)
+    assert [one["beta"] for one in packages(both)] == ["1.0", "2.0"]
+    assert (both.base.record.label, both.head.record.label) == ("beta==1.0", "beta==2.0")
+    both = sides.of_packages(tiny, ["beta==1.0"], [], everything)
+    assert [one["beta"] for one in packages(both)] == ["1.0", "1.5"]
+    same = affected.find(sides.of_packages(tiny, [], ["alpha==1.0"], everything))
+    assert same.nothing == "Nothing to judge: base and head do not differ."
+
+
+def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in revisions.RESOLVING:
+        monkeypatch.delenv(name, raising=False)
+    assert revisions.surroundings() == ()
+    monkeypatch.setenv("UV_FIND_LINKS", "/home/me/private")
+    monkeypatch.setenv("UV_INDEX_URL", "")
+    (sentence,) = revisions.surroundings()
+    assert sentence == "uv went by UV_FIND_LINKS of the environment: set it again to repeat this"
+    done = subprocess.run(
+        [tools.uv(), "pip", "compile", "--help"], capture_output=True, text=True, check=True
+    )
+    assert set(revisions.RESOLVING) <= set(re.findall(r"\bUV_\w+", done.stdout))
+
+
+def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
+    def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
+        with pytest.raises(error, match=sentence):
+            sides.of_packages(tiny, [], [text], everything)
+
+    for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
+        refused(text, "expected a package and its version")
+    refused("delta==1", r"--with delta==1 changes nothing: expected a package of")
+    refused("beta==9", "resolving stack one failed", SetupError)
+    project = tiny / "apps" / "pyproject.toml"
+    project.write_text(project.read_text().replace('["alpha"]', '["alpha", "beta>=1.5"]'))
+    refused("beta==1.0", r"changes nothing: stack one declares beta>=1\.5 and")

@@ -1,0 +1,298 @@
+"""A whole comparison, with instruments that measure nothing and a clock that they turn."""
+
+import io
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from comparing import busy, duet
+from duetbench.core.errors import RecordError
+from duetbench.core.model import Case
+from duetbench.judge import builder, durations, session
+from duetbench.judge.affected import Affected
+from duetbench.judge.builder import Question
+from duetbench.judge.decide import SequentialTest
+from duetbench.judge.durations import Budget, DuetSeconds
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.samples import CaseDuets
+from duetbench.judge.statistics import Looks
+from duetbench.measure.duet import DuetOutcome, SideCase, duet_load
+from duetbench.project import tools
+from duetbench.store import comparison_store
+from duetbench.store.comparison import Comparison, Verdict
+from duetbench.store.store import PARTIAL
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
+
+Compare = Callable[..., Comparison]
+
+
+@pytest.fixture
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
+    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+
+    def do(
+        fake: FakeInstruments,
+        names: tuple[str, ...],
+        seconds: float | None = None,
+        told: SilentReporter | None = None,
+    ) -> Comparison:
+        return compared_by(fake, [busy(name) for name in names], tmp_path, seconds, told)
+
+    return do
+
+
+def names(count: int) -> tuple[str, ...]:
+    return tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(count))
+
+
+def saved(folder: Path) -> Comparison:
+    (path,) = folder.iterdir()
+    return Comparison.model_validate_json(path.read_bytes())
+
+
+def verdicts(comparison: Comparison, metric: str) -> dict[str, Verdict]:
+    return {
+        case.case.id: one.verdict
+        for case in comparison.cases
+        for one in case.judgements
+        if one.metric == metric
+    }
+
+
+def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
+    fake, told = FakeInstruments(), SilentReporter()
+    found = compare(fake, names(4), told=told)
+    assert found.status == "complete"
+    assert set(verdicts(found, "server_cpu_per_request").values()) == {Verdict.NO_CHANGE}
+    assert (found.planned, found.untouched, len(found.cases)) == (4, 2, 4)
+    assert found.noise is not None
+    assert 0.001 < found.noise < 0.03
+    assert fake.against_itself == session.NOISE_DUETS
+    assert not fake.launches
+    assert saved(tmp_path) == found
+    assert told.ended == 1
+    assert [duet.order for duet in told.duets] == list(range(len(fake.played)))
+    for name in names(4):  # sides are swapped
+        first = [head_first for case, head_first in fake.played if case == name]
+        assert all(one != other for one, other in pairwise(first))
+
+
+def test_one_case_is_slower(compare: Compare) -> None:
+    slow, *others = names(3)
+    fake, told = FakeInstruments(slower={slow: 0.03}), SilentReporter()
+    found = compare(fake, names(3), told=told)
+    assert verdicts(found, "server_cpu_per_request") == {
+        slow: Verdict.SLOWER, **dict.fromkeys(others, Verdict.NO_CHANGE),
+    }  # fmt: skip
+    assert verdicts(found, "throughput")[slow] is Verdict.SLOWER
+    (case, *_) = found.cases
+    (cpu,) = [one for one in case.judgements if one.metric == "server_cpu_per_request"]
+    assert (cpu.low or 9) < 1.03 < (cpu.high or 0)
+    assert cpu.duets == len(case.duets)
+    assert fake.launches == ["base", "head", "head", "base"]
+    assert (case.absolute_base["throughput"], case.absolute_head["throughput"]) == (2.5, 2.5)
+    assert case.instructions is not None
+    assert fake.counted == [slow, *others]
+    assert told.stages == ["duets", "closer look"]
+
+
+def test_a_change_among_many_cases_gets_its_time(compare: Compare) -> None:
+    slow = names(8)[5]
+    found = compare(FakeInstruments(slower={slow: 0.04}), names(8), 1200.0)
+    assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
+
+
+@pytest.mark.parametrize("seconds", [90.0, 300.0, 1200.0])
+@pytest.mark.parametrize("slower", [0.0, 0.03])
+def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
+    found = compare(FakeInstruments(slower=dict.fromkeys(names(24), slower)), names(24), seconds)
+    assert found.wall_seconds <= 1.1 * seconds
+    assert len(found.cases) == 24
+    measured = {case.case.id for case in found.cases if case.duets}
+    assert measured
+    judged = verdicts(found, "server_cpu_per_request")
+    assert judged.keys() == set(names(24))
+    for name in judged.keys() - measured:
+        assert judged[name] is Verdict.INCONCLUSIVE
+    if len(measured) < 24:
+        assert any("the budget is too small" in note for note in found.notes)
+
+
+def test_a_head_that_fails(compare: Compare) -> None:
+    bad, good = names(2)
+    fake = FakeInstruments(failing=frozenset({bad}))
+    found = compare(fake, (bad, good))
+    assert [name for name, _ in fake.played].count(bad) == 2
+    (judgement,) = found.cases[0].judgements
+    assert judgement.verdict is Verdict.NOT_COMPARABLE
+    assert judgement.reason == "head: not_concurrent: one after another"
+    assert judgement.ratio is None
+    assert verdicts(found, "server_cpu_per_request")[good] is Verdict.NO_CHANGE
+
+
+def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
+    """In an order that is drawn; who has failed ends the launch for those behind it."""
+    ours, other = names(3), "another/e/py3.14"
+    fake = FakeInstruments(failing=frozenset({ours[0]}))
+    found = compare(fake, (*ours, other))
+    shared = [launch for launch in fake.together if ours[0] in launch]
+    assert {frozenset(launch) for launch in shared} == {frozenset(ours)}
+    assert all(launch == (other,) for launch in fake.together if other in launch)
+    orders = {tuple(name for name in launch if name != ours[0]) for launch in fake.together}
+    assert {ours[1:], ours[:0:-1]} <= orders
+    assert set(list(verdicts(found, "server_cpu_per_request").values())[1:]) == {Verdict.NO_CHANGE}
+    behind = sum(len(launch) - launch.index(ours[0]) - 1 for launch in shared)
+    played = {case.case.id: len(case.duets) for case in found.cases}
+    assert sum(played.values()) + fake.against_itself == sum(map(len, fake.together)) - behind
+
+
+def test_sides_that_drift_apart_are_told(compare: Compare) -> None:
+    found = compare(FakeInstruments(slower={names(1)[0]: 0.05}, drift=0.08), names(1))
+    assert set(verdicts(found, "server_cpu_per_request").values()) == {Verdict.INCONCLUSIVE}
+    assert found.cases[0].judgements[0].reason.startswith("not steady: ")
+    assert {duet.drift for duet in found.cases[0].duets} == {0.08}
+
+
+def test_noise_is_known_after_five_minutes(compare: Compare) -> None:
+    fake = FakeInstruments()
+    found = compare(fake, names(24), 300.0)
+    assert fake.against_itself >= 3
+    assert found.noise is not None
+
+
+def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
+    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.05), stop=8), SilentReporter()
+    with pytest.raises(session.InterruptedComparison) as caught:
+        compare(fake, names(2), told=told)
+    assert caught.value.exit_code == 130
+    partial = caught.value.comparison
+    assert partial.status == "partial"
+    assert partial == saved(tmp_path)
+    assert sum(len(case.duets) for case in partial.cases) == 6
+    assert set(verdicts(partial, "server_cpu_per_request").values()).isdisjoint(builder.MOVED)
+    assert any("interrupted by SIGINT" in note for note in partial.notes)
+    assert told.ended == 1
+
+
+def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
+    counts: list[int] = []
+
+    class Looking(FakeInstruments):
+        def duets(
+            self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+        ) -> tuple[DuetOutcome, ...]:
+            base, head = pairs[0]
+            if base.rig is not head.rig:
+                partial = list(tmp_path.glob(f"*{PARTIAL}"))
+                kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
+                counts.append(sum(len(case.duets) for one in kept for case in one.cases))
+                assert not any(case.judgements for one in kept for case in one.cases)
+            return super().duets(pairs, head_first=head_first)
+
+    compare(Looking(), names(2))
+    assert counts == list(range(0, 2 * len(counts), 2))  # both cases share a launch
+    assert not list(tmp_path.glob(f"*{PARTIAL}"))
+
+
+def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = comparison_store.save
+
+    def save(comparison: Comparison, place: Path | None = None) -> Path:
+        if comparison.status == "partial":
+            raise RecordError("the disk is full")
+        return real(comparison, place)
+
+    monkeypatch.setattr(comparison_store, "save", save)
+    told = SilentReporter()
+    assert compare(FakeInstruments(), names(1), told=told).status == "complete"
+    assert told.notes[0] == "not saved yet, going on: the disk is full"
+
+
+def test_disturbed_duets_are_not_waited_for_for_ever(compare: Compare) -> None:
+    found = compare(FakeInstruments(disturbed=10_000), names(2))
+    judged = found.cases[0].judgements
+    assert {one.verdict for one in judged} == {Verdict.INCONCLUSIVE}
+    assert "memory_grows" in judged[0].reason
+    assert found.noise is None
+
+
+def test_the_follow_up_keeps_a_tenth_at_most() -> None:
+    found = Budget(1000, began=50)
+    assert found.ends == 1050
+    assert [found.duets_end(seconds) for seconds in (0, 60, 9999)] == [1050, 990, 950]
+    assert Budget(None, 0).duets_end(9) == float("inf")
+
+
+def test_too_many_cases_are_left_out_evenly() -> None:
+    """750 of 1000 s at 50 s a case: 15 of 24, one of each kind before any second of a kind."""
+    cases = tuple(busy(f"{kind}/e{number}/py3.14/c1") for kind in "abc" for number in range(8))
+
+    def chosen(seconds: float | None) -> tuple[Case, ...]:
+        return durations.affordable(cases, lambda *names: 10.0 * len(names), 5, seconds)
+
+    kinds = [case.experiment for case in chosen(1000)]
+    assert sorted(map(kinds.count, "abc")) == [5, 5, 5]
+    assert (chosen(None), len(chosen(1))) == (cases, 1)
+
+
+def test_the_pace_is_learned() -> None:
+    cases = [busy("e/a"), busy("e/b")]
+    found = DuetSeconds(cases, {"e/a": 1, "e/b": 2})
+    expected = found.of("e/a")
+    assert expected == found.of("e/b")
+    for _ in range(4):
+        found.observe("e/a", expected + 2, 1)
+    assert found.of("e/a") == pytest.approx(expected + 2)
+    assert found.of("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
+    assert found.of("e/a", "e/b") == pytest.approx(2 * expected + 3)
+    looks = Looks((5, 8), (0.5, 0.5), least=3)
+    assert [durations.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
+    test = SequentialTest(CaseDuets.of(cases))
+    for _ in range(4):
+        test.add("e/a", duet("e/a"))
+    left = 2 * found.of("e/a", "e/b") + 4 * found.of("e/b")
+    assert found.until_looks(test, ["e/a", "e/b"]) == pytest.approx(left)
+
+
+def test_duets_on_one_launch_share_its_start() -> None:
+    cases = [busy("e/a"), busy("e/b")]
+    found = DuetSeconds(cases, {"e/a": 1, "e/b": 1})
+    launch, own = durations.expected(cases[0].model_copy(update={"load": duet_load(cases[0])}))
+    assert found.of("e/a") == pytest.approx(launch + own)
+    assert found.of("e/a", "e/b") == pytest.approx(launch + 2 * own)
+    found.observe("e/a", own + launch / 2, 2)  # as expected: its half of the launch
+    assert found.of("e/a", "e/b") == pytest.approx(launch + 2 * own)
+
+
+def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+    affected = Affected((), 24, (), (), nothing="only documents differ")
+    base, head = side("base", ()), side("head", ())
+    found = builder.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))
+    assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
+    assert found.notes == ("before", "only documents differ")
+
+
+def test_only_the_newest_comparisons_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison_store, "KEPT", 2)
+    for day in (3, 1, 2):
+        (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
+    comparison_store.forget(tmp_path)
+    assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["2", "3"]
+
+
+def test_lines_of_a_log(compare: Compare) -> None:
+    text = io.StringIO()
+    told = Reporter(Console(file=text, width=200))
+    bad, good = names(2)
+    compare(FakeInstruments(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
+    lines = text.getvalue().splitlines()
+    assert lines[0].startswith("2 cases; a first answer takes about ")
+    assert lines[1] == "duets: 2 cases"
+    assert sum("head: not_concurrent: one after another" in line for line in lines) == 2
+    assert any(f"] {good}  CPU/request " in line for line in lines)

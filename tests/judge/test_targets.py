@@ -1,0 +1,177 @@
+"""An application that nobody has declared: copies of its repository, and a comparison of two."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bare import QUIET
+from bench import Bench
+from duetbench.core.errors import UsageError
+from duetbench.judge import affected, revisions, sides, targets
+from duetbench.judge.sides import Scope
+from duetbench.judge.targets import Told
+from duetbench.project.target import Target
+from duetbench.store import files
+from duetbench.store.comparison import Comparison, Verdict
+from repos import borrow_cache, commit, git, write
+
+APP = """\
+from shop import items
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    body = items.find(scope["path"])
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+"""
+ITEMS = "def find(path):\n    return path.encode()\n"
+SLOWER = "def find(path):\n    sum(range(20_000))\n    return path.encode()\n"
+CPU = "server_cpu_per_request"
+PYPROJECT = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
+
+
+@pytest.fixture
+def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository of somebody's, without a word of ours; its second commit is slower."""
+    assert bench.folder == tmp_path
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = tmp_path / "shop"
+    for name, text in {
+        "pyproject.toml": PYPROJECT, ".python-version": "3.14\n", "src/shop/__init__.py": "",
+        "src/shop/main.py": APP, "src/shop/items.py": ITEMS, "tests/test_shop.py": "import shop\n",
+        ".gitignore": "__pycache__/\n",
+    }.items():  # fmt: skip
+        write(root, name, text)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "A shop")
+    commit(root, "Slower", **{"src/shop/items.py": SLOWER})
+    monkeypatch.delenv("DUETBENCH_ROOT")
+    monkeypatch.chdir(root / "src")
+    yield root
+    assert not git(root, "status", "--porcelain")
+
+
+@pytest.fixture
+def scope(shop: Path, tmp_path: Path) -> Iterator[Scope]:
+    wanted = Target.model_validate({"app": "shop.main:app", "requests": ("GET /items/7",)})
+    told = Told(wanted, {"SECRET": "words"}, shop)
+    with revisions.copies(QUIET) as copies:
+        yield Scope("quick", (), tmp_path / "logs", QUIET, copies, told)
+
+
+@pytest.mark.real
+def test_revisions_that_declare_nothing_are_prepared(shop: Path, scope: Scope) -> None:
+    """Each with its code; interface, server and interpreter are found out once, for both."""
+    both = sides.of_revisions(shop, "HEAD~1", None, scope)
+    (case,) = both.head.cases
+    assert both.base.cases == both.head.cases
+    assert case.id == "shop/get-items-7/py3.14/c64"
+    assert (case.endpoint.interface, case.server, case.stack) == ("asgi", "granian", "project")
+    assert case.env_names == ("SECRET",)
+    base, head = both.base.rig.stacks["project"], both.head.rig.stacks["project"]
+    assert base.digest == head.digest
+    assert "granian" in head.packages
+    assert targets.describe(both.head.root) == (
+        f"shop.main:app by granian {head.packages['granian']}, 1 worker, asyncio, 64 connections, "
+        f"Python {both.head.rig.interpreters['3.14'].version}, packages from pyproject.toml"
+    )
+    found = affected.find(both)
+    assert [(p.head.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
+    # Neither what nobody imports, nor a lock whose packages are the same.
+    commit(shop, "Tests and a lock", **{"tests/test_more.py": "", "requirements.txt": "granian\n"})
+    assert affected.find(sides.of_revisions(shop, "HEAD~1", None, scope)).pairs == ()
+    commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("0.1", "0.2")})
+    (pair,) = affected.find(sides.of_revisions(shop, "HEAD~1", None, scope)).pairs
+    assert pair.reason == "pyproject.toml"
+
+
+@pytest.mark.real
+def test_another_interpreter_is_asked_for_by_base_and_head_s_is_used(
+    shop: Path, scope: Scope
+) -> None:
+    commit(shop, "Older", **{".python-version": "3.11\n"})
+    commit(shop, "Newer again", **{".python-version": "3.14\n"})
+    both = sides.of_revisions(shop, "HEAD~1", None, scope)
+    assert both.base.rig.interpreters == both.head.rig.interpreters
+    assert any(
+        note.startswith("base asks for Python 3.11 (.python-version)") for note in both.notes
+    )
+
+
+def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -> None:
+    assert scope.told is not None
+    commit(shop, "A lock", **{"requirements.txt": "granian==1\n"})
+    write(shop, "requirements.txt", "granian==2\n")
+    write(shop.parent, "new/requirements.txt", "granian==3\n")
+    for named, version in {
+        "../requirements.txt": 2, "requirements.txt": 2, "requirements.txt@HEAD": 1,
+        str(shop.parent / "new" / "requirements.txt"): 3,
+    }.items():  # fmt: skip
+        found = targets.lock_at(scope.told, named, scope.copies)
+        assert found.file.read_text() == f"granian=={version}\n", named
+        assert found.label == named
+    git(shop, "checkout", "--quiet", "requirements.txt")
+    for named, sentence in {
+        "uv.lock": r"--lock uv\.lock: expected a file, or FILE@REV such as uv\.lock@main",
+        "uv.lock@HEAD": r"--lock uv\.lock@HEAD: HEAD has no file uv\.lock",
+        "uv.lock@nowhere": "'nowhere' is no revision here",
+    }.items():
+        with pytest.raises(UsageError, match=sentence):
+            targets.lock_at(scope.told, named, scope.copies)
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_a_slower_commit_is_found_by_one_command(shop: Path, bench: Bench) -> None:
+    """No file of ours in the repository, before or after; results are kept elsewhere."""
+    out = bench.folder / "comparison.json"
+    done = bench(
+        "compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7",
+        "--connections", "8", "--budget", "15s", "--output", out,
+    )  # fmt: skip
+    assert (done.code in {1, 3}, done.err) == (True, ""), done
+    found = files.read(Comparison, out)
+    (case,) = found.cases
+    # Whether it is decided in time is the machine's business; all that was seen is clear.
+    verdicts = {one.verdict for one in case.judgements if one.metric == CPU}
+    assert verdicts <= {Verdict.SLOWER, Verdict.INCONCLUSIVE}
+    played = [duet for duet in case.duets if duet.base]
+    cpu = [duet.head[CPU] / duet.base[CPU] for duet in played]
+    assert cpu
+    assert min(cpu) > 1.5
+    assert case.because == "src/shop/items.py"
+    (again,) = found.reproduce
+    assert "--app shop.main:app --connections 8 --request /items/7" in again
+    assert not (shop / "results").exists()
+    assert "words" not in json.dumps(found.model_dump(mode="json"))
+
+
+@pytest.mark.real
+def test_an_application_is_measured_by_one_command(
+    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "words")
+    done = bench(
+        "run", "--app", "shop.main:app", "--path", "/items/7", "--seconds", "1",
+        "--connections", "8", "--env", "SHOP_TOKEN",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, ""), done
+    assert "shop.main:app by granian" in done.out
+    assert "1 of 1 launches valid" in done.out
+    state = Path(os.environ["XDG_STATE_HOME"]) / "duetbench" / "projects"
+    (run,) = state.glob("shop-*/results/runs/*/*/*.json")
+    assert "words" not in run.read_text()
+    assert "SHOP_TOKEN" in run.read_text()
+    assert bench("show", "latest").code == 0
+    assert not (shop / "results").exists()

@@ -1,0 +1,226 @@
+"""A server, a metric and an interpreter are each added in one place of a copy of the project."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import sites
+import synthetic
+from comparing import CPU
+from duetbench import cli
+from duetbench.core.model import StackRecord
+from duetbench.host import paths
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.inprocess import suite_runs
+from duetbench.show.site.charts.legend import assign
+from duetbench.store import store
+from fake_sessions import FakeInstruments, compared_by
+from foreign import commands
+
+_PROJECT: Final = paths.project_root()
+_NAMES: Final = (
+    "apps", "benchmarks", "docs", "scripts/duetbench", "pyproject.toml", "asv.conf.json",
+)  # fmt: skip
+_EXAMPLE: Final = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SERVER: Final = """\
+        Server(
+            name="daphne",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=lambda case, port, _: [
+                "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
+                "--worker-class", case.loop, *_factory(case), case.endpoint.app,
+            ],
+            ready=re.compile(r"Listening on TCP"),
+            ready_lines=lambda case: case.workers,
+            backpressure=lambda _workers: None,
+            worker_kind=lambda _case: "process",
+            grace=10.0,
+            exit_codes=frozenset({0}),
+            style=2,
+        ),
+"""
+_METRIC: Final = """\
+    Metric("disk_per_request", "disk/request", "B", "lower", 0.004, units.size,
+           "Bytes written to disk per request.", rank=13, judged="always", compared=True,
+           column=True),
+"""
+_INTERPRETER: Final = """\
+[tool.duetbench.interpreters."3.15"]
+version = "3.15.0"
+free_threaded = false
+
+"""
+_ADDED: Final = {
+    "pyproject.toml": ('[tool.duetbench.source-build."3.14.7"]', _INTERPRETER),
+    "scripts/duetbench/core/metrics.py": ('    Metric("warm_up", "warm-up"', _METRIC),
+    "scripts/duetbench/project/servers.py": ("    )\n}\n", _SERVER),
+}
+"""What is added to a file, and before what."""
+_JSON: Final = "asgi-wsgi/asgi-json/py{}/w1/c128"
+
+
+@dataclass
+class _Disk(FakeInstruments):
+    """Head writes a tenth more to the disk."""
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        found = super().duets(pairs, head_first=head_first)
+        for one, (base, head) in zip(found, pairs, strict=True):
+            written = {"base": 4000.0, "head": 4000.0 if base.rig is head.rig else 4400.0}
+            for side, metrics in one.metrics.items():
+                metrics["disk_per_request"] = written[side] * self.source.lognormvariate(0, 0.005)
+        return found
+
+
+def verb(*words: str, code: int = 0) -> str:
+    """What a verb of the copy's says, and how it ends, in this process."""
+    heard, ended = io.StringIO(), 0
+    sys.argv = ["duetbench", *words]
+    with redirect_stdout(heard), redirect_stderr(heard):
+        try:
+            cli.main()
+        except SystemExit as end:
+            ended = int(end.code or 0)
+    assert ended == code, heard.getvalue()
+    return heard.getvalue()
+
+
+def asked() -> dict[str, Any]:
+    """What the copy's code makes of them: a stored run, a comparison, styles, asv's settings."""
+    root = paths.project_root()
+    said = {
+        "planned": verb("plan", "--profile", "nightly", "--json"),
+        "doctor": verb("doctor", code=1),
+        # It is in no lock: what to do is said before anything is started.
+        "refused": verb("run", "--profile", "quick", "--select", "echo/*", code=2),
+    }
+    server = synthetic.make_case("echo/echo/py3.14", server="daphne")
+    newer = synthetic.make_case(_JSON.format("3.15"), python="3.15")
+    # The experiment of the last has no tables of its own, so that it shows all columns.
+    cases = [server, newer, *map(synthetic.make_case, (_JSON.format("3.14"), "plain/hello/py3.14"))]
+    metrics = {"throughput": 5000.0, CPU: 2e-4, "pss_steady": 9e7, "disk_per_request": 4096.0}
+    results = [
+        synthetic.steady_result(case, metrics).model_copy(
+            update={"commands": commands(case, synthetic.MACHINE)}
+        )
+        for case in cases
+    ]
+    packages = {"fastapi": "0.120.0", "daphne": "4.2.1"}
+    stack = StackRecord(name="current", digest="0" * 64, packages=packages)
+    store.finalise(root / "results", synthetic.make_run(results, stacks=(stack,)))
+    slower = dict.fromkeys((server.id, newer.id), 0.05)
+    found = compared_by(_Disk(slower=slower), [server, newer], root / "comparing", 3600)
+    (root / "comparing" / "comparison.json").write_text(found.model_dump_json(), "utf-8")
+    file = suite_runs.write_configuration(suite_runs.configuration(root, None), Path())
+    said |= {
+        "run": verb("show", "latest"),
+        "comparison": verb("show", "comparing/comparison.json"),
+        "site": verb("site", "--no-asv"),
+    }
+    return {
+        **said,
+        "command": commands(server, synthetic.MACHINE).server,
+        "judged": [[f"{one.metric} {one.verdict.value}" for one in case.judgements]
+                   for case in found.cases],
+        "style": assign(["daphne"])["daphne"].colour,
+        "colours": [style.colour for style in assign(["3.14", "3.14t", "3.15"]).values()],
+        "asv": json.loads(file.read_text("utf-8")),
+        "inside": suite_runs.steps(["gil"])[0].environments,
+    }  # fmt: skip
+
+
+def changed(root: Path) -> list[str]:
+    """The files that are not as in the project."""
+    return sorted(
+        path.relative_to(root).as_posix()
+        for name in _NAMES
+        for path in root.glob(f"{name}/**/*" if "." not in name else name)
+        if path.is_file() and path.read_bytes() != (_PROJECT / path.relative_to(root)).read_bytes()
+    )
+
+
+def test_each_is_added_in_one_place(tmp_path: Path) -> None:
+    root = tmp_path / "copy"
+    for name in _NAMES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        if (_PROJECT / name).is_file():
+            shutil.copy(_PROJECT / name, root / name)
+        else:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(_PROJECT / name, root / name, ignore=ignored)
+    for name, (before, text) in _ADDED.items():
+        whole = (root / name).read_text("utf-8")
+        assert whole.count(before) == 1
+        (root / name).write_text(whole.replace(before, text + before), "utf-8")
+    assert changed(root) == list(_ADDED)
+    for name, text in _EXAMPLE.findall((_PROJECT / "CONTRIBUTING.md").read_text("utf-8")):
+        (root / name).parent.mkdir(exist_ok=True)  # the experiment that asks for the server
+        (root / name).write_text(text.replace('"uvicorn"', '"daphne"'), "utf-8")
+    search = [root / "scripts", Path(__file__).parent, Path(sites.__file__).parent]
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, search)),
+        "DUETBENCH_ROOT": str(root),
+        "XDG_STATE_HOME": str(root / "state"),
+        "COLUMNS": "300",
+    }
+
+    def python(*words: str | Path) -> str:
+        done = subprocess.run(
+            [sys.executable, *words], env=env, cwd=root, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    asking = "import json, test_adding as it; print(json.dumps(it.asked()))"
+    found = json.loads(python("-c", asking).splitlines()[-1])
+    (shard,) = json.loads(found["planned"])["shards"]
+    planned = {case["id"]: case for case in shard["plan"]["cases"]}
+    assert [name for name, case in planned.items() if case["server"] == "daphne"] == [
+        "echo/echo/py3.14", "echo/echo/py3.14t",
+    ]  # fmt: skip
+    newer = [name for name, case in planned.items() if case["python"] == "3.15"]
+    assert {_JSON.format("3.15"), "gil-endpoints/sync_sleep/py3.15"} <= set(newer)
+    assert not [name for name in newer if name.startswith("pydantic-v1-v2")]  # 3.14 only
+    assert "CPython 3.15" in found["doctor"]
+    assert "no daphne" in found["refused"]
+    assert "add it to the dependency group current of apps/pyproject.toml" in found["refused"]
+
+    assert "$PYTHON -m daphne --bind 127.0.0.1:$PORT --workers 1" in found["command"]
+    assert len(found["judged"]) == 2
+    for judged in found["judged"]:
+        assert {f"{CPU} slower", "disk_per_request slower"} <= set(judged)
+    assert found["style"] == "green"
+    assert len(set(found["colours"])) == 3
+    assert found["asv"]["pythons"] == ["3.14", "3.14t", "3.15"]
+    assert {"python": "3\\.15", "req": {"stack": "pydantic\\-v1"}} in found["asv"]["exclude"]
+    assert "duetbench-py3.15-stackgil-in-process" in found["inside"]
+
+    assert all(text in found["run"] for text in ("daphne 4.2.1", "disk/request", "3.15"))
+    assert all(text in found["comparison"] for text in ("disk/request", "echo/echo/py3.14"))
+    pages = {
+        name: sites.read(root / "site" / name / "index.html")
+        for name in ("b/echo/echo/py3.14", f"b/{_JSON.format('3.14')}", "x/asgi-wsgi")
+    }
+    server, metric, shown = pages.values()
+    assert "-m daphne --bind" in server.text
+    assert "disk/request" in metric.text
+    assert "3.15" in shown.text
+    assert f"../../b/{_JSON.format('3.15')}/" in shown.links
+    settings, contract = _PROJECT / "pyproject.toml", _PROJECT / "tests/project/test_servers.py"
+    tested = python(
+        "-m", "pytest", "-q", "-c", settings, contract, "-m", "not real", "-k", "[daphne]"
+    )
+    assert "2 passed" in tested

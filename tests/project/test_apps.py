@@ -1,0 +1,172 @@
+"""Contracts of the applications: every declared one is started and asked, so new ones are covered.
+
+Each app runs under each interpreter, stack, server and loop that any case names, as a real server.
+"""
+
+import json
+import math
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from duetbench.core.model import Case, Endpoint
+from duetbench.host import ports
+from duetbench.host.session import Session
+from duetbench.measure import identity, testbed, verify
+from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.schema import PROFILES
+from duetbench.project.servers import SERVERS
+
+pytestmark = pytest.mark.real
+
+READY_SECONDS = 30.0
+
+EXPERIMENTS = {experiment.name: experiment for experiment in load_experiments()}
+
+
+def arrangements() -> dict[str, list[Case]]:
+    """All cases by what is started for them; among equal endpoints the one that waits least."""
+    found: dict[str, dict[str, Case]] = {}
+    for experiment in EXPERIMENTS.values():
+        for profile in PROFILES:
+            for case in experiment.cases[profile]:
+                key = " ".join(
+                    (case.experiment, case.endpoint.app, case.stack, case.python, case.server,
+                     case.loop)
+                )  # fmt: skip
+                endpoints = found.setdefault(key, {})
+                other = endpoints.get(case.endpoint.name)
+                if other is None or _effort(case) < _effort(other):
+                    endpoints[case.endpoint.name] = case
+    return {key: list(endpoints.values()) for key, endpoints in found.items()}
+
+
+def _effort(case: Case) -> tuple[float, int, int]:
+    return case.endpoint.floor, case.workers, -(case.threads or 0)
+
+
+def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
+    """The endpoints of an app that no case loads."""
+    return [
+        Endpoint(
+            name=name, app=table.app, interface=table.interface, path=table.path,
+            expect=table.expect, floor=0,
+        )
+        for name, table in experiment.declared.endpoints.items()
+        if table.verify_only and table.app == app
+    ]  # fmt: skip
+
+
+@contextmanager
+def serving(case: Case, prepared: testbed.Rig, log: Path) -> Iterator[str]:
+    """Start the case's server as a launch does, without pinning."""
+    server, port = SERVERS[case.server], ports.free_port()
+    session = Session.start(
+        prepared.server_argv(case, port),
+        role="server", cores=None, env=prepared.environment(case), cwd=prepared.folder(case),
+        log=log,
+    )  # fmt: skip
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        report = session.stop(server.grace)
+    assert report.clean, log.read_text()
+
+
+@pytest.mark.usefixtures("patient_verification")
+@pytest.mark.parametrize("arrangement", arrangements())
+def test_every_app_answers_as_declared_wherever_a_case_runs_it(
+    arrangement: str, tmp_path: Path, state_home: Path
+) -> None:
+    """Status, content type, body, floor and overlap; and the process is what the case names."""
+    cases = arrangements()[arrangement]
+    # One server for all endpoints: their variables are put together, and must not contradict.
+    merged = {name: value for case in cases for name, value in case.env.items()}
+    assert all(case.env.items() <= merged.items() for case in cases)
+    first = cases[0].model_copy(update={"env": merged})
+    logs = state_home / "logs"
+    prepared = testbed.assemble(cases, logs)
+    python = prepared.interpreters[first.python]
+    with serving(first, prepared, tmp_path / "server.log") as url:
+        asgi = first.endpoint.interface == "asgi"
+        visible = asgi or SERVERS[first.server].worker_kind(python.free_threaded) == "process"
+        identities = identity.probe(
+            url, workers_expected=first.workers if visible else 1, timeout=READY_SECONDS
+        )
+        identity.check_identity(
+            identities,
+            free_threaded=python.free_threaded,
+            python_version=python.version,
+            packages=prepared.stacks[first.stack].packages,
+            required=(first.server,),
+            loop=first.loop if asgi else None,
+        )
+        parsers = {
+            "uvicorn": "httptools", "granian": "hyper", "hypercorn": "h11", "gunicorn": "gunicorn",
+        }  # fmt: skip
+        assert {one.http_parser for one in identities} == {parsers[first.server]}
+        assert {one.thread_limit for one in identities} == {40 if asgi else None}
+        for case in cases:
+            verify.verify(case.endpoint, url, repeats=1)
+        for endpoint in verify_only(EXPERIMENTS[first.experiment], first.endpoint.app):
+            verify.verify(endpoint, url, repeats=1)
+
+
+_STATIC = "/static/<path:filename>"
+_LOOK = """
+import importlib, json, sys
+name, attribute = sys.argv[1].split(":")
+app = getattr(importlib.import_module(name), attribute)
+if hasattr(app, "url_map"):
+    rules = [rule.rule for rule in app.url_map.iter_rules()]
+    hooks = [*app.before_request_funcs, *app.after_request_funcs, *app.teardown_request_funcs]
+    wrapped = "wsgi_app" in vars(app)
+else:
+    rules = [route.path for route in app.routes]
+    hooks, wrapped = [str(one) for one in app.user_middleware], False
+print(json.dumps({"rules": rules, "hooks": hooks, "wrapped": wrapped}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("experiment", "app"),
+    sorted({(n, t.app) for n, e in EXPERIMENTS.items() for t in e.declared.endpoints.values()}),
+)
+def test_nothing_of_ours_is_in_the_request_path(
+    experiment: str, app: str, state_home: Path
+) -> None:
+    """No middleware, no hooks, and no route but those that somebody declares."""
+    case = next(
+        case
+        for profile in PROFILES
+        for case in EXPERIMENTS[experiment].cases[profile]
+        if case.endpoint.app == app
+    )
+    prepared = testbed.assemble([case], state_home / "logs")
+    done = subprocess.run(
+        [prepared.pythons[case.stack, case.python], "-c", _LOOK, app],
+        env=prepared.environment(case), cwd=prepared.folder(case),
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert (found["hooks"], found["wrapped"]) == ([], False)
+    paths_declared = {
+        table.path.partition("?")[0]
+        for table in EXPERIMENTS[experiment].declared.endpoints.values()
+        if table.app == app
+    }
+    framework = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", _STATIC}
+    assert set(found["rules"]) - framework == paths_declared
+
+
+def test_waits_reach_the_handlers() -> None:
+    for experiment in EXPERIMENTS.values():
+        for profile in PROFILES:
+            for case in experiment.cases[profile]:
+                if "DUETBENCH_WAIT_S" in case.env:
+                    waits = case.endpoint.floor / float(case.env["DUETBENCH_WAIT_S"])
+                    assert math.isclose(waits, round(waits)), case.id
+                    assert round(waits) in {1, 3}, case.id

@@ -1,0 +1,74 @@
+"""Applications in somebody's code, found without running it."""
+
+from pathlib import Path
+
+import pytest
+
+from duetbench.project.discover import Application, applications
+from repos import write
+
+FASTAPI = """\
+from fastapi import FastAPI
+app: FastAPI = FastAPI(title="x")
+
+@app.get("/items/{item}")
+async def read(item: int): ...
+
+@app.get("/health", tags=["x"])
+async def health(): ...
+
+@app.post("/orders")
+async def order(): ...
+"""
+FLASK = """\
+import flask
+def create_app(config=None):
+    app = flask.Flask(__name__)
+    @app.route("/notes")
+    def notes(): ...
+    @app.route("/notes/<int:n>")
+    def note(n): ...
+    @app.route("/new", methods=["POST"])
+    def new(): ...
+    return app
+def create_engine(url):
+    return flask.Flask(url)
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (
+            {"src/shop/main.py": FASTAPI, "src/shop/__init__.py": ""},
+            [Application("shop.main:app", "FastAPI", False, ("/health",))],
+        ),
+        ({"notes.py": FLASK}, [Application("notes:create_app", "Flask", True, ("/notes",))]),
+        (
+            {"site/wsgi.py": "from x import get_wsgi_application\n"
+                             "application = get_wsgi_application()\n"},
+            [Application("site.wsgi:application", "Django", False, ())],
+        ),
+        ({"hook.py": "import falcon\napi = falcon.App()\n"},
+         [Application("hook:api", "Falcon", False, ())]),
+        # Not what tests make, nor environments, nor what only looks like code.
+        ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI, "env/pyvenv.cfg": "",
+          "env/lib/app.py": FASTAPI, "broken.py": "def ("}, []),
+    ],
+)  # fmt: skip
+def test_an_application_is_found(
+    files: dict[str, str], found: list[Application], tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        write(tmp_path, name, text)
+    assert list(applications(tmp_path)) == found
+
+
+def test_the_usual_name_comes_first(tmp_path: Path) -> None:
+    for name in ("admin/panel.py", "shop/main.py", "shop/extra.py"):
+        write(tmp_path, name, FASTAPI)
+    write(tmp_path, "shop/factory.py", FLASK)
+    names = [one.name for one in applications(tmp_path)]
+    assert names[0] == "shop.main:app"
+    assert names[-1] == "shop.factory:create_app"
+    assert set(names[1:3]) == {"admin.panel:app", "shop.extra:app"}

@@ -1,0 +1,113 @@
+"""The doctor: everything on one page, also when much is missing."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bare import Programs
+from duetbench.cli.doctor import summary, tables
+from duetbench.host import paths
+from duetbench.project import doctor, interpreters, settings, stacks
+from duetbench.project.doctor import Diagnosis
+
+DOCTOR = [sys.executable, "-c", "from duetbench.cli import main; main()", "doctor"]
+
+
+def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DOCTOR, *arguments],
+        cwd=paths.project_root(),
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_machine_that_is_set_up() -> None:
+    """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
+    done = call("--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    diagnosis = Diagnosis.model_validate(json.loads(done.stdout))
+    assert diagnosis.healthy
+    by_name = {finding.what: finding.detail for finding in diagnosis.interpreters}
+    for name, spec in interpreters.declared().items():
+        state = "off" if spec.free_threaded else "on"
+        assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
+    (oha,) = (finding for finding in diagnosis.tools if finding.what == "oha")
+    assert settings.load().oha.version in oha.detail
+    assert re.search(r", (prebuilt|source), SHA-256 [0-9a-f]{64}; /", oha.detail)
+    expected = {
+        f"{name} for {python}" for name in stacks.names() for python in stacks.pythons(name)
+    }
+    assert {finding.what for finding in diagnosis.stacks} == expected
+    assert diagnosis.machine.server_cores
+    assert all(finding.build for finding in diagnosis.interpreters)
+    assert summary(diagnosis).startswith("Ready to measure")
+    *_, last = call(COLUMNS="100").stdout.splitlines()
+    # Others may have come to work in between.
+    quiet = [text.replace(", host_noise", "") for text in (last, summary(diagnosis))]
+    assert quiet[0] == quiet[1]
+
+
+def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
+    """It still shows all, says what is missing with its remedy, and ends with 1."""
+    done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
+    assert done.returncode == 1
+    assert "has not been made: run `duetbench setup`" in done.stdout
+    assert "remedy: duetbench setup" in done.stdout
+    *_, last = done.stdout.splitlines()
+    assert last.startswith("Not ready to measure: CPython 3.14, CPython 3.14t, oha")
+    for title in ("Machine", "Interpreters", "Tools", "Stacks", "Warnings"):
+        assert title in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def states(*names: str) -> dict[str, str]:
+    found = {finding.what: finding.state for finding in doctor.diagnose().tools}
+    return {name: found[name] for name in names or found}
+
+
+def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everything built, no cargo is no fault; with nothing built it is, and one too old.
+
+    That is found before it has fetched an index for minutes.
+    """
+    wanted = ("cargo", "cc", "make", "valgrind", "chromium", "postgresql", "linux-perf")
+    expected = dict.fromkeys(wanted, "absent")
+    # git says what is measured, whatever is built.
+    assert states() == {"oha": "ok", "uv": "ok", "git": "missing", **expected}
+    with monkeypatch.context() as nothing:
+        nothing.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert states("cargo") == {"cargo": "missing"}
+    programs.write("cargo", "echo cargo 1.56.0")
+    assert states("cargo") == {"cargo": "ok"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (found,) = (finding for finding in doctor.diagnose().tools if finding.what == "cargo")
+    assert found.state == "wrong"
+    assert "or newer, found" in str(found.remedy)
+
+
+def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was remembered is proven again; compilers' brackets are no mark-up of tables."""
+    proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
+    monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
+    diagnosis = doctor.diagnose()
+    assert diagnosis.interpreters[1].what == "CPython 3.14t"
+    assert diagnosis.interpreters[1].state == "wrong"
+    assert not diagnosis.healthy
+    assert not [found.detail for found in diagnosis.interpreters if "CFLAGS" in found.detail]
+    odd = diagnosis.interpreters[0].model_copy(update={"detail": "[GCC 12.2.0] [/] x"})
+    console = Console(record=True, width=200, file=io.StringIO())
+    for table in tables(diagnosis.model_copy(update={"interpreters": (odd,)})):
+        console.print(table)
+    assert "[GCC 12.2.0] [/] x" in console.export_text()

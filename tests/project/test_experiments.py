@@ -1,0 +1,438 @@
+"""Declarations: what they expand to, and how each mistake is told."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from duetbench.core.errors import DeclarationError
+from duetbench.core.formula import NO_UNIT, FormulaError, evaluate
+from duetbench.core.model import Case, LoadModel, Profile
+from duetbench.github.incoming.facts import rig_of
+from duetbench.host import paths
+from duetbench.project.expand import Known
+from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.schema import PROFILES
+from duetbench.project.servers import SERVERS
+from duetbench.project.settings import InterpreterSpec
+from synthetic import MACHINE
+
+IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"
+
+
+FAKE = replace(
+    SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
+)
+"""A server that accepts 100 connections per worker."""
+
+KNOWN = Known(
+    interpreters={
+        "3.14": InterpreterSpec(version="3.14.7", free_threaded=False),
+        "3.14t": InterpreterSpec(version="3.14.7", free_threaded=True),
+    },
+    stacks={"current": ("3.14", "3.14t"), "old": ("3.14",)},
+    servers={
+        "fake": FAKE,
+        "picky": replace(FAKE, interfaces=frozenset({"asgi"}), loops=frozenset({"uvloop"})),
+    },
+)
+
+GOOD = """\
+question = "Why?"
+
+[source]
+title = "Somewhere"
+date = "2026-01"
+
+[profiles]
+quick = { wait = 0.2, seconds = 2 }
+published = { wait = 5, seconds = 60 }
+
+[endpoints.nap]
+app = "app:app"
+interface = "asgi"
+path = "/nap"
+expect = { content_type = "text/plain", text = "done" }
+env = { WAIT = "{wait}" }
+floor = "2 * wait"
+overlap = 4
+slots = "3 if gil else inf"
+ceiling = "min(c, slots) / floor"
+
+[loads.closed]
+model = "closed"
+connections = "c"
+duration = "seconds"
+timeout = 60
+
+[loads.paced]
+model = "paced"
+connections = "min(c, 10)"
+rate = "c / 2"
+duration = 7
+timeout = 60
+
+[defaults]
+stack = "current"
+server = "fake"
+loop = "asyncio"
+cores = "split"
+
+[[cases]]
+id = "{endpoint}/py{python}/{load}/w{workers}/c{c}/wait{wait}"
+profiles = ["quick", "published"]
+endpoint = "nap"
+python = ["3.14", "3.14t"]
+load = ["closed", "paced"]
+pairs = [{ workers = 1, c = 16 }, { workers = 2, c = 32 }]
+"""
+
+
+def load_text(root: Path, text: str) -> Experiment:
+    folder = root / "apps" / "naps"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.toml").write_text(text, "utf-8")
+    (experiment,) = load_experiments(root, KNOWN)
+    return experiment
+
+
+def declared(profile: Profile) -> dict[str, Case]:
+    return {
+        case.id: case for experiment in load_experiments() for case in experiment.cases[profile]
+    }
+
+
+def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
+    """A case's ceiling on a machine of so many cores."""
+    machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
+    found = rig_of(machine).ceiling(case, unit)
+    assert found is not None
+    return found
+
+
+def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> None:
+    """Pairs move together, all other axes cross; ids say what the template asks for."""
+    cases = load_text(tmp_path, GOOD).cases["quick"]
+    assert [case.id for case in cases] == [
+        "naps/nap/py3.14/closed/w1/c16/wait0.2",
+        "naps/nap/py3.14/closed/w2/c32/wait0.2",
+        "naps/nap/py3.14/paced/w1/c16/wait0.2",
+        "naps/nap/py3.14/paced/w2/c32/wait0.2",
+        "naps/nap/py3.14t/closed/w1/c16/wait0.2",
+        "naps/nap/py3.14t/closed/w2/c32/wait0.2",
+        "naps/nap/py3.14t/paced/w1/c16/wait0.2",
+        "naps/nap/py3.14t/paced/w2/c32/wait0.2",
+    ]
+
+
+def test_formulas_resolve_per_case(tmp_path: Path) -> None:
+    quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
+    gil = quick["naps/nap/py3.14/paced/w2/c32/wait0.2"]
+    assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
+    assert (gil.load.model, gil.load.connections) == (LoadModel.PACED, 10)
+    assert (gil.load.rate, gil.load.duration) == (16, 7)
+    free = quick["naps/nap/py3.14t/closed/w2/c32/wait0.2"]
+    assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
+    assert (free.load.duration, free.workers) == (2, 2)
+
+
+def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
+    """Files are beside the declaration, and what each launch fills in stays as it is written."""
+    said = """\
+factory = true
+method = "POST"
+path = "/nap/{7..8} 1"
+paths = ["/rest"]
+headers = { X-Token = "{TOKEN}" }
+body_file = "nap.json"
+env_names = ["TOKEN"]
+before = "touch {tmp}/nap"
+after = ["rm {tmp}/nap", "true"]
+"""
+    text = GOOD.replace('path = "/nap"\n', said).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
+    (tmp_path / "apps" / "naps").mkdir(parents=True)
+    (tmp_path / "apps" / "naps" / "nap.json").write_text('{"long": true}')
+    case = load_text(tmp_path, text).cases["quick"][0]
+    asked = case.endpoint
+    assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
+    assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
+    assert asked.headers == {"content-type": "application/json", "x-token": "{TOKEN}"}
+    assert (case.env, case.env_names) == ({"WAIT": "{tmp}/0.2/{port}"}, ("TOKEN",))
+    assert (case.before, case.after) == (("touch {tmp}/nap",), ("rm {tmp}/nap", "true"))
+
+
+def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
+    quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
+    assert quick["naps/nap/py3.14/closed/w1/c16/wait0.2"].endpoint.overlap == 3
+    assert quick["naps/nap/py3.14t/closed/w1/c16/wait0.2"].endpoint.overlap == 4
+
+
+def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
+    """Three slots of 0.4 s give 7.5/s; offered 8/s they stay the limit, offered 4/s they do not."""
+    text = GOOD.replace('rate = "c / 2"', 'rate = "c / workers / workers / 2"')
+    cases = {case.id: case for case in load_text(tmp_path, text).cases["quick"]}
+    one, two = (f"naps/nap/py3.14/paced/{axes}/wait0.2" for axes in ("w1/c16", "w2/c32"))
+    assert cases[one].ceiling == "min(rate, min(c, slots) / floor)"
+    assert ceiling(cases[one]) == pytest.approx(7.5)
+    assert ceiling(cases[two]) == pytest.approx(4)
+
+
+def test_a_profile_without_cases_has_none(tmp_path: Path) -> None:
+    assert load_text(tmp_path, GOOD).cases["nightly"] == ()
+
+
+BLOCK = GOOD[GOOD.index("[[cases]]") :]
+WSGI = GOOD.replace('interface = "asgi"', 'interface = "wsgi"')
+IDLE = """
+[endpoints.idle]
+app = "a:a"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "" }
+
+[loads.closed]"""
+
+MISTAKES = {
+    "not TOML": ('question = "Why?"', "question =",
+        "file: found 'Invalid value (at line 1, column 11)'; allowed: valid TOML in UTF-8"),
+    "missing key": ('path = "/nap"\n', "",
+        "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
+    "unknown key": ("overlap = 4", "overlaps = 4",
+        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
+        " factory, method, path, paths, headers, body, body_file, expect, floor, overlap, slots,"
+        " takes, ceiling, env, env_names, before, after, verify_only")),
+    "a body and its file": ('path = "/nap"', 'path = "/nap"\nbody = "a"\nbody_file = "a"',
+        "endpoints.nap: found 'a table'; allowed: give body or body_file, not both"),
+    "no file of a body": ('path = "/nap"', 'path = "/nap"\nbody_file = "none.json"',
+        "endpoints.nap.body_file: found 'none.json'; allowed:…No such file…"),
+    "no path": ('path = "/nap"', 'path = "/nap {1..3}"',
+        "endpoints.nap.path: found '/nap {1..3}'; allowed: expected a path, percent-encoded,…"),
+    "a method that is none": ('path = "/nap"', 'path = "/nap"\nmethod = "post"',
+        "endpoints.nap.method: found 'post'; allowed: text that matches ^[A-Z]+$"),
+    "unknown key of expect": ('text = "done"', 'text = "done", json = 1',
+        ("endpoints.nap.expect.json: found 'json'; allowed: only the keys status, content_type, "
+        "text, json_value, json_schema, size")),
+    "sizes out of order": ('text = "done"', 'text = "done", size = [5, 4]',
+        "endpoints.nap.expect: found 'a table'; allowed:…the most bytes, in this order, from 0"),
+    "unknown key at the top": ('question = "Why?"', 'question = "Why?"\nanswer = 42',
+        ("answer: found 'answer'; allowed: only the keys title, question, source, deviations,"
+        " profiles, endpoints, loads, defaults, cases")),
+    "unknown key in the defaults": ('cores = "split"', 'cores = "split"\nkores = 1',
+        ("defaults.kores: found 'kores'; allowed: only the keys id, profiles, cores, endpoint, "
+        "python, stack, server, loop, load, workers, threads, vary, pairs")),
+    "two bodies": ('text = "done"', 'text = "done", json_value = 1',
+        "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
+    "unknown interface": ('interface = "asgi"', 'interface = "cgi"',
+        "endpoints.nap.interface: found 'cgi'; allowed: 'asgi' or 'wsgi'"),
+    "app that is no app": ('app = "app:app"', 'app = "app.py"',
+        ("endpoints.nap.app: found 'app.py'; allowed: text that matches "
+        "^\\w+(\\.\\w+)*:\\w+(\\.\\w+)*$")),
+    "unknown load model": ('model = "paced"', 'model = "random"',
+        "loads.paced.model: found 'random'; allowed: 'closed', 'paced' or 'open'"),
+    "unknown profile in the parameters": ("[profiles]", "[profiles]\nweekly = { wait = 1 }",
+        "profiles.weekly: found 'weekly'; allowed: 'quick', 'nightly' or 'published'"),
+    "unknown profile in a block": ('profiles = ["quick", "published"]', 'profiles = ["weekly"]',
+        "cases[0].profiles[0]: found 'weekly'; allowed: 'quick', 'nightly' or 'published'"),
+    "profile without parameters": (
+        'profiles = ["quick", "published"]', 'profiles = ["quick", "nightly"]',
+        "cases[0].profiles[1]: found 'nightly'; allowed: quick, published"),
+    "axis without values": ('python = ["3.14", "3.14t"]', "python = []",
+        "cases[0].python: found []; allowed: at least one value"),
+    "vary without values": ("pairs = [", "vary = { x = [] }\npairs = [",
+        "cases[0].vary.x: found []; allowed: at least one value"),
+    "no pairs": (BLOCK[BLOCK.index("pairs"):], "pairs = []\n",
+        "cases[0].pairs: found []; allowed: at least one value"),
+    "unknown endpoint": ('endpoint = "nap"', 'endpoint = ["nap", "doze"]',
+        "cases[0].endpoint[1]: found 'doze'; allowed: nap"),
+    "unknown interpreter": ('"3.14t"]', '"3.13"]',
+        "cases[0].python[1]: found '3.13'; allowed: 3.14, 3.14t"),
+    "unknown stack": ('stack = "current"', 'stack = "past"',
+        "defaults.stack[0]: found 'past'; allowed: current, old"),
+    "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
+        "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
+    "unknown server": ('server = "fake"', 'server = "nginx"',
+        "defaults.server[0]: found 'nginx'; allowed: fake, picky"),
+    "server of another interface": ('server = "fake"', 'server = "picky"',
+        "defaults.server: found 'picky'; allowed: servers of wsgi, which nap speaks: fake"),
+    "loop that the server lacks": ('server = "fake"', 'server = "picky"',
+        "defaults.loop: found 'asyncio'; allowed: uvloop (of picky)"),
+    "unknown load": ('load = ["closed", "paced"]', 'load = "bursts"',
+        "cases[0].load[0]: found 'bursts'; allowed: closed, paced"),
+    "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
+        "cases[0].threads: found 8; allowed: blocking threads…and only there; nap is asgi"),
+    "WSGI without threads": ('interface = "asgi"', 'interface = "wsgi"',
+        "cases[0].threads: found 'nothing'; allowed: blocking…and only there; nap is wsgi"),
+    "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
+        "loads.closed.connections: found 201; allowed: at…backpressure of fake with 2 workers"),
+    "closed load with a rate": ('model = "paced"', 'model = "closed"',
+        "loads.paced: found 'closed'; allowed: a rate belongs…and open loads, and to them only"),
+    "load without end": ('duration = "seconds"', "duration = 0",
+        "loads.closed.duration: found 0.0; allowed: greater than 0"),
+    "half a connection": ('connections = "c"', 'connections = "c / 3"',
+        "loads.closed.connections: found 'c / 3 = 5.33333'; allowed: a whole number, 1 or more"),
+    "negative floor": ('floor = "2 * wait"', 'floor = "-wait"',
+        "endpoints.nap.floor: found '-wait = -0.2'; allowed: 0 or more"),
+    "formula over an unknown name": ('floor = "2 * wait"', 'floor = "2 * nap"',
+        "endpoints.nap.floor: found '2 * nap'; allowed:…not defined for expression '2 * nap')"),
+    "ceiling over an unknown name": ("min(c, slots) / floor", "users / floor",
+        "endpoints.nap.ceiling: found 'users / floor';…defined for expression 'users / floor')"),
+    "id over an unknown name": ("c{c}/wait{wait}", "c{users}",
+        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
+        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
+    "id that formats": ("c{c}/wait{wait}", "c{c:.1f}",
+        ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{c:.1f}'; allowed: "
+        "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
+    "id with a space": ("c{c}/wait{wait}", "c {c}/wait{wait}",
+        "cases[0].id: found 'nap/py3.14/closed/w1/c…letters, digits and _ . - between single /"),
+    "id twice in a block": ("/w{workers}/c{c}", "",
+        "cases[0].id: found 'naps/nap/py3.14/closed/wait0.2';…quick cases[0] has this one too"),
+    "id twice in two blocks": (BLOCK, BLOCK + BLOCK,
+        ("cases[1].id: found 'naps/nap/py3.14/closed/w1/c16/wait0.2'; allowed: ids of their own;"
+        " in profile quick cases[0] has this one too")),
+    "id of two meanings": ("/wait{wait}", "",
+        "cases: found 'naps/nap/py3.14/closed/w1/c16';…parameter into the id, as in wait{wait}"),
+    "axis of a taken name": ("pairs = [", "vary = { wait = 3 }\npairs = [",
+        ("cases[0].vary.wait: found 'wait'; allowed: a new name; taken: duration, endpoint, "
+        "floor, gil, load, loop, python, rate, seconds, server, slots, stack, timeout, wait")),
+    "pair of a taken name": ("pairs = [", "vary = { c = 3 }\npairs = [",
+        "cases[0].pairs[0].c: found 'c'; allowed: a new name;…slots, stack, timeout, wait"),
+    "uneven pairs": ("{ workers = 2, c = 32 }", "{ workers = 2 }",
+        "cases[0].pairs[1]: found 'workers'; allowed: the keys workers, c in each"),
+    "endpoint that nothing loads": ("[loads.closed]", IDLE,
+        "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_names_file_key_found_and_allowed(mistake: str, tmp_path: Path) -> None:
+    old, new, message = MISTAKES[mistake]
+    text = WSGI if mistake == "server of another interface" else GOOD
+    assert old in text
+    text = text.replace(old, new)
+    with pytest.raises(DeclarationError) as error:
+        load_text(tmp_path, text)
+    # Whole, or with its middle left out at "…", between words.
+    parts = f"apps/naps/experiment.toml: {message}".split("…")
+    assert re.fullmatch(".+".join(map(re.escape, parts)), str(error.value)), str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [("min(c, 40) / 0.01", 1600), ("1 if c > 8 else inf", 1), ("inf", math.inf), ("c // 3", 5)],
+)
+def test_formulas_are_arithmetic(formula: str, value: float) -> None:
+    assert evaluate(formula, {"c": 16}) == value
+
+
+@pytest.mark.parametrize(
+    ("formula", "reason"),
+    [
+        ("c / 0", "divides by zero"),
+        ("'a' * 3", "gives 'aaa', which is no number"),
+        ("c > 3", "gives True, which is no number"),
+        ("inf - inf", "gives nan, which is no number"),
+        ("open('/etc/passwd')", "Function 'open' not defined"),
+        ("min(", "'(' was never closed"),
+        ("", "Sorry, cannot evaluate empty string"),
+    ],
+)
+def test_what_is_no_arithmetic_is_refused(formula: str, reason: str) -> None:
+    with pytest.raises(FormulaError, match="formula ") as error:
+        evaluate(formula, {"c": 16})
+    assert reason in error.value.reason
+
+
+def test_declared_experiments_have_the_ids_that_history_knows() -> None:
+    """A changed id ends a series: whoever changes one changes this list, knowingly."""
+    ids = sorted({(profile, case_id) for profile in PROFILES for case_id in declared(profile)})
+    assert [" ".join(pair) for pair in ids] == IDS.read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("case_id", "expected"),
+    [
+        ("asgi-wsgi/asgi-io/py3.14/w1/c128", 12_800),
+        ("asgi-wsgi/asgi-io/py3.14t/w2/c256", 25_600),
+        ("asgi-wsgi/wsgi-io/py3.14/w1/t64/c128", 6_400),
+        ("asgi-wsgi/wsgi-io/py3.14t/w2/t64/c256", 12_800),
+        ("asgi-wsgi/wsgi-io/py3.14/w1/t1/c128", 100),
+        ("asgi-wsgi/wsgi-io/py3.14/w1/t8/c128", 800),
+        ("asgi-wsgi/wsgi-io/py3.14/w1/t32/c128", 3_200),
+        ("asgi-wsgi/wsgi-io/py3.14/w1/t128/c128", 12_800),
+        ("gil-endpoints/sync_sleep/py3.14", 5 / 3),
+        ("gil-endpoints/async_sleep/py3.14t", 5 / 3),
+        ("await-patterns/sync_baseline/py3.14", 16 / 3),
+        ("await-patterns/async_independent/py3.14", 100 / 3),
+        ("await-patterns/async_dependent/py3.14", 100 / 3),
+        ("await-patterns/async_concurrent/py3.14", 100),
+        ("pydantic-v1-v2/pydantic-v1/py3.14/u200", 200),
+    ],
+)
+def test_ceilings_are_those_worked_out_by_hand(case_id: str, expected: float) -> None:
+    assert ceiling(declared("published")[case_id]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "python", "cores", "expected"),
+    [
+        ("sync_cpu", "3.14", 2, 5),
+        ("sync_cpu", "3.14t", 1, 5),
+        ("sync_cpu", "3.14t", 2, 10),
+        ("sync_cpu", "3.14t", 16, 10),
+        ("async_cpu", "3.14", 2, 5),
+        ("async_cpu", "3.14t", 2, 5),
+    ],
+)
+def test_computing_scales_with_cores_only_without_the_gil(
+    endpoint: str, python: str, cores: int, expected: float
+) -> None:
+    """At 0.2 s each: 5/s per core in use, and never more than the 10/s offered."""
+    case = declared("published")[f"gil-endpoints/{endpoint}/py{python}"]
+    assert ceiling(case, unit=0.2, cores=cores) == pytest.approx(expected)
+
+
+def test_an_open_load_never_waits_for_a_connection() -> None:
+    for case in declared("nightly").values():
+        if case.load.model is LoadModel.OPEN:
+            assert case.load.rate is not None
+            assert case.load.connections >= case.load.rate * min(
+                case.load.duration, case.load.timeout
+            )
+
+
+def test_the_open_variant_and_the_other_servers_and_loops_are_nightly_only() -> None:
+    extras = ("/open", "/granian", "/uvicorn", "/uvloop")
+    assert not [i for i in {*declared("published"), *declared("quick")} if i.endswith(extras)]
+    assert {suffix for i in declared("nightly") for suffix in extras if i.endswith(suffix)} == set(
+        extras
+    )
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_timeouts_outlast_the_queues(profile: Profile) -> None:
+    for case in declared(profile).values():
+        slots = (case.slots or case.load.connections) / case.workers
+        turns = math.ceil(case.load.connections / slots)
+        assert turns * case.endpoint.floor < case.load.timeout, case.id
+
+
+def test_every_experiment_says_what_it_asks_and_who_asked_first() -> None:
+    """Question and source are what the figures are read by; deviations are whole sentences."""
+    loaded = load_experiments()
+    assert {e.name for e in loaded} >= {
+        "asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"
+    }  # fmt: skip
+    for experiment in loaded:
+        assert experiment.declared.question.endswith("?")
+        assert all(sentence.endswith(".") for sentence in experiment.declared.deviations)
+        assert experiment.folder.parent == paths.project_root() / "apps"
+        assert experiment.cases["quick"], "every experiment is in the quick profile"
+
+
+@pytest.mark.parametrize(("endpoint", "sure"), [("sync_cpu", 10), ("async_cpu", 10)])
+def test_without_a_measured_unit_only_what_is_declared_limits(endpoint: str, sure: float) -> None:
+    """However quick a single request was, nobody answers more than the 10/s that are offered."""
+    case = declared("published")[f"gil-endpoints/{endpoint}/py3.14"]
+    assert ceiling(case, unit=NO_UNIT) == pytest.approx(sure)

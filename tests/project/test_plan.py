@@ -1,0 +1,251 @@
+"""Plans: what is selected, how often, how long it takes, and what the command says."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bench import make_checkout
+from duetbench.cli.plan import plan_command
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
+from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.host import paths
+from duetbench.judge import inprocess
+from duetbench.measure import testbed
+from duetbench.project import run_plan as planning
+from duetbench.project.duration import Costs, Expected, RemainingTime, drain, expected
+from duetbench.project.run_plan import make_plan, plan_seconds
+from duetbench.project.schema import PROFILES
+from duetbench.trend import anchored
+from synthetic import make_case
+
+
+def case(
+    *,
+    model: LoadModel = LoadModel.CLOSED,
+    connections: int = 10,
+    rate: float | None = None,
+    duration: float = 10,
+    workers: int = 1,
+    slots: int | None = None,
+    ceiling: str | None = None,
+    **endpoint: float,
+) -> Case:
+    """A case of uvicorn, of an endpoint with this floor, takes or overlap."""
+    load = Load(model=model, connections=connections, rate=rate, duration=duration, timeout=1000)
+    made = make_case("x/a", load=load, workers=workers, slots=slots, ceiling=ceiling)
+    changed = made.endpoint.model_copy(update={"floor": 0.0, **endpoint})
+    return made.model_copy(update={"endpoint": changed})
+
+
+BLOCKING = "min(c, slots) / floor"
+
+
+@pytest.mark.parametrize(
+    ("one", "seconds"),
+    [
+        # 500 blocked connections at 80 per 15 s: 93.75 s, and a quarter more for uneven workers.
+        (case(floor=15, slots=80, connections=500, workers=2, ceiling=BLOCKING), 93.75 * 1.25),
+        (case(floor=15, slots=80, connections=500, ceiling=BLOCKING), 93.75),
+        # Waves of 3 s: the fourth begins at 9 s and ends 2 s after the deadline.
+        (case(floor=3, ceiling=BLOCKING), 2),
+        # Waves that end at the deadline leave nothing.
+        (case(floor=5, duration=300, ceiling=BLOCKING), 0),
+        (case(), 0),
+        # 5 in flight at 5 per 3 s: 3 s at most, measured 2.4 s.
+        (case(floor=3, ceiling=BLOCKING, model=LoadModel.PACED, connections=5, rate=10), 2.4),
+        # The server keeps up: only the last request is left.
+        (case(floor=0.3, ceiling=BLOCKING, model=LoadModel.PACED, connections=5, rate=10), 0.24),
+        # 100 requests of 0.35 s, one at a time, in 35 s instead of 10.
+        (
+            case(takes=0.35, slots=1, ceiling="min(c, slots) / unit", model=LoadModel.OPEN,
+                 connections=100, rate=10),
+            25,
+        ),
+        # 30 in flight of 40 possible: the last one ends its 3 s later.
+        (
+            case(floor=3, slots=40, ceiling=BLOCKING, model=LoadModel.OPEN, connections=100,
+                 rate=10),
+            3,
+        ),
+    ],
+)  # fmt: skip
+def test_drains_are_those_worked_out_by_hand(one: Case, seconds: float) -> None:
+    """What is in flight at the deadline is still answered, and takes its time."""
+    assert drain(one) == pytest.approx(seconds)
+
+
+def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> None:
+    """Once before, once as a wave, once after; the wave's generator starts as well."""
+    one = expected(
+        case(floor=3, overlap=5, ceiling=BLOCKING, connections=10, duration=30), "nightly"
+    )
+    assert one.verify == pytest.approx(Costs.probes + 2 * 3)
+    assert one.warm_up == pytest.approx(Costs.generator + 3)
+    assert one.load == pytest.approx(Costs.generator + 30)
+    assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_fast_endpoint_is_warmed_up_in_windows(profile: Profile) -> None:
+    warm_up = expected(case(), profile).warm_up
+    assert 5 * WINDOW_SECONDS[profile] <= warm_up <= 11 * WINDOW_SECONDS[profile]
+
+
+def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
+    """At most an hour on two cores with the duets, at least 70 % of the launches under load.
+
+    As many duets fit as a case is played at least; quick stays under 4.6 min.
+    """
+    nightly, quick = (make_plan(profile, [], None, 1) for profile in ("nightly", "quick"))
+    suites = inprocess.available([paths.project_root()])
+    duets = anchored.expected(nightly.cases, suites, anchored.NIGHTLY)
+    shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
+    budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
+    assert sum(duets.values()) <= budget
+    assert plan_seconds(nightly) + budget <= 60 * 60
+    assert planning.load_seconds(nightly) / plan_seconds(nightly) >= 0.70
+    assert plan_seconds(quick) <= 4.6 * 60
+
+
+def test_the_correction_grows_in() -> None:
+    """Nothing is known at first; 2 s more: 2/5 of it after one launch, 8/8 after four."""
+    estimate = RemainingTime([10.0] * 5)
+    assert (estimate.correction, estimate.remaining) == (0.0, 50.0)
+    estimate.observe(12)
+    assert estimate.correction == pytest.approx(0.4)
+    assert estimate.remaining == pytest.approx(4 * 10.4)
+    for _ in range(3):
+        estimate.observe(12)
+    assert estimate.correction == pytest.approx(1.0)
+    assert estimate.remaining == pytest.approx(11)
+
+
+@pytest.mark.parametrize(
+    ("expected_", "seen", "left"),
+    [
+        ([1.0, 100.0], [6.0], 101.0),  # A slow machine adds its seconds to all launches alike.
+        ([100.0, 1.0, 50.0], [0.0], 30.0),  # Nothing takes less than no time.
+        ([1.0, 2.0], [3.0, 4.0], 0.0),
+    ],
+)
+def test_what_remains(expected_: list[float], seen: list[float], left: float) -> None:
+    estimate = RemainingTime(expected_)
+    for seconds in seen:
+        estimate.observe(seconds)
+    assert estimate.remaining == pytest.approx(left)
+
+
+@pytest.mark.parametrize("overhead", [-3.0, 1.0, 4.0])
+def test_honest_after_the_first_tenth(overhead: float) -> None:
+    """Of 100 launches, each off by the same seconds, ten are enough for an error below 20 %."""
+    declared = [8.0 + 4 * (number % 3) for number in range(100)]
+    estimate = RemainingTime(declared)
+    for seconds in declared[:10]:
+        estimate.observe(seconds + overhead)
+    truth, done = sum(declared) + 100 * overhead, sum(declared[:10]) + 10 * overhead
+    assert done + estimate.remaining == pytest.approx(truth, rel=0.2)
+
+
+@pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 1), ("published", 1)])
+def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
+    assert make_plan(profile, [], None, 1).launches == launches
+    assert make_plan(profile, [], 7, 1).launches == 7
+    with pytest.raises(UsageError, match="expected 1 or more, found 0"):
+        make_plan(profile, [], 0, 1)
+
+
+def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
+    plan = make_plan("quick", [], None, 42)
+    assert (plan.profile, plan.seed) == ("quick", 42)
+    experiments = [one.experiment for one in plan.cases]
+    assert experiments == sorted(experiments)
+    assert len({one.id for one in plan.cases}) == len(plan.cases)
+
+
+def test_globs_select_over_whole_ids() -> None:
+    plan = make_plan("quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1)
+    found = [one.id for one in plan.cases]
+    assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
+    assert "asgi-wsgi/asgi-io/py3.14/w1/c128" in found
+    assert "asgi-wsgi/asgi-json/py3.14/w1/c128" not in found
+    assert len(found) == len(set(found)) == 14
+
+
+def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
+    with pytest.raises(UsageError) as error:
+        make_plan("quick", ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"], None, 1)
+    message = str(error.value)
+    assert message.startswith(
+        "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing in profile quick; near: "
+        "asgi-wsgi/asgi-json/py3.14/w1/c128, "
+    )
+
+
+def test_a_glob_of_another_profile_is_told_so() -> None:
+    with pytest.raises(UsageError) as error:
+        make_plan("quick", ["*/uvloop"], None, 1)
+    assert str(error.value) == (
+        "--select '*/uvloop' selects nothing in profile quick; in profile nightly it selects 2, "
+        "such as asgi-wsgi/asgi-json/py3.14/w1/c128/uvloop"
+    )
+
+
+def test_a_plan_can_be_tried_out_with_short_loads() -> None:
+    plan = make_plan("published", ["await-patterns/*"], None, 1)
+    short = planning.lasting(plan, 2.0)
+    assert {case.load.duration for case in short.cases} == {2.0}
+    assert planning.lasting(short, 300.0) == plan
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer()
+    made.command()(plan_command)
+    return made
+
+
+def test_the_command_prints_plans_as_json(app: typer.Typer) -> None:
+    arguments = ["--profile", "nightly", "--select", "gil-endpoints/*", "--shards", "2", "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    shards = json.loads(result.stdout)["shards"]
+    plans = [Plan.model_validate(one["plan"]) for one in shards]
+    planned = {case.id for plan in plans for case in plan.cases}
+    assert planned == {case.id for case in make_plan("nightly", ["gil-endpoints/*"], None, 1).cases}
+    for one, plan in zip(shards, plans, strict=True):
+        assert one["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
+        assert 0 < one["load_seconds"] < one["expected_seconds"]
+
+
+def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain `uvicorn` brings no httptools, and every launch would fail after its time-out."""
+    make_checkout(tmp_path)
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    lock = tmp_path / "apps" / "stacks" / "current.txt"
+    lines = lock.read_text().splitlines(keepends=True)
+    lock.write_text("".join(line for line in lines if not line.startswith("httptools==")))
+    plan = make_plan("quick", [], None, 1)
+    first = next(case for case in plan.cases if case.stack == "current")
+    served = first.model_copy(update={"server": "uvicorn", "loop": "uvloop"})
+    with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):
+        testbed.assemble([served], tmp_path / "logs")
+    lock.write_text("".join(line for line in lines if not line.startswith("granian==")))
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 0, result.output
+    assert "note: this cannot be run yet: " in result.stdout
+    assert "found 'no granian'" in result.stdout
+
+
+def test_the_command_shows_each_experiment(app: typer.Typer) -> None:
+    result = CliRunner().invoke(app, ["--profile", "published", "--cases", "--launches", "2"])
+    assert result.exit_code == 0, result.output
+    for name in ("asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"):
+        assert f"│ {name} " in result.stdout
+    assert "await-patterns/async_concurrent/py3.14  " in result.stdout

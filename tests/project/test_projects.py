@@ -1,0 +1,292 @@
+"""The packages of somebody's project: real locks, made by uv against an index of ours."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bare import QUIET
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.host import paths
+from duetbench.project import interpreters, locks, projects, settings, stacks, target, tools, wheels
+from duetbench.project.interpreters import Interpreter
+from duetbench.project.projects import Given
+from duetbench.project.target import Target
+from repos import commit, git, write
+from tiny_index import Index, serving
+
+WANTED = Target(app="shop:app")
+PROJECT = """\
+[project]
+name = "shop"
+version = "0.1"
+requires-python = ">=3.10"
+dependencies = ["alpha"]
+
+[project.optional-dependencies]
+more = ["gamma"]
+
+[dependency-groups]
+dev = ["delta"]
+"""
+BACKEND = """\
+import base64, hashlib, zipfile
+NAME, FILES = "{name}-{version}", {files!r}
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    wheel = f"{{NAME}}-{tag}.whl"
+    info = NAME + ".dist-info"
+    files = dict(FILES)
+    files[info + "/METADATA"] = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
+    files[info + "/WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: {tag}\\n"
+    with zipfile.ZipFile(folder + "/" + wheel, "w") as out:
+        for name, text in files.items():
+            out.writestr(zipfile.ZipInfo(name), text)
+        out.writestr(zipfile.ZipInfo(info + "/RECORD"), "")
+    return wheel
+"""
+BUILD = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+"""A backend in the project itself needs nothing from an index."""
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """`alpha` needs `beta`, of which a newer version came after the locks."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with serving(monkeypatch, tmp_path / "uv") as served:
+        served.add("alpha", "1.0", "2026-01-10", ("beta", 'winonly; sys_platform == "win32"'))
+        for name in ("gamma", "delta", "winonly", "granian", "uvicorn"):
+            served.add(name, "1.0", "2026-01-10", ("beta",) if name == "granian" else ())
+        served.add("beta", "1.0", "2026-01-10")
+        yield served
+
+
+@pytest.fixture
+def python() -> Interpreter:
+    return interpreters.locate("3.14")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of a project, in which nothing but its interpreter is laid out."""
+    write(tmp_path, "shop/pyproject.toml", PROJECT)
+    return laid(tmp_path / "shop")
+
+
+def laid(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
+    target.lay_out(root, {"3.14": settings.load().interpreters["3.14"].model_dump()})
+    return root
+
+
+def uv(root: Path, *arguments: str) -> None:
+    subprocess.run([tools.uv(), "--quiet", *arguments], cwd=root, check=True)
+
+
+def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> Given:
+    file = projects.lock_of(root)
+    return projects.read(root, file, wanted, python, QUIET) if file else projects.NOTHING
+
+
+def newer(index: Index) -> None:
+    index.add("beta", "2.0", "2026-03-01")
+    index.add("granian", "2.0", "2026-03-01", ("beta",))
+
+
+@pytest.mark.parametrize("kind", ["uv.lock", "pylock.toml", "requirements.txt"])
+def test_locked_versions_are_kept_and_a_server_is_added(
+    kind: str, root: Path, index: Index, python: Interpreter
+) -> None:
+    locked = {
+        "uv.lock": ("lock",),
+        "pylock.toml": ("pip", "compile", "pyproject.toml", "--universal", "-o", "pylock.toml"),
+        "requirements.txt": ("pip", "compile", "pyproject.toml", "-o", "requirements.txt"),
+    }[kind]
+    uv(root, *locked)
+    newer(index)
+    found = given(root, python)
+    assert found.label == kind
+    assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
+    stack = projects.locked(root, found, ["granian"], python, QUIET)
+    assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
+    assert stacks.read("project", root) == stack
+    assert index.address not in stack.lock.read_text()
+    # The other side takes the server that this one has got, whatever is out by then.
+    index.add("granian", "3.0", "2026-04-01", ("beta",))
+    base = laid(root.parent / "base")
+    same = projects.locked(base, found, ["granian"], python, QUIET, stack)
+    assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
+    written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
+    other = projects.locked(base, written, ["granian"], python, QUIET, stack)
+    assert other.packages["granian"] == "2.0"
+
+
+def test_a_lock_that_has_its_server_is_taken_as_it_is(
+    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, "pyproject.toml", PROJECT.replace('["alpha"]', '["alpha", "uvicorn"]'))
+    uv(root, "lock")
+    assert index.files
+    monkeypatch.setenv("UV_OFFLINE", "1")  # nobody is asked
+    stack = projects.locked(root, given(root, python), ["uvicorn"], python, QUIET)
+    assert stack.packages == {"alpha": "1.0", "beta": "1.0", "uvicorn": "1.0"}
+
+
+@pytest.mark.usefixtures("index")
+def test_extras_and_groups_come_where_they_are_asked_for(root: Path, python: Interpreter) -> None:
+    wanted = WANTED.model_copy(update={"extras": ("more",), "groups": ("dev",)})
+    uv(root, "lock")
+    for _ in ("uv.lock", "pyproject.toml"):
+        assert given(root, python, wanted).packages.keys() == {"alpha", "beta", "gamma", "delta"}
+        (root / "uv.lock").unlink(missing_ok=True)
+    with pytest.raises(UsageError, match="no such extra or group"):
+        given(root, python, WANTED.model_copy(update={"extras": ("less",)}))
+
+
+def test_other_versions_are_resolved_from_what_the_project_asks_for(
+    root: Path, index: Index, python: Interpreter
+) -> None:
+    """As `--with` and a search do: one package moves, all else stays."""
+    uv(root, "lock")
+    newer(index)
+    projects.locked(root, given(root, python), ["granian"], python, QUIET)
+    keep = stacks.lock_file("project", root).read_text()
+    text = locks.resolve("project", None, root=root, keep=keep, pins=["granian==1.0"])
+    assert stacks.parse(text, "it", root) == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
+    text = locks.resolve("project", None, root=root, keep=keep, pins=["beta==2.0"])
+    assert stacks.parse(text, "it", root)["beta"] == "2.0"
+
+
+@pytest.mark.usefixtures("index")
+def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Interpreter) -> None:
+    """Its versions are a lock's, not what somebody insists on."""
+    (root / "pyproject.toml").unlink()
+    write(root, "requirements.txt", "alpha==1.0\nbeta==1.0  # of alpha\n")
+    stack = projects.locked(root, given(root, python), ["granian"], python, QUIET)
+    assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
+    asked = (root / ".duetbench-target" / "project.in").read_text()
+    assert asked == "alpha\nbeta\nwinonly ; sys_platform == 'win32'\ngranian\n"
+
+
+@pytest.mark.usefixtures("index")
+def test_a_project_without_packages_gets_a_server(root: Path, python: Interpreter) -> None:
+    (root / "pyproject.toml").unlink()
+    assert given(root, python) is projects.NOTHING
+    stack = projects.locked(root, projects.NOTHING, ["uvicorn"], python, QUIET)
+    assert stack.packages == {"uvicorn": "1.0"}
+
+
+def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", "[tool.ruff]\n")
+    assert projects.lock_of(tmp_path) is None
+    write(tmp_path, "pyproject.toml", "[project]\n")
+    for name in ("pyproject.toml", "requirements-prod.txt", "requirements.txt", "pylock.toml",
+                 "uv.lock"):  # fmt: skip
+        (tmp_path / name).touch()
+        write(tmp_path, "requirements-dev.txt", "")
+        assert projects.lock_of(tmp_path) == tmp_path / name
+    other = tmp_path / "other"
+    for name in ("requirements-a.txt", "requirements-b.txt"):
+        write(other, name, "")
+    with pytest.raises(
+        UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which are"
+    ):
+        projects.lock_of(other)
+
+
+def package(root: Path, version: str = "1.0", **files: str) -> str:
+    """A project with a backend of its own, of which a wheel can be built without any index."""
+    body = {"lib.py": f"version = {version!r}\n", **files}
+    text = BACKEND.format(name="lib", version=version, tag="py3-none-any", files=body)
+    write(root, "backend.py", text)
+    write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "{version}"\n')
+    return version
+
+
+@pytest.mark.usefixtures("index")
+def test_packages_that_are_folders_and_commits_are_built(
+    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    remote, root = tmp_path / "remote", tmp_path / "shop"
+    package(remote)
+    git(remote, "init", "--quiet", "--initial-branch=main")
+    at = commit(remote, "One")
+    package(root / "libs" / "lib", "2.0")
+    lines = f"alpha==1.0 --hash=sha256:{'a' * 64}\n-e .\n"
+    for line, version in (
+        (f"lib @ git+file://{remote}@{at}", "1.0"),
+        ("-e ./libs/lib ; python_full_version >= '3.10'", "2.0"),
+        ("./libs/lib", "2.0"),
+    ):
+        text = wheels.hashed(f"{lines}{line}\n", root, python, QUIET)
+        assert stacks.parse(text, "it") == {"alpha": "1.0", "lib": version}, line
+        assert wheels.hashed(text, root, python, QUIET) == text
+    # The same files are the same wheel, others are not.
+    wheel = wheels.build(root / "libs" / "lib", python, QUIET)
+    assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
+    write(root, "libs/lib/more.py", "")
+    assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
+    with pytest.raises(SetupError, match=r"lock has 'lib' without a hash"):
+        wheels.hashed("lib @ https://me:secret@x/lib.zip\n", root, python, QUIET)
+    with pytest.raises(SetupError, match="expected a whole commit behind @"):
+        wheels.hashed("lib @ git+https://x/lib@main\n", root, python, QUIET)
+
+
+@pytest.mark.parametrize(
+    ("tag", "source", "laid_out"),
+    [
+        # Its code is where it is edited; the wheel says only what it is.
+        ("py3-none-any", "src/lib.py", {"lib-3.0.dist-info"}),
+        ("py3-none-any", "lib.py", {"lib-3.0.dist-info"}),
+        # Compiled modules, or code from elsewhere, are in the wheel alone.
+        ("cp314-cp314-linux_x86_64", "src/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
+        ("py3-none-any", "python/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
+    ],
+)
+def test_of_the_project_itself_only_what_is_missing_is_laid_out(
+    tag: str, source: str, laid_out: set[str], tmp_path: Path, python: Interpreter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "lib"
+    files = {"lib.py": "built = True\n", "lib-3.0.data/purelib/data.txt": "x"}
+    write(root, source, "built = False\n")
+    write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=files))
+    write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
+    search = projects.install(root, "lib.api", python, QUIET)
+    assert search == (projects.SITE, *(["src"] if source.startswith("src") else []), ".")
+    assert {path.name for path in (root / projects.SITE).iterdir()} == laid_out
+    code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
+    said = subprocess.run(
+        [python.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(str(root / name) for name in search)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout.split() == ["3.0", str("lib.py" in laid_out)]
+
+
+def test_a_project_that_cannot_be_built_is_measured_from_its_source(
+    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    import rich.console
+
+    from duetbench.host.progress import Narrator
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    root = tmp_path / "lib"
+    write(root, "lib.py", "")
+    write(root, "backend.py", "raise SystemExit('no compiler here')\n")
+    write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
+    assert projects.install(root, "lib", python, Narrator(rich.console.Console())) == (
+        projects.SITE, ".",
+    )  # fmt: skip
+    said = " ".join(capsys.readouterr().out.split())
+    assert "note: building the wheel of lib failed" in said
+    assert "Its code is measured from its source" in said
+    assert not list((root / projects.SITE).iterdir())
+    assert paths.cache_dir() == tmp_path / "cache" / "duetbench"

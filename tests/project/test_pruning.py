@@ -1,0 +1,178 @@
+"""The cache forgets what nothing uses, and keeps what the checkout declares."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import filelock
+import pytest
+from rich.console import Console
+
+from duetbench.cli import setup as setup_cli
+from duetbench.core.errors import BusyError
+from duetbench.host import cache as artefact
+from duetbench.host import paths
+from duetbench.host.machine_lock import measuring
+from duetbench.host.progress import Narrator
+from duetbench.project import anchor, interpreters, prune, settings, stacks
+
+_DAY: Final = 86400.0
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with the declared interpreters and the environment of one stack, a year old."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    configured = settings.load()
+    for name, spec in configured.interpreters.items():
+        target = interpreters.place(name, "source", configured)
+        facts = {**spec.model_dump(), "executable": str(target / "python"), "build": "cc"}
+        made(target, **facts, origin="source")
+        (target / "python").touch()
+        aged(target.parent, 365)
+    environment(declared(), interpreters.locate("3.14").executable, 365)
+    return paths.cache_dir()
+
+
+def made(target: Path, **facts: object) -> None:
+    target.mkdir(parents=True)
+    (target / artefact.STAMP).write_text(json.dumps(facts))
+
+
+def aged(target: Path, days: float) -> None:
+    for path in (*target.rglob("*"), target):
+        os.utime(path, (time.time() - days * _DAY,) * 2)
+
+
+def environment(target: Path, python: Path, days: float) -> Path:
+    made(target, python=str(python))
+    (target / "bin").mkdir()
+    (target / "bin" / "python").write_bytes(b"x" * 10_000)
+    aged(target, days)
+    return target
+
+
+def declared() -> Path:
+    return stacks.place(stacks.read("current"), interpreters.locate("3.14"))
+
+
+def gone() -> list[str]:
+    return [name.partition(" ")[2] for name in prune.prune().names]
+
+
+def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path) -> None:
+    """Used 29 days ago one stays, 31 days ago it goes; what the checkout declares stays anyway."""
+    assert prune.unused() == ()
+    assert prune.prune() == prune.Removal()
+    python = interpreters.locate("3.14").executable
+    young, old, shared = (
+        environment(cache / "environments" / f"current-py3.14-00000000000{n}", python, days)
+        for n, days in ((1, 29), (2, 31), (3, 29))
+    )
+    (found,) = prune.unused()
+    assert (found.path, found.kind, round(found.days)) == (old, "environment", 31)
+    done = prune.prune()
+    assert done.names == (f"environment {old.name}",)
+    assert 10_000 <= done.freed < 100_000
+    assert sorted(path for path in old.parent.iterdir() if path.is_dir()) == sorted(
+        [young, shared, declared()]
+    )
+    # A second name elsewhere keeps the bytes on the disk; it is not promised that they go.
+    aged(shared, 99)
+    os.link(shared / "bin" / "python", cache / "shared")
+    assert prune.prune().freed < 10_000
+
+
+def test_using_an_environment_keeps_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for its Python uses it; another checkout may have it in its locks."""
+    stack, python = stacks.read("current"), interpreters.locate("3.14")
+    target = environment(cache / "environments" / "current-py3.14-000000000003", Path("x"), 400)
+    monkeypatch.setattr(stacks, "place", lambda *_: target)
+    stacks.executable(stack, python)
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    assert prune.unused() == ()
+
+
+def test_interpreters_go_with_their_last_environment(cache: Path) -> None:
+    """Another build is kept as long as an environment that stays was made with it."""
+    builds = [cache / "interpreters" / f"source-3.13.{n}-0123456789ab" for n in (1, 2)]
+    for build in builds:
+        made(build / "3.13", version="3.13.1")
+        aged(build, 365)
+    environment(cache / "environments" / "a-py3.13-000000000001", builds[0] / "3.13/bin/p", 3)
+    environment(cache / "environments" / "a-py3.13-000000000002", builds[1] / "3.13/bin/p", 300)
+    assert gone() == ["a-py3.13-000000000002", builds[1].name]
+    assert builds[0].is_dir()
+
+
+def test_the_anchor_s_interpreters_stay(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are newer ones' elders: nobody may have them to give any more."""
+    builds = [cache / "interpreters" / name for name in ("source-3.14.1-ab", "prebuilt-3.14.2")]
+    for build in builds:
+        made(build / "3.14")
+        aged(build, 365)
+    assert [one.path for one in prune.unused()] == builds[::-1]
+    text = anchor.place().read_text().replace(anchor.load().interpreters["3.14"], "3.14.1")
+    file = tmp_path / "anchor.toml"
+    file.write_text(text)
+    monkeypatch.setattr(anchor, "place", lambda _=None: file)
+    assert [one.path for one in prune.unused()] == builds[1:]
+
+
+def test_snapshots_locks_and_generators_go_by_age(cache: Path) -> None:
+    """What comparisons have laid out and resolved, and a load generator of another version."""
+    for name in ("snapshots/0123456789abcdef", "tools/oha-0.1.0-0123456789ab"):
+        made(cache / name)
+        aged(cache / name, 31)
+    for name, days in (("old", 31.0), ("young", 31.0)):
+        lock = cache / "resolved" / name / "current.txt"
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+        aged(lock.parent, days)
+    os.utime(cache / "resolved" / "young" / "current.txt")
+    assert gone() == ["0123456789abcdef", "lock old", "generator oha-0.1.0-0123456789ab"]
+
+
+def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: Path) -> None:
+    """A held lock, a staging folder, and what lies in somebody else's cache."""
+    busy = environment(cache / "environments" / "b-py3.14-000000000001", Path("x"), 99)
+    staging = cache / "environments" / ".making-b-1-1"
+    staging.mkdir()
+    aged(staging, 99)
+    elsewhere = environment(tmp_path / "elsewhere" / "c-py3.14-000000000001", Path("x"), 99)
+    (cache / "environments" / elsewhere.name).symlink_to(elsewhere)
+    (cache / "snapshots").symlink_to(tmp_path / "elsewhere")
+    with filelock.FileLock(busy.parent / f".{busy.name}.lock"):
+        done = prune.prune()
+    assert (done.names, done.busy) == ((), (busy.name,))
+    assert (busy / "bin" / "python").is_file()
+    assert staging.is_dir()
+    assert (elsewhere / "bin" / "python").is_file()
+    assert gone() == [busy.name]
+
+
+def test_nothing_is_removed_while_something_is_measured(cache: Path) -> None:
+    """The servers of a run have their packages there."""
+    old = environment(cache / "environments" / "e-py3.14-000000000001", Path("x"), 99)
+    with measuring(), pytest.raises(BusyError):
+        setup_cli._prune(Narrator(Console(quiet=True)), prune.DAYS)
+    assert old.is_dir()
+    setup_cli._prune(Narrator(Console(quiet=True)), prune.DAYS)
+    assert not old.exists()
+
+
+def test_what_the_site_read_goes_when_nobody_builds_it(cache: Path) -> None:
+    """Every build touches what it uses of it."""
+    used, left = (cache / "site" / "columns" / name for name in ("used", "left"))
+    for folder, days in ((used, 29), (left, 31)):
+        folder.mkdir(parents=True)
+        (folder / "columns.pickle").write_bytes(b"")
+        aged(folder, days)
+    assert prune.prune().names == ("columns of results left",)
+    assert used.is_dir()

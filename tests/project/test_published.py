@@ -1,0 +1,188 @@
+"""The declarations of the sources' figures: refused when wrong, and in step with the plan."""
+
+import random
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+import synthetic
+from duetbench.core.errors import DeclarationError
+from duetbench.core.model import Case, CaseResult, Profile
+from duetbench.project.experiments import load_experiments
+from duetbench.project.published import Published, load_published, read_published
+from duetbench.project.schema import PROFILES
+from duetbench.show import claims, tables
+from duetbench.trend.summary import summarise
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = load_published(ROOT)
+EXPERIMENTS = {item.name: item for item in load_experiments(ROOT)}
+ROWS = {"gil-endpoints": 8, "asgi-wsgi": 16 + 8 + 5, "pydantic-v1-v2": 1, "await-patterns": 4}
+
+
+def declared(experiment: str) -> dict[str, Case]:
+    """Every case that the experiment has in any profile, by id."""
+    cases = EXPERIMENTS[experiment].cases
+    return {case.id: case for profile in PROFILES for case in cases[profile]}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_every_name_is_a_case_and_every_case_is_in_a_table(name: str) -> None:
+    """And the published profile measures every published row."""
+    cases = declared(name)
+    for short in PUBLISHED[name].cases:
+        assert set(PUBLISHED[name].ids(short)) <= cases.keys(), short
+    published = {case.id for case in EXPERIMENTS[name].cases["published"]}
+    assert {PUBLISHED[name].ids(short)[0] for short in PUBLISHED[name].figures} <= published
+    for headline in PUBLISHED[name].headlines:
+        assert {headline.case, headline.base or headline.case} <= cases.keys()
+    for layout in PUBLISHED[name].tables:
+        for glob in (*layout.select, *layout.but_not):
+            assert any(fnmatchcase(case_id, glob) for case_id in cases), glob
+    shown = {
+        case_id
+        for layout in PUBLISHED[name].tables
+        for case_id in cases
+        if any(fnmatchcase(case_id, glob) for glob in layout.select)
+        and not any(fnmatchcase(case_id, glob) for glob in layout.but_not)
+    }
+    assert set(cases) - shown == set()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sentences_shapes_and_tables_can_be_filled_from_any_profile(
+    name: str, profile: Profile
+) -> None:
+    """No template is wrong, and no row needs an id to be told apart.
+
+    Of the published profile's run every sentence is complete.
+    """
+    figures = dict.fromkeys(synthetic.figures(random.Random(1)), 1.0)
+    results = (synthetic.steady_result(c, figures) for c in EXPERIMENTS[name].cases[profile])
+    summary, published = summarise(synthetic.make_run(results)), PUBLISHED[name]
+    for table in tables.experiment_tables(tuple(summary.cases.values()), published):
+        assert "case" not in table.keys, table.title
+    filled = [claims.fill(text, summary, published, name) for text in published.answers]
+    checked = claims.check_all(summary, published)
+    assert all((filled, checked))
+    if profile == "published":
+        assert [sentence.text for sentence in filled if not sentence.measured] == []
+        pending = [shape.pending for shape in published.shapes if shape.pending]
+        missing = [found.reason for found in checked if found.verdict == "not measured"]
+        assert missing == pending
+
+
+def test_all_rows_of_the_sources_are_carried_over() -> None:
+    assert {name: len(found.figures) for name, found in PUBLISHED.items()} == ROWS
+    asgi = PUBLISHED["asgi-wsgi"]
+    assert asgi.figures["asgi_json_gil_w1"] == {
+        "throughput": 30415,
+        "response_mean": 0.0042,
+        "response_max": 0.04529,
+        "server_cores": 0.42,
+        "pss_steady": 90e6,
+    }
+    assert asgi.figures["sweep_io_t1"]["response_mean"] == 1.26359
+    assert PUBLISHED["gil-endpoints"].figures["sync_cpu_ft"]["throughput"] == 9.90
+    assert PUBLISHED["await-patterns"].figures["sync"]["response_max"] == 119.366
+    assert PUBLISHED["pydantic-v1-v2"].figures["users10_v1"]["service_p95"] == 0.031
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> None:
+    published = PUBLISHED[name]
+    cases = declared(name)
+    summary = summarise(
+        synthetic.make_run(
+            synthetic.steady_result(cases[case_id], published.figures_of(case_id))
+            for case_id in (published.ids(short)[0] for short in published.figures)
+        )
+    )
+    for found in claims.check_all(summary, published):
+        assert found.verdict in {"holds", "not measured"}, found.statement
+        if found.ours is not None and found.published is not None:
+            assert found.ours.mean == pytest.approx(found.published)
+
+
+def test_computing_says_of_each_axis_whether_it_found_the_second_core() -> None:
+    """Threads 1.01 times with the GIL and 1.90 without; workers 1.85 times with it, 0.99 without.
+
+    A statement about cores is of the figure itself.
+    """
+    found = {
+        "wsgi-cpu/py3.14/w1/t1": (1000, 1.02), "wsgi-cpu/py3.14/w1/t2": (1010, 1.04),
+        "wsgi-cpu/py3.14t/w1/t1": (900, 1.02), "wsgi-cpu/py3.14t/w1/t2": (1710, 1.86),
+        "asgi-cpu/py3.14/w1": (1000, 1.02), "asgi-cpu/py3.14/w2": (1850, 1.86),
+        "asgi-cpu/py3.14t/w1": (900, 1.02), "asgi-cpu/py3.14t/w2": (891, 1.03),
+    }  # fmt: skip
+    cases = declared("asgi-wsgi")
+    results = [
+        CaseResult(
+            case=cases[f"asgi-wsgi/{name}/c32"],
+            launches=tuple(
+                synthetic.ok(name, n, {"throughput": rate * off, "server_cores": cores * off})
+                for n, off in enumerate((0.99, 1.0, 1.01))
+            ),
+        )
+        for name, (rate, cores) in found.items()
+    ]
+    summary = summarise(synthetic.make_run(results))
+    checked = [
+        (one.verdict, round(one.ours.mean, 2))
+        for one in claims.check_all(summary, PUBLISHED["asgi-wsgi"])
+        if one.ours is not None
+    ]
+    assert checked == [
+        ("holds", 1.01), ("holds", 1.04), ("holds", 1.90), ("holds", 1.86),
+        ("holds", 1.85), ("does not hold", 0.99), ("does not hold", 1.03),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("surprise = 1", "surprise"),
+        ("notes = 3", "notes"),
+        ("[cases]\n'a/b' = 'x/y'", "short names without '/'"),
+        ("[figures]\nnobody = { throughput = 1 }", "['nobody'] are not in [cases]"),
+        ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: offered, "),
+        ("[[tables]]\ntitle = 't'\nselect = []\nkeys = ['id']\ncolumns = ['errors']", "select"),
+        (
+            "[[tables]]\ntitle = 't'\nselect = ['*']\nkeys = ['colour']\ncolumns = ['errors']",
+            "unknown property 'colour'; known: id, endpoint",
+        ),
+        ("[[shapes]]\nstatement = 's'\nmetric = 'errors'\nnumerator = 'x/y'", "least or most"),
+        ("[[shapes]]\nstatement = 's'\nleast = 1", "metric and numerator"),
+        ("[[shapes]]\nstatement = 's'\npending = 'p'\nmetric = 'errors'", "pending"),
+        ("broken", "valid TOML"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(
+    text: str, told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "published.toml"
+    path.write_text('source = "a page"\n' + text)
+    with pytest.raises(DeclarationError) as caught:
+        read_published(path)
+    assert all(part in str(caught.value) for part in (str(path), told)), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("{{ fig('a', 'speed') }}", "unknown metric 'speed'"),
+        ("{{ fig('b', 'errors') }}", "'b' is not in [cases]"),
+        ("{{ theirs('a', 'errors') }}", "no published errors of a"),
+        ("{{ nothing }}", "undefined"),
+        ("{{ fig( }}", "template"),
+    ],
+)
+def test_a_wrong_sentence_is_refused(template: str, told: str) -> None:
+    published = Published(source="a page", cases={"a": "x/a"})
+    case = synthetic.make_case("x/a")
+    summary = summarise(synthetic.make_run([CaseResult(case=case)]))
+    with pytest.raises(DeclarationError, match="answers") as caught:
+        claims.fill(template, summary, published, "apps/x/published.toml")
+    assert told in str(caught.value)

@@ -1,0 +1,90 @@
+"""The interpreter of somebody's project."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from bare import QUIET
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.project import interpreters, pythons, settings, tools
+from repos import borrow_cache, write
+
+
+@pytest.mark.parametrize(
+    ("text", "fitting", "unfitting"),
+    [
+        ("3.13", [("3.13.5", False)], [("3.13.5", True), ("3.12.9", False), ("3.130.1", False)]),
+        ("3.13t", [("3.13.5", True)], [("3.13.5", False)]),
+        ("3.13+freethreaded", [("3.13.5", True)], [("3.13.5", False)]),
+        ("3.13.5", [("3.13.5", False)], [("3.13.6", False)]),
+        ("cpython-3.12.8-linux-x86_64-gnu", [("3.12.8", False)], [("3.12.9", False)]),
+        (">=3.9,<3.13", [("3.10.2", False)], [("3.9.2", False), ("3.13.0", False)]),
+        ("~=3.12", [("3.14.0", False)], [("3.11.0", False), ("3.14.0", True)]),
+    ],
+)  # fmt: skip
+def test_a_request_is_read_as_uv_reads_it(
+    text: str, fitting: list[tuple[str, bool]], unfitting: list[tuple[str, bool]]
+) -> None:
+    asked = pythons.read(text, ".python-version")
+    for versions, fits in ((fitting, True), (unfitting, False)):
+        for version, free in versions:
+            assert asked.fits(Version(version), free_threaded=free) is fits, version
+
+
+def test_what_is_no_cpython_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"\.python-version 'pypy@3\.10': expected a CPython such"):
+        pythons.read("pypy@3.10", ".python-version")
+    with pytest.raises(UsageError, match=r"--python 3\.9: expected Python 3\.10 or newer"):
+        pythons.read("3.9", "--python")
+
+
+def test_the_nearest_word_decides(tmp_path: Path) -> None:
+    assert pythons.wanted(tmp_path).text == "any"
+    write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
+    assert (found := pythons.wanted(tmp_path)).source == "requires-python"
+    assert found.fits(Version("3.14.1"), free_threaded=False)
+    write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
+    assert pythons.wanted(tmp_path).text == "3.12.8"
+    assert pythons.wanted(tmp_path, "3.13t").source == "--python"
+
+
+def test_one_that_set_up_has_made_is_preferred() -> None:
+    assert pythons.choose(pythons.read("3.14", "x"), QUIET) == settings.load().interpreters["3.14"]
+    spec = pythons.choose(pythons.read("3.14t", "x"), QUIET)
+    assert (pythons.name_of(spec), spec.free_threaded) == ("3.14t", True)
+
+
+def test_one_of_the_machine_is_found_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
+    place = borrow_cache(tmp_path / "cache", monkeypatch)
+    (place / "interpreters").unlink()
+    write(tmp_path, "shims/python3", f'#!/bin/sh\nexec {Path(sys.executable).resolve()} "$@"\n')
+    (tmp_path / "shims" / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
+    asked = pythons.read("<3.14", "requires-python")
+    spec = pythons.choose(asked, QUIET)
+    name = pythons.name_of(spec)
+    known = settings.load().model_copy(update={"interpreters": {name: spec}})
+    found = interpreters.locate(name, known)
+    assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
+    assert tools.version(found.executable) == f"Python {spec.version}"
+    assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
+    assert found.record().origin == "found"
+    assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
+
+
+def test_what_cannot_be_had_is_told_with_what_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    write(tmp_path, ".python-version", "3.10.1\n")
+    with pytest.raises(SetupError) as error:
+        pythons.choose(pythons.wanted(tmp_path), QUIET)
+    said = str(error.value)
+    assert said.startswith(".python-version asks for Python 3.10.1, and this machine has 3.14")
+    assert said.endswith("Install it, or choose one that is here with --python")

@@ -1,0 +1,243 @@
+"""The server registry: a contract over every entry, and the two command lines in full."""
+
+import io
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench import PROJECT, failures
+from duetbench.core.model import Case, Interface
+from duetbench.host.progress import Narrator
+from duetbench.measure import launch
+from duetbench.measure.testbed import Rig, equip
+from duetbench.project import interpreters, locks, schema, stacks
+from duetbench.project.experiments import expand_all, load_experiments, registered
+from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
+from repos import borrow_cache, write
+from synthetic import make_case
+
+OTHERS = {
+    "pyproject.toml": (PROJECT / "pyproject.toml").read_text("utf-8"),
+    "apps/pyproject.toml": (
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\nothers = ["gunicorn", "hypercorn"]\n'
+    ),
+    "apps/both/both.py": """\
+async def asgi(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"right"})
+
+
+def make():
+    return wsgi
+
+
+def wsgi(environ, start_response):
+    start_response("200 OK", [("content-type", "text/plain"), ("content-length", "5")])
+    return [b"right"]
+""",
+    "apps/both/experiment.toml": """\
+question = "Are other servers served?"
+[source]
+title = "Made up"
+date = "2026-11"
+[profiles]
+quick = { seconds = 0.6 }
+[endpoints.asgi]
+app = "both:asgi"
+interface = "asgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+[endpoints.wsgi]
+app = "both:make"
+factory = true
+interface = "wsgi"
+path = "/"
+expect = { content_type = "text/plain", text = "right" }
+[loads.closed]
+model = "closed"
+connections = 8
+duration = "seconds"
+timeout = 10
+[defaults]
+id = "{endpoint}/{server}"
+profiles = ["quick"]
+python = "3.14"
+stack = "others"
+loop = "asyncio"
+load = "closed"
+cores = "split"
+[[cases]]
+endpoint = "asgi"
+server = ["hypercorn", "gunicorn"]
+[[cases]]
+endpoint = "wsgi"
+server = "gunicorn"
+threads = 4
+""",
+}
+"""A checkout that measures them."""
+
+EVERY = pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
+
+
+def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
+    base = make_case("experiment/right", server=server.name, workers=workers)
+    return base.model_copy(
+        update={
+            "endpoint": base.endpoint.model_copy(update={"interface": interface}),
+            "threads": 64 if interface == "wsgi" else None,
+        }
+    )
+
+
+@EVERY
+def test_an_entry_is_complete(server: Server) -> None:
+    assert SERVERS[server.name] is server
+    assert "asyncio" in server.loops
+    assert all((server.interfaces, server.grace > 0, server.exit_codes))
+    for workers in (1, 2):
+        limit = server.backpressure(workers)
+        assert limit is None or limit >= workers
+        for interface in server.interfaces:
+            case = case_for(server, interface, workers)
+            assert server.ready_lines(case) >= 1
+            assert {server.worker_kind(free) for free in (False, True)} <= {"process", "thread"}
+            line = [str(word) for word in server.arguments(case, 12345, None)]
+            assert line[-1].endswith(case.endpoint.app)
+            made = case.model_copy(
+                update={"endpoint": case.endpoint.model_copy(update={"factory": True})}
+            )
+            assert server.arguments(made, 12345, None) != line
+            assert line[line.index("--workers") + 1] == str(workers)
+            assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
+            assert case.loop in line or interface == "wsgi", "never left to the server"
+            assert not any(Path(word).is_absolute() for word in line)
+
+
+@EVERY
+def test_a_counter_comes_with_its_exporter(server: Server) -> None:
+    case = case_for(server, "asgi")
+    plain, counting = (server.arguments(case, 12345, port) for port in (None, 23456))
+    assert "23456" not in plain
+    assert ("23456" in counting) == (server.counter is not None)
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """What starts the servers that are in none of our stacks, and applications for them."""
+    root = tmp_path_factory.mktemp("others")
+    for name, text in OTHERS.items():
+        write(root, name, text)
+    with pytest.MonkeyPatch.context() as patch:
+        borrow_cache(root / "cache", patch)
+        write(root, "apps/stacks/others.txt", locks.resolve("others", None, root=root))
+        stack, python = stacks.read("others", root), interpreters.locate("3.14")
+        stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
+        cases = expand_all(load_experiments(root, registered(root)), "quick")
+        yield equip(
+            cases, root / "logs", apps=root / "apps", locked={"others": stack},
+            found={"3.14": python},
+        )  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("state_home")
+@pytest.mark.parametrize(
+    ("case_id", "workers"),
+    [("asgi/hypercorn", 2), ("asgi/gunicorn", 2), ("wsgi/gunicorn", 1)],
+)
+def test_servers_of_no_stack_of_ours_are_measured(
+    others: Rig, case_id: str, workers: int, tmp_path: Path
+) -> None:
+    """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
+    root = others.apps.parent
+    cases = expand_all(load_experiments(root, registered(root)), "quick")
+    case = next(case for case in cases if case.id == f"both/{case_id}")
+    case = case.model_copy(update={"workers": workers})
+    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
+        options = launch.Options(window=0.1)
+        outcome = launch.perform(case, others, options, tmp_path / "server.log")
+        if not failures(outcome) & {"littles_law", "no_answer"}:
+            break
+    assert not failures(outcome), (outcome.flags, (tmp_path / "server.log").read_text())
+    assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
+    assert outcome.metrics["connections_reopened"] == 0
+
+
+@pytest.mark.real
+@EVERY
+def test_the_locked_version_knows_every_option(server: Server, others: Rig) -> None:
+    ours = server.name in stacks.read("current").packages
+    python = stacks.environment("current", "3.14") if ours else others.pythons["others", "3.14"]
+    said = subprocess.run(
+        [python, "-m", server.name, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for interface in server.interfaces:
+        words = server.arguments(case_for(server, interface), 12345, 23456)
+        for word in (*server.settings, *words):
+            if word.startswith("--"):
+                positive = word.replace("--no-", "--(no-)?")
+                assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", said), word
+
+
+def test_the_registry_holds_every_declared_server() -> None:
+    for path in sorted((PROJECT / "apps").glob(f"*/{schema.FILE}")):
+        declared = schema.validated(schema.Declaration, schema.read_toml(path), path.name)
+        for block in declared.cases:
+            assert set(block.server) <= SERVERS.keys(), path
+
+
+def test_granian_in_full() -> None:
+    """Event loop, threads and backlog are pinned; HTTP/1 without WebSockets, as uvicorn."""
+    server = SERVERS["granian"]
+    assert server.arguments(case_for(server, "wsgi"), 12345, 23456) == [
+        "--interface", "wsgi", "--host", "127.0.0.1", "--port", "12345", "--http", "1", "--no-ws",
+        "--workers", "2", "--backlog", "1024", "--loop", "asyncio", "--blocking-threads", "64",
+        "--metrics", "--metrics-port", "23456", "--metrics-scrape-interval", "1", "module:app",
+    ]  # fmt: skip
+
+
+def test_granians_workers_and_its_backlog() -> None:
+    """Threads without the GIL; backlog // workers each: of three, one of 1,024 is left over."""
+    server = SERVERS["granian"]
+    assert (server.worker_kind(False), server.worker_kind(True)) == ("process", "thread")
+    assert [server.backpressure(n) for n in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
+
+
+@pytest.mark.parametrize(
+    ("server", "log", "lines"),
+    [
+        ("granian", "[INFO] Listening at: http://127.0.0.1:1\n", 0),
+        ("granian", "[INFO] Listening at: http://127.0.0.1:1\n[INFO] Started worker-1\n", 1),
+        ("granian", "[INFO] Started worker-1\n[INFO] Started worker-2\n", 2),
+        ("hypercorn", "[7] [INFO] Running on http://127.0.0.1:1 (CTRL + C to quit)\n", 1),
+        ("gunicorn", "[7] [INFO] Listening at: http://127.0.0.1:1 (7)\n", 0),
+        ("gunicorn", "[7] [INFO] Booting worker with pid: 9\n", 1),
+        ("uvicorn", "INFO:     Uvicorn running on http://127.0.0.1:1 (Press CTRL+C to quit)\n"
+         "INFO:     Started parent process [1]\nINFO:     Waiting for application startup.\n"
+         + 2 * "INFO:     Application startup complete.\n", 2),
+    ],
+)  # fmt: skip
+def test_servers_announce_themselves_before_their_workers(
+    server: str, log: str, lines: int
+) -> None:
+    assert len(SERVERS[server].ready.findall(log)) == lines
+
+
+def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
+    server = SERVERS["uvicorn"]
+    one, two = (server.arguments(case_for(server, "asgi", n), 12345, None) for n in (1, 2))
+    assert "--timeout-worker-healthcheck" not in one
+    assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"

@@ -1,0 +1,205 @@
+"""Set-up of the whole: what it made is right, and the second time it only looks."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.host import paths
+from duetbench.project import interpreters, settings, stacks, tools
+from repos import borrow_cache
+
+ROOT = paths.project_root()
+DUETBENCH = [sys.executable, "-c", "from duetbench.cli import main; main()"]
+
+
+def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    """Command prefix and environment in which nothing outside can be reached."""
+    nobody = "http://127.0.0.1:9"
+    env = dict(os.environ)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        env[name] = env[name.upper()] = nobody
+    env.pop("no_proxy", None)
+    env.pop("NO_PROXY", None)
+    env["UV_CACHE_DIR"] = str(tmp_path / "empty")  # nor has uv anything left to take from
+    if os.geteuid() == 0 and shutil.which("unshare"):
+        alone = ["unshare", "--net"]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0:
+            return alone, env
+    return [], env
+
+
+def set_up(*words: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
+    """Everything is ready: nothing is made, and no network is there to reach for."""
+    prefix, env = without_network(tmp_path)
+    *optional, line = set_up(*prefix, *DUETBENCH, "setup", env=env).splitlines()
+    assert all(" is not here" in sentence for sentence in optional), "valgrind, without root"
+    assert re.match(
+        r"ready and checked: interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line
+    )
+    assert re.search(r"; oha 1\.16\.0 \((prebuilt|source)\); ", line)
+
+
+def test_the_tools_alone_run_nothing_of_a_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others' packages may not run as oneself, no environment of them is made."""
+    place = borrow_cache(tmp_path, monkeypatch)
+    shutil.rmtree(place / "environments")
+    heard = set_up(*DUETBENCH, "setup", "--no-stacks")
+    assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", heard)
+    assert "stack" not in heard
+    assert not (place / "environments").exists()
+
+
+def test_interpreters_are_what_they_are_called() -> None:
+    """Each declared interpreter runs, with the declared version, build and GIL; all of one kind."""
+    found = {name: interpreters.locate(name) for name in interpreters.declared()}
+    for name, spec in interpreters.declared().items():
+        proof = interpreters.prove(found[name].executable)
+        assert interpreters.mismatch(spec, proof) is None
+        assert found[name].version == spec.version
+        assert found[name].executable.is_absolute()
+        assert found[name].record().free_threaded == spec.free_threaded
+    assert len({interpreter.origin for interpreter in found.values()}) == 1
+    flags = {interpreter.build.replace(" '--disable-gil'", "") for interpreter in found.values()}
+    if next(iter(found.values())).origin == "source":
+        assert len(flags) == 1
+
+
+def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
+    """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
+    proof = interpreters.prove(interpreters.locate("3.14").executable)
+    assert interpreters.mismatch(interpreters.declared()["3.14t"], proof) == (
+        "free_threaded is False instead of True; gil is True instead of False"
+    )
+    for program in (Path("/bin/true"), tmp_path / "python"):
+        with pytest.raises(SetupError, match="does not run"):
+            interpreters.prove(program)
+
+
+def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undeclared interpreter is wrong usage; what is declared and not there names the remedy."""
+    with pytest.raises(UsageError, match=r"no interpreter '2\.7'; pyproject.toml declares"):
+        interpreters.locate("2.7")
+    assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `duetbench setup`"):
+        interpreters.locate("3.14t")
+    with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `duetbench setup`"):
+        tools.oha()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "found"),
+    [
+        ("free_threaded = false", "free_threaded = 7", "interpreters.3.14.free_threaded", "7"),
+        ('version = "3.14.7"', 'version = "latest"', "interpreters.3.14.version", "'latest'"),
+        ('version = "3.14.7"', 'version = "3.13.9"', "3.14.version", "'3.13.9'; allowed: a vers"),
+        ("free_threaded = true", "free_threaded = false", "3.14t.free_threaded", "False; allowed"),
+        ("free_threaded = true", "free_treaded = true", "interpreters.3.14t", "found"),
+        ('cflags = "-O3"', "", "source-build.3.14.7.cflags", "'nothing'; allowed: a value; this"),
+    ],
+)
+def test_a_wrong_declaration_says_where(
+    tmp_path: Path, old: str, new: str, key: str, found: str
+) -> None:
+    """File, key, what was found and what is allowed, for wrong values and misspelt keys."""
+    text = (ROOT / "pyproject.toml").read_text()
+    assert old in text
+    (tmp_path / "pyproject.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(DeclarationError) as caught:
+        settings.load(tmp_path)
+    message = str(caught.value)
+    for part in (str(tmp_path / "pyproject.toml"), key, found, "allowed: "):
+        assert part in message
+    assert "Value error" not in message
+
+
+def test_the_checkout_is_found_from_anywhere_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the working directory first; DUETBENCH_ROOT decides, and must be a checkout.
+
+    The cache and the state are outside of it, where the person wants them.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    assert paths.cache_dir() == tmp_path / "c" / "duetbench"
+    assert paths.state_dir() == tmp_path / "s" / "duetbench"
+    inner = tmp_path / "other" / "apps" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "other" / "pyproject.toml").write_text("[tool.duetbench]\n")
+    monkeypatch.chdir(inner)
+    assert paths.project_root() == tmp_path / "other"
+    monkeypatch.setenv("DUETBENCH_ROOT", str(ROOT))
+    assert paths.project_root() == ROOT
+    monkeypatch.setenv("DUETBENCH_ROOT", str(inner))
+    with pytest.raises(UsageError, match=r"expected a folder of a repository or project"):
+        paths.project_root()
+    monkeypatch.delenv("DUETBENCH_ROOT")
+    # A folder of its own project, inside of the repository that declares.
+    (inner / "pyproject.toml").touch()
+    monkeypatch.chdir(inner)
+    assert paths.project_root() == tmp_path / "other"
+
+
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "requirements.txt"])
+def test_another_project_is_never_taken_for_ours(
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the working directory lies in a repository that declares nothing, it is that one."""
+    inner = tmp_path / "shop" / "src"
+    inner.mkdir(parents=True)
+    if mark == ".git":
+        # Not even where the repository around it declares something.
+        (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
+    (inner.parent / mark).touch()
+    monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
+    monkeypatch.chdir(inner)
+    assert paths.project_root() == inner.parent
+    sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*docs/automation\.md$"
+    with pytest.raises(UsageError, match=sentence):
+        settings.stacks()
+    monkeypatch.chdir("/")
+    assert paths.project_root() == ROOT  # to read, or to look at the machine
+    with pytest.raises(UsageError, match=r"^/ lies in no repository: change into"):
+        paths.project_root(stand_in=False)
+    # Declared, and nothing there that could be measured.
+    (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
+    with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
+        settings.stacks(inner.parent)
+
+
+@pytest.mark.parametrize("stack", stacks.names())
+def test_environments_have_exactly_what_is_locked(stack: str) -> None:
+    """Every environment runs its interpreter and has the locked versions, by its own account."""
+    for python in stacks.pythons(stack):
+        executable = stacks.environment(stack, python)
+        listing = (
+            "import importlib.metadata as m, json, sys; print(json.dumps([sys.version.split()[0],"
+            " sys._is_gil_enabled(), {d.name: d.version for d in m.distributions()}]))"
+        )
+        done = subprocess.run(
+            [executable, "-I", "-c", listing], capture_output=True, text=True, check=True
+        )
+        version, gil, packages = json.loads(done.stdout)
+        spec = interpreters.declared()[python]
+        assert version == spec.version
+        assert gil is not spec.free_threaded
+        assert {canonicalize_name(name): v for name, v in packages.items()} == stacks.read(
+            stack
+        ).packages

@@ -1,0 +1,150 @@
+"""The first step of `make setup`, which has only Python's standard library to work with."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from duetbench.host import paths
+from duetbench.project import tools
+
+ROOT = paths.project_root()
+# Python itself, not that of .venv: an environment made from an environment would depend on it.
+PYTHON = Path(sys.base_prefix) / "bin" / "python3"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the bootstrap needs of a checkout, with nothing made."""
+    copy = tmp_path / "checkout"
+    copy.mkdir()
+    for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=ignored)
+    return copy
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The locked uv on PATH, what it fetched in its cache, no network, a cache of our own."""
+    return {
+        **os.environ,
+        "PATH": f"{tools.uv().parent}:/usr/bin:/bin",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or uv_cache(),
+        "UV_OFFLINE": "1",
+    }
+
+
+def uv_cache() -> str:
+    done = subprocess.run([tools.uv(), "cache", "dir"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def start(checkout: Path, tmp_path: Path, python: str | Path = PYTHON, **env: str) -> Popen[str]:
+    return Popen(
+        [python, "scripts/bootstrap.py"],
+        cwd=checkout,
+        env=environment(tmp_path) | env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def said(process: Popen[str], code: int = 0) -> str:
+    """What it says until it ends, with that exit code."""
+    heard, _ = process.communicate(timeout=300)
+    assert process.returncode == code, heard
+    assert "Traceback" not in heard
+    return heard
+
+
+def works(checkout: Path) -> bool:
+    program = checkout / ".venv" / "bin" / "duetbench"
+    return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
+
+
+def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
+    """First all is installed and `duetbench` works; then nothing is said, or changed.
+
+    Also after activating it, when `python3` is its own, and so would be the uv that fills it.
+    """
+    said(start(checkout, tmp_path))
+    assert works(checkout)
+    venv = checkout / ".venv"
+    stamp, own = venv / "duetbench-made.json", venv / "bin"
+    made = stamp.stat().st_mtime_ns
+    assert said(start(checkout, tmp_path)) == ""
+    activated = {"PATH": f"{own}:{environment(tmp_path)['PATH']}", "VIRTUAL_ENV": str(venv)}
+    # By another name of the same Python, of its own environment, and back.
+    for python in (PYTHON.with_name(f"python3.{sys.version_info.minor}"), own / "python3", PYTHON):
+        assert said(start(checkout, tmp_path, python, **activated)) == "", python
+    assert stamp.stat().st_mtime_ns == made
+
+    # Words are for the pinned uv, as when a release is published.
+    words: list[str | Path] = [PYTHON, "scripts/bootstrap.py", "--version"]
+    told = subprocess.check_output(words, cwd=checkout, env=environment(tmp_path), text=True)
+    assert told == subprocess.check_output([tools.uv(), "--version"], text=True)
+
+    # What somebody removed by hand is put back.
+    for pattern in ("typer", "typer-*.dist-info"):
+        shutil.rmtree(next(venv.glob(f"lib/python*/site-packages/{pattern}")))
+    assert "installing the harness's locked packages" in said(start(checkout, tmp_path))
+    assert works(checkout)
+
+    # Even where it has to be made anew, the uv that goes with it is not the one that makes it.
+    stamp.unlink()
+    heard = said(start(checkout, tmp_path, own / "python3", **activated))
+    assert heard.count("making .venv") == 1, heard
+    assert works(checkout)
+
+
+def test_two_at_once_and_one_killed(checkout: Path, tmp_path: Path) -> None:
+    """Killed in the middle it leaves nothing that looks whole; two at once both end well."""
+    killed = start(checkout, tmp_path)
+    deadline = time.monotonic() + 60
+    while not list((checkout / ".venv").glob("lib/python*/site-packages/*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    killed.kill()
+    killed.communicate()
+    assert not (checkout / ".venv" / "duetbench-made.json").exists()
+
+    heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
+    assert heard.count("making .venv") == 1
+    # The second waits for the first; both may have to wait for what the killed one had started.
+    assert heard.count("another set-up is at work on the same: waiting for it") in {1, 2}
+    assert works(checkout)
+
+
+def test_an_old_python_is_refused_with_the_remedy() -> None:
+    """The script parses on older Pythons, and says which it needs and how to name another."""
+    pretend = (
+        "import sys, runpy; sys.version_info = (3, 9, 2, 'final', 0);"
+        "runpy.run_path('scripts/bootstrap.py', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", pretend], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer, and this is 3.9" in done.stderr
+    assert "make setup PYTHON=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_network_and_with_nothing_cached(checkout: Path, tmp_path: Path) -> None:
+    """One sentence that names the network and the remedy, no traceback, nothing stamped."""
+    heard = said(start(checkout, tmp_path, UV_CACHE_DIR=str(tmp_path / "empty")), 1)
+    assert "check the network and the proxy settings" in heard
+    # When pip cannot get uv, the sentence is of the same kind.
+    nothing = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    heard = said(start(checkout, tmp_path, **nothing), 1)
+    assert heard.startswith("fetching uv, which installs everything else\n")
+    assert "check the network" in heard
+    assert not (checkout / ".venv" / "duetbench-made.json").exists()

@@ -1,0 +1,206 @@
+"""Prebuilt interpreters and load generator: downloaded for real, made of what set-up made."""
+
+import hashlib
+import io
+import json
+import platform
+import re
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from rich.console import Console
+
+from bare import QUIET
+from duetbench.core.errors import SetupError
+from duetbench.host.progress import Narrator
+from duetbench.project import cpython, interpreters, oha, settings, tools
+from duetbench.project.interpreters import Interpreter
+from duetbench.project.settings import OhaSpec
+
+_LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
+
+
+def offer(interpreter: Interpreter, folder: Path) -> tuple[str, dict[str, object]]:
+    """Pack an interpreter as the prebuilt ones are packed; its row in uv's list of downloads."""
+    packed = folder / f"{interpreter.name}.tar.gz"
+
+    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if any(part in member.name for part in _LEFT_OUT) else member
+
+    with tarfile.open(packed, "w:gz", compresslevel=1) as out:
+        out.add(interpreter.executable.parent.parent, "python", filter=keep)
+    major, minor, patch = map(int, interpreter.version.split("."))
+    variant = "freethreaded" if interpreter.free_threaded else None
+    key = f"cpython-{interpreter.version}{f'+{variant}' if variant else ''}-linux-"
+    return f"{key}{platform.machine()}-gnu", {
+        "name": "cpython", "arch": {"family": platform.machine(), "variant": None}, "os": "linux",
+        "libc": "gnu", "major": major, "minor": minor, "patch": patch, "prerelease": "",
+        "url": packed.as_uri(), "sha256": hashlib.sha256(packed.read_bytes()).hexdigest(),
+        "variant": variant, "build": "20260101",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    """Both interpreters, packed."""
+    folder = tmp_path_factory.mktemp("offered")
+    return dict(offer(interpreters.locate(name), folder) for name in interpreters.declared())
+
+
+@pytest.fixture
+def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A list of downloads that has both interpreters, and a cache in which nothing was made."""
+    listed = tmp_path / "downloads.json"
+    listed.write_text(json.dumps(offered))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
+    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
+    return listed
+
+
+def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
+    """Both are installed, proven, of one origin, and not asked for again."""
+    narrator = Narrator(Console(quiet=True))
+    assert cpython.ensure(settings.load(), narrator)
+    found = [interpreters.locate(name) for name in interpreters.declared()]
+    assert {interpreter.origin for interpreter in found} == {"prebuilt"}
+    for interpreter in found:
+        spec = interpreters.declared()[interpreter.name]
+        assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
+    downloads.unlink()
+    assert not cpython.ensure(settings.load(), narrator)
+
+
+def test_one_that_cannot_be_had_spoils_both(
+    downloads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged archive of the second sends all to the source build, the first with it."""
+    listed = json.loads(downloads.read_text())
+    for row in listed.values():
+        if row["variant"]:
+            row["sha256"] = "0" * 64
+    downloads.write_text(json.dumps(listed))
+    built: list[str] = []
+    monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
+    assert cpython.ensure(settings.load(), Narrator(Console(quiet=True)))
+    assert built == list(interpreters.declared())
+
+
+@dataclass
+class Release:
+    """A release of oha on a server: the real program, its pins, and what was told."""
+
+    server: HTTPServer
+    real: bytes
+    spec: OhaSpec
+    heard: io.StringIO
+
+    @property
+    def program(self) -> Path:
+        """Where it is once it is made."""
+        return tools.oha_place(self.spec) / "bin" / "oha"
+
+    def fetch(self) -> bool:
+        """Take it, and hear what is told."""
+        return oha.fetch(self.spec, Narrator(Console(file=self.heard, width=1000)))
+
+    def offer(self, content: bytes, status: int = 200) -> None:
+        """Answer with that for this machine's file of the release."""
+        address = f"/v{self.spec.version}/{file()}"
+        self.server.expect_request(address).respond_with_data(content, status=status)
+
+    def pin(self, content: bytes) -> None:
+        """Expect that content of this machine's file."""
+        digest = hashlib.sha256(content).hexdigest()
+        self.spec = self.spec.model_copy(update={"prebuilt": {file(): digest}})
+
+
+def file() -> str:
+    """This machine's file of a release."""
+    return {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]
+
+
+@pytest.fixture
+def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
+    """A server in place of GitHub, and a cache in which nothing was made."""
+    real = tools.oha().read_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(oha.RELEASES, httpserver.url_for(""))
+    return Release(httpserver, real, settings.load().oha, io.StringIO())
+
+
+def test_a_prebuilt_oha_is_taken_proven_and_kept(
+    tmp_path: Path, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real program, through a real download; no compiler and no cargo are needed for it."""
+    release.offer(release.real)
+    release.pin(release.real)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    configured = settings.load().model_copy(update={"oha": release.spec})
+    assert oha.ensure(configured, QUIET)
+    assert tools.version(release.program) == release.spec.version
+    with monkeypatch.context() as pinned:
+        pinned.setattr(settings, "load", lambda: configured)
+        assert tools.oha_origin() == "prebuilt"
+    release.server.clear()  # it is not asked for again
+    assert not oha.ensure(configured, QUIET)
+
+    # A pin that has changed since is heard; that of the crate alone would be another place.
+    release.pin(b"another")
+    assert oha.fault(release.spec, tools.oha_place(release.spec)) == (
+        "its program is not one of those that are pinned"
+    )
+
+
+def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Release) -> None:
+    """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
+    started = release.program.parents[3] / "started"
+    release.offer(f"#!/bin/sh\n: > {started}\necho oha {release.spec.version}\n".encode())
+    release.pin(b"what was pinned")
+    with pytest.raises(SetupError) as caught:
+        release.fetch()
+    pinned = hashlib.sha256(b"what was pinned").hexdigest()
+    assert f"expected SHA-256 {pinned}, found " in str(caught.value)
+    assert f"with {oha.RELEASES} set to nothing" in str(caught.value)
+    assert not tools.oha_place(release.spec).exists()
+    assert not started.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "told"),
+    [
+        (b"", 404, "the server answered 404"),
+        (b"x" * 2000, 200, "it has more than 0.001 MB"),
+        (b"#!/bin/sh\necho oha 1.2.3\n", 200, r"does not run here: expected .*, found 1\.2\.3"),
+    ],
+)
+def test_a_prebuilt_oha_that_cannot_be_had(
+    release: Release, monkeypatch: pytest.MonkeyPatch, content: bytes, status: int, told: str
+) -> None:
+    """One sentence with the reason, and cargo builds it."""
+    monkeypatch.setattr(oha, "_MOST", 1000)
+    release.offer(content, status)
+    release.pin(content)
+    assert not release.fetch()
+    assert re.search(
+        f"a prebuilt oha .* cannot be had .*{told}.*: it is built", release.heard.getvalue()
+    )
+    assert not tools.oha_place(release.spec).exists()
+
+
+def test_machines_without_a_pin_and_people_who_want_none(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is asked for: there is nothing to hold the answer against, or nobody wants it."""
+    with monkeypatch.context() as other:
+        other.setattr(platform, "machine", lambda: "riscv64")
+        assert not release.fetch()
+    monkeypatch.setenv(oha.RELEASES, "")
+    assert not release.fetch()
+    assert "none is pinned for riscv64" in release.heard.getvalue()
+    assert f"{oha.RELEASES} is set to nothing" in release.heard.getvalue()
+    assert not release.server.log

@@ -1,0 +1,262 @@
+"""Whatever is missing, set-up ends in one sentence that says what to do."""
+
+import hashlib
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from rich.console import Console
+
+from bare import NOBODY, QUIET, Programs
+from duetbench.core.errors import SetupError
+from duetbench.host import cache, command, paths
+from duetbench.host.progress import Narrator
+from duetbench.project import cpython, interpreters, oha, settings, setup, stacks
+
+
+def test_missing_headers_are_named_with_their_packages(programs: Programs) -> None:
+    """Headers are looked for before a build that would fail a minute later; as is make."""
+    programs.write("cc", "read line; case $line in *openssl*) exit 1;; esac")
+    headers, make = cpython.faults(settings.load())
+    assert "Python's ssl are missing: install libssl-dev" in headers
+    assert "make is needed to build CPython, and is not on PATH" in make
+    for name in ("make", "cc"):
+        programs.write(name, "exit 0")
+    assert cpython.faults(settings.load()) == []
+
+
+@pytest.mark.usefixtures("offline")
+def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
+    empty_cache: Path,
+    programs: Programs,
+    heard: io.StringIO,
+    narrator: Narrator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
+    programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
+    configured = settings.load()
+    vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
+    monkeypatch.setattr(settings, "load", lambda _root=None: vast)
+    with pytest.raises(SetupError) as caught:
+        setup.set_up(narrator)
+    first, *faults = str(caught.value).splitlines()
+    assert first == "5 things are missing, so nothing was built:"
+    expected = (
+        "git is needed to say what is measured",
+        "cc is needed to compile what has to be built",
+        "make is needed to build CPython",
+        "GB free, and building needs 1e+09 GB",
+        "it does not say its version. With rustup",
+    )
+    assert all(part in fault for part, fault in zip(expected, faults, strict=True)), faults
+    assert "prebuilt interpreters cannot be had" in heard.getvalue()
+    assert "a prebuilt oha 1.16.0 cannot be had" in heard.getvalue()
+    assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("", r"^cargo is needed to build the load generator oha.*Rust"),
+        ("echo cargo 1.63.0", r"needs Rust 1\.88 or newer, found .*/cargo: 1\.63\.0\. With rustup"),
+        ("echo cargo 1.87.0-nightly", r"1\.88 or newer, found .*/cargo: 1\.87\.0-nightly"),
+        ("exit 1", r"found .*/cargo: it does not say its version\. With rustup"),
+        ("echo cargo 1.88.0", ""),
+        ("echo cargo '1.101.0-beta.2 (f2d3ce0bd 2026-03-21)'", ""),
+        ("echo cargo 2.0.0", ""),
+    ],
+)
+def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: str) -> None:
+    """With what is needed, which the documentation names as well, and what to do."""
+    programs.write("cc", "exit 0")
+    if says:
+        programs.write("cargo", says)
+    found = oha.faults(settings.load())
+    assert re.search(told, found[0]) if told else found == []
+    page = paths.project_root() / "docs" / "install.md"
+    assert f"cargo (Rust ≥ {oha.RUST})" in page.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("offline")
+def test_cargo_without_network(
+    empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real cargo, cut off, ends in a sentence about the network."""
+    monkeypatch.setenv("CARGO_NET_RETRY", "0")
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", str(home.parent / ".rustup")))
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))  # without what was fetched before
+    with pytest.raises(SetupError, match=r"building oha failed.*network.*what is done is kept"):
+        oha.build(settings.load().oha, QUIET)
+    assert not list((empty_cache / "tools").glob("oha-*"))
+
+
+def test_another_crate_or_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crate in cargo's cache stops the build; a changed program is noticed unstarted."""
+    spec = settings.load().oha
+    crate = tmp_path / "registry" / "cache" / "index" / f"oha-{spec.version}.crate"
+    crate.parent.mkdir(parents=True)
+    crate.write_bytes(b"something else")
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    with pytest.raises(SetupError, match=f"expected SHA-256 {spec.sha256}, found "):
+        oha.require_crate(spec)
+    (tmp_path / "bin").mkdir()
+    Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
+    (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
+    assert oha.fault(spec, tmp_path) == "its program is not the one that was made"
+
+
+def test_a_cache_that_cannot_be_written_or_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below something that is no folder, and on a small disk: figures and remedy."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(SetupError, match=r"Not a directory: .*set XDG_CACHE_HOME"):
+        setup.set_up(QUIET)
+    (told,) = command.space_faults(tmp_path / "not" / "yet" / "there", 1e9)
+    assert "GB free, and building needs 1e+09 GB: make room, or set XDG_CACHE_HOME" in told
+    assert command.space_faults(tmp_path, 1e-9) == []
+
+
+def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real uv, offline and with an empty cache, ends in a sentence about the network."""
+    interpreter = interpreters.locate("3.14")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    with pytest.raises(SetupError, match=r"installing stack current for 3\.14 failed.*network"):
+        stacks.make_environment(stacks.read("current"), interpreter, QUIET)
+
+
+def fetched(tmp_path: Path) -> Path:
+    """Ask for an archive with the content `source`."""
+    digest = hashlib.sha256(b"source").hexdigest()
+    recipe = settings.SourceBuild(
+        archive="pool/python.tar", sha256=digest, cflags="-O3", configure=()
+    )
+    return cpython.source_archive(recipe, tmp_path / "kept", QUIET)
+
+
+def test_archive_from_a_path_is_taken_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the pinned checksum only, else both are told; once kept it is not needed again."""
+    given = tmp_path / "given.tar"
+    given.write_bytes(b"tampered")
+    monkeypatch.setenv(cpython.ARCHIVE, str(given))
+    with pytest.raises(SetupError, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
+        fetched(tmp_path)
+    assert [p.name for p in (tmp_path / "kept").iterdir()] == [".python.tar.lock"]
+    given.write_bytes(b"source")
+    kept = fetched(tmp_path)
+    assert kept.read_bytes() == b"source"
+    given.unlink()
+    assert fetched(tmp_path) == kept
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_archive_comes_from_the_mirrors_of_apt(
+    tmp_path: Path, httpserver: HTTPServer, programs: Programs
+) -> None:
+    """The bases that apt names are tried, security archives last, until one has it.
+
+    Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
+    it the sentence says what was tried, how it ended, and that a copy can be named.
+    """
+    with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
+        fetched(tmp_path)
+    address = httpserver.url_for("")
+    tried = f"echo {address}/none/; echo {NOBODY}/debian/; echo mirror+file:/none/"
+    httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
+    programs.write("apt-get", tried)
+    told = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
+    with pytest.raises(SetupError, match=told):
+        fetched(tmp_path)
+
+    httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
+    names = ("debian-security/", "other", "debian/", "debian/")
+    programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
+    assert cpython.mirrors() == (
+        f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
+    )  # fmt: skip
+    (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
+    programs.write("apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
+    assert cpython.mirrors() == (f"{address}/first/", f"{address}/debian/")
+    assert fetched(tmp_path).read_bytes() == b"source"
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_bare_machine_without_network(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
+    monkeypatch.setattr(oha, "faults", lambda _configured: [])
+    with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
+        setup.set_up(QUIET)
+    assert paths.cache_dir() == empty_cache
+    assert not list(empty_cache.glob("interpreters/*/3.14*"))
+
+
+def test_only_what_is_built_needs_a_recipe(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its source archive a version can be declared; that it cannot be built is told."""
+    text = (paths.project_root() / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(text.replace('build."3.14.7"', 'build."3.14.6"'))
+    configured = settings.load(tmp_path)
+    assert not empty_cache.exists()
+    monkeypatch.setenv(cpython.ARCHIVE, "set")  # prebuilt ones are not asked for
+    told = r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
+    with pytest.raises(SetupError, match=told):
+        cpython.ensure(configured, QUIET)
+
+
+_NETWORK = "the network or the index cannot be reached"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("working\nerror: no such thing\nbye\n", "it said: error: no such thing. Log: "),
+        # Beneath its error uv says why: without that, nobody knows which package it is about.
+        (
+            "error: No solution\n  cause: Because there is no granian==99.99\n\nhint: none\n",
+            "error: No solution: Because there is no granian==99.99. Log: ",
+        ),
+        ("error: Failed\n" + "  cause: many words\n" * 99, " …. Log: "),
+        ("curl: (6) Could not resolve host: x", _NETWORK),
+        ("error sending request: dns error", _NETWORK),
+        ("write failed: No space left on device", "the disk is full"),
+    ],
+)
+def test_a_tool_that_fails_is_explained_by_its_own_words(
+    tmp_path: Path, said: str, told: str
+) -> None:
+    """The first line that calls itself an error, known causes, and the log's place."""
+    log = tmp_path / "log"
+    (tmp_path / "said").write_text(said)
+    shell: list[str | Path] = ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"]
+    with pytest.raises(command.CommandError) as caught:
+        command.run(shell, what="trying", log=log, tick=lambda _line: None)
+    sentence = str(caught.value)
+    assert sentence.startswith("trying failed (exit code 1): ")
+    assert told in sentence
+    assert str(log) in sentence
+    assert len(sentence) < 800
+
+
+def test_what_tools_say_is_shown_as_it_is(tmp_path: Path) -> None:
+    """Brackets in a compiler's output are no mark-up; a path without a program is no traceback."""
+    heard = io.StringIO()
+    with Narrator(Console(file=heard, force_terminal=True)).step("building", "why") as tick:
+        tick("[/50%] [bold")
+    assert "building: done in 0 s" in heard.getvalue()
+    with pytest.raises(command.CommandError, match=r"trying"):
+        command.run(
+            [tmp_path / "nothing"], what="trying", log=tmp_path / "log", tick=lambda _line: None
+        )

@@ -1,0 +1,202 @@
+"""Targets: what keys and options come to, and a copy that declares one."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import LoadModel
+from duetbench.host import paths
+from duetbench.project import interpreters, settings, stacks, target
+from duetbench.project.experiments import expand_all, load_experiments
+from duetbench.project.target import LaidOut, Target
+from repos import write
+
+KEYS = """\
+[project]
+name = "shop"
+
+[tool.duetbench]
+app = "shop.main:app"
+requests = ["GET /items/7", 'POST /orders {"item": 7}']
+expect-status = 201
+env = { TOKEN = "secret" }
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    write(tmp_path, "shop/pyproject.toml", KEYS)
+    return tmp_path / "shop"
+
+
+def test_options_win_over_keys(shop: Path) -> None:
+    found = target.of(shop, {"expect-status": 200, "server": None, "before": (), "workers": 2})
+    assert found is not None
+    assert (found.app, found.expect_status, found.workers, found.server) == (
+        "shop.main:app", 200, 2, None,
+    )  # fmt: skip
+    assert found.requests == ("GET /items/7", 'POST /orders {"item": 7}')
+    assert target.of(shop, {"requests": ("GET /",)}).requests == ("GET /",)  # type: ignore[union-attr] # it has one
+
+
+def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
+    assert target.of(tmp_path, {"workers": None, "env": {}, "factory": False}) is None
+    with pytest.raises(UsageError, match=r"^--workers and --env: expected --app module:attribute"):
+        target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"app": "shop.main"}, r"^--app shop\.main: expected text that matches"),
+        ({"connections": 0}, "^--connections 0: expected greater than 0"),
+        ({"env": {"1A": ""}}, r"^--env\.1A"),
+        ({"server": "caddy"}, "server 'caddy': expected one of granian"),
+    ],
+)
+def test_a_wrong_option_is_told_by_its_name(
+    options: dict[str, Any], sentence: str, shop: Path
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        target.of(shop, options)
+
+
+def test_a_wrong_key_is_told_by_its_place(shop: Path) -> None:
+    write(shop, "pyproject.toml", KEYS.replace("201", "9"))
+    with pytest.raises(DeclarationError, match=r"tool\.duetbench\.expect-status: found 9"):
+        target.of(shop, {})
+    # An option mends what a key breaks.
+    assert target.of(shop, {"expect-status": 200}) is not None
+    write(shop, "pyproject.toml", KEYS + "reqests = []\n")
+    with pytest.raises(DeclarationError, match=r"tool\.duetbench\.reqests"):
+        settings.load(shop)
+
+
+def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "dev.env",
+        "# of development\n\nexport A=1 # one\nB = 'two # 2'\nC=\"x=y\"\nD=it#self\nE=\nA2='\n",
+    )
+    wanted = Target.model_validate({"app": "a:b", "env-file": "dev.env", "env": {"A": "10"}})
+    assert target.private(wanted, tmp_path) == {
+        "A": "10", "B": "two # 2", "C": "x=y", "D": "it#self", "E": "", "A2": "'",
+    }  # fmt: skip
+    write(tmp_path, "dev.env", "TOKEN=a\nsecret words\n")
+    with pytest.raises(UsageError, match=r"dev\.env, line 2: expected NAME=value$"):
+        target.private(wanted, tmp_path)
+    with pytest.raises(UsageError, match=r"none\.env: it cannot be read"):
+        target.private(wanted.model_copy(update={"env_file": ("none.env",)}), tmp_path)
+
+
+def lay_out(root: Path, wanted: Target, **changes: Any) -> Path:
+    fields: dict[str, Any] = {
+        "interface": "asgi", "server": "uvicorn", "pythons": ["3.12"], "names": ["TOKEN"],
+        **changes,
+    }  # fmt: skip
+    table = target.experiment(wanted, root, **fields)
+    found = LaidOut(name="shop", imports=("src", "."), packages="uv.lock", experiment=table)
+    spec = {"version": "3.12.8", "free_threaded": False}
+    target.lay_out(root, dict.fromkeys(fields["pythons"], spec), found)
+    return root
+
+
+def test_a_copy_declares_its_target_as_any_repository_does(shop: Path) -> None:
+    wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
+    assert wanted is not None
+    root = lay_out(shop, wanted)
+    (experiment,) = load_experiments(root)
+    quick = experiment.cases["quick"]
+    assert [case.id for case in quick] == [
+        "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
+    ]  # fmt: skip
+    assert list(experiment.titles.values()) == ["GET /items/7", "POST /orders"]
+    order = quick[1].endpoint
+    assert (order.app, order.method, order.path, order.body, order.expect.status) == (
+        "shop.main:app", "POST", "/orders", '{"item": 7}', 201,
+    )  # fmt: skip
+    assert order.headers == {
+        "content-type": "application/json", "authorization": "Bearer {TOKEN}",
+    }  # fmt: skip
+    assert quick[1].env_names == ("TOKEN",)
+    assert "secret" not in (root / target.FILE).read_text()
+    load = quick[0].load
+    assert (load.model, load.connections, load.rate) == (LoadModel.CLOSED, 64, None)
+    assert settings.stacks(root) == {"project": ("3.12",)}
+    assert stacks.lock_file("project", root) == root / ".duetbench-target" / "project.txt"
+    assert interpreters.declared(root)["3.12"].version == "3.12.8"
+    assert settings.load(root).oha == settings.load().oha
+    lengths = [{c.load.duration for c in expand_all([experiment], p)} for p in experiment.cases]
+    assert sorted(lengths, key=str) == [{2.0}, {22.0}, {30.0}]
+
+
+def test_what_is_told_is_what_is_measured(tmp_path: Path) -> None:
+    """Every field on its way through TOML; a rate is paced; shares and ranges are paths."""
+    text = 'a "b" \\ {NAME} \x7f ü \U0001f600'
+    wanted = Target.model_validate(
+        {
+            "app": "a.b:make", "factory": True, "workers": 2, "threads": 3, "rate": 12.5,
+            "connections": 5, "requests": ("GET /i/{1..3} 2 /j 1", f"POST /k {text}", "GET /i/1-3"),
+            "before": "python -m seed", "after": ("x", "y"),
+        }
+    )  # fmt: skip
+    fields = {"interface": "wsgi", "server": "granian", "pythons": ["3.13t"], "names": []}
+    table = target.experiment(wanted, tmp_path, **fields)  # type: ignore[arg-type] # of several types
+    found = LaidOut(name="x", imports=(".",), packages="nowhere", experiment=table)
+    target.lay_out(tmp_path, {"3.13t": {"version": "3.13.2", "free_threaded": True}}, found)
+    read = target.laid_out(tmp_path)
+    assert read is not None
+    assert read.model_dump_json() == found.model_dump_json()
+    many, post, again = load_experiments(tmp_path)[0].cases["quick"]
+    assert [case.id for case in (many, post, again)] == [
+        "x/get-i-1-3-2-j-1/py3.13t/c5-r12.5",
+        "x/post-k/py3.13t/c5-r12.5",
+        "x/get-i-1-3/py3.13t/c5-r12.5",
+    ]
+    assert sorted([many.endpoint.path, *many.endpoint.paths]) == [
+        "/i/1", "/i/1", "/i/2", "/i/2", "/i/3", "/i/3", "/j", "/j", "/j",
+    ]  # fmt: skip
+    assert post.endpoint.body == text
+    assert (many.threads, many.workers, many.endpoint.factory) == (3, 2, True)
+    assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, "rate")
+    assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
+
+
+def test_threads_are_for_wsgi_alone() -> None:
+    wanted = Target(app="a:b")
+    assert target.threads(wanted, "wsgi") == 8
+    assert target.threads(wanted, "asgi") is None
+    with pytest.raises(UsageError, match="--threads 4: a:b is an ASGI application"):
+        target.threads(wanted.model_copy(update={"threads": 4}), "asgi")
+
+
+def test_its_own_file_stands_instead_of_the_table(shop: Path) -> None:
+    write(shop, target.FILE, 'app = "other:app"\n')
+    found = target.of(shop, {})
+    assert found is not None
+    assert (found.app, found.requests) == ("other:app", ("GET /",))
+
+
+def test_toml_is_read_as_it_was_meant() -> None:
+    value = {"a b": [True, 1, 2.5, "x\n\t\"'\x7f\\ü"], "n": {"k": {}, "none": None}, "e": []}
+    read = tomllib.loads(f"v = {target.toml(value)}")["v"]
+    assert read == {"a b": value["a b"], "n": {"k": {}}, "e": []}
+
+
+def test_results_of_a_target_are_kept_out_of_its_repository(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
+    found = paths.results_dir()
+    assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
+    assert found.parent.name.startswith("shop-")
+    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
+    assert paths.results_dir() == shop / "bench"
+    write(shop, "pyproject.toml", "[tool.duetbench]\n")  # experiments of its own
+    assert paths.results_dir() == shop / "results"
+    write(shop, "pyproject.toml", "[project]\n")
+    assert paths.results_dir() == found

@@ -1,0 +1,203 @@
+"""What an index would have: complete, and working where there is no checkout."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from duetbench import __version__
+from duetbench.host import paths
+from duetbench.project import settings, tools
+from repos import commit, git, write
+
+ROOT: Final = paths.OWN
+OWN: Final = "duetbench/own/"
+READ: Final = {
+    "pyproject.toml", "docs/glossary.md",
+    "benchmarks/__init__.py", "benchmarks/_counted.py", "benchmarks/_drivers.py",
+    "benchmarks/_endpoints.py", "benchmarks/_project.py", "benchmarks/_requests.py",
+}  # fmt: skip
+"""What the package reads of its checkout, wherever it is."""
+
+_EVERY_VERB: Final = """
+from duetbench.cli.verbs import CI, DEV, VERBS, Verb
+for table in (VERBS, CI, DEV):
+    for name, row in table.items():
+        Verb(name, *row).load()
+from duetbench.host import paths
+from duetbench.measure.instructions import valgrind
+print(valgrind._packages(), paths.OWN, sep=":")
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The wheel in an environment of its own, with what it requires, and no extra."""
+
+    bin: Path
+    folder: Path
+
+    def run(self, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of it somewhere else, on a machine where nothing was made."""
+        return subprocess.run(
+            [self.bin / words[0], *words[1:]],
+            cwd=self.folder,
+            env={
+                "PATH": os.defpath,
+                "HOME": str(self.folder),
+                "COLUMNS": "200",
+                "DUETBENCH_LOCK": f"duetbench-tests-{os.getpid()}",
+                **env,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, and the wheel that is built from it, by what is locked."""
+    folder = tmp_path_factory.mktemp("dist")
+    argv: list[str | Path] = [tools.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
+    argv += ["--python", sys.executable, "--out-dir", folder]
+    subprocess.run(argv, cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (made,) = dist.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def described(wheel: Path) -> metadata.Distribution:
+    info = zipfile.Path(wheel, f"duetbench-{__version__}.dist-info/")
+    return metadata.PathDistribution(info)
+
+
+@pytest.fixture(scope="module")
+def installed(
+    wheel: Path, described: metadata.Distribution, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    """With the versions of the lock; `uv` has them in its cache since it made our environment."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    uv, python = tools.uv(), folder / "venv" / "bin" / "python"
+    offline = {**os.environ, "UV_OFFLINE": "1"}
+    make: list[str | Path] = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
+    subprocess.run([*make, folder / "venv"], check=True, env=offline)
+    pins = [f"{name}=={metadata.version(name)}" for name in required(described)]
+    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
+    subprocess.run([*install, wheel, *pins], check=True, env=offline)
+    (folder / "nowhere").mkdir()
+    return Installed(python.parent, folder / "nowhere")
+
+
+def required(of: metadata.Distribution) -> set[str]:
+    """The names of all packages that one needs, without extras, as those installed here say."""
+    found: set[str] = set()
+
+    def follow(one: metadata.Distribution) -> Iterator[Requirement]:
+        wanted = map(Requirement, one.requires or ())
+        yield from (r for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""}))
+
+    left = list(follow(of))
+    while left:
+        name = canonicalize_name(left.pop().name)
+        if name not in found:
+            found.add(name)
+            left += follow(metadata.distribution(name))
+    return found
+
+
+def test_the_wheel_has_the_package_and_what_it_reads(
+    wheel: Path, described: metadata.Distribution
+) -> None:
+    """All that git has of the package and nothing beside it: no test, result, application, tool."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    place = "scripts/duetbench"
+    listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", place)
+    package = {f"duetbench{file.removeprefix(place)}" for file in listed.splitlines()}
+    of_package = {name for name in names if ".dist-info/" not in name}
+    assert of_package == package | {f"{OWN}{file}" for file in READ}
+    info = f"duetbench-{__version__}.dist-info"
+    assert names - of_package == {
+        f"{info}/{name}"
+        for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+    }
+    assert described.version == __version__
+    page = described.metadata["Description"]
+    assert "$ uvx duetbench compare" in page
+    links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", page)
+    assert links
+    assert {link or image for link, image in links if not (link or image).startswith("https:")} == {
+        link for link, _ in links if link.startswith("#")
+    }
+
+
+def test_the_source_archive_has_what_the_wheel_is_built_from(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {Path(*Path(name).parts[1:]) for name in packed.getnames()}
+    assert {str(name.parts[0]) for name in names} == {
+        ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "benchmarks", "docs",
+        "pyproject.toml", "scripts",
+    }  # fmt: skip
+    assert {str(Path(*name.parts[:2])) for name in names if name.parts[0] == "scripts"} == {
+        "scripts/hatch_build.py", "scripts/duetbench",
+    }  # fmt: skip
+    assert not [name for name in names if "node_modules" in name.parts]
+
+
+def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> None:
+    """None imports what is an extra at its top; and what is counted imports duetbench alone."""
+    done = installed.run("python", "-c", _EVERY_VERB)
+    assert done.returncode == 0, done.stderr
+    packages, own = done.stdout.strip().split(":")
+    assert [path.name for path in Path(packages).iterdir()] == ["duetbench"]
+    assert own == str(Path(packages, "duetbench").resolve() / "own")
+    imports = "import benchmarks._counted, benchmarks._requests; import duetbench.measure"
+    imports += "; from duetbench.measure.instructions import phases"
+    done = installed.run("python", "-S", "-c", imports, PYTHONPATH=f"{own}:{packages}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> None:
+    """Pins are the checkout's; interpreters and stacks are nobody's here, and are not missed."""
+    assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
+    done = installed.run("duetbench", "doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    oha = settings.load(ROOT).oha.version
+    assert f"oha {oha} has not been made: run `duetbench setup`" in done.stdout
+    assert "Not ready to measure: oha" in done.stdout
+    assert "CPython 3" not in done.stdout
+    assert "Stacks" not in done.stdout
+    assert "make setup" not in done.stdout
+
+
+def test_what_an_extra_brings_is_asked_for_by_a_command(
+    installed: Installed, tmp_path: Path
+) -> None:
+    write(tmp_path, "pyproject.toml", "[tool.duetbench]\n")
+    write(tmp_path, "apps/pyproject.toml", "[dependency-groups]\n")
+    write(tmp_path, "asv.conf.json", "{}")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, "A project with asv's benchmarks")
+    done = installed.run("duetbench", "inprocess", "--json", DUETBENCH_ROOT=str(tmp_path))
+    assert done.returncode == 4
+    assert done.stderr == (
+        "duetbench: this needs asv, which is not installed; it comes with duetbench[asv]: "
+        "uvx --from 'duetbench[asv]' duetbench inprocess --json\n"
+    )

@@ -1,0 +1,134 @@
+"""Attributions in words: figures worked out by hand, and never more than the counts say."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from attributing import ROUTE, SEND, attribution, node, row
+from duetbench.show import attribution as report
+from duetbench.show.formats import MISSING
+from duetbench.store import attribution as attributions
+from duetbench.store.attribution import Sampled, SampledRow, Totals
+
+FOLDED = """\
+App.__call__ (main.py:3) 5000 5000
+{app} 7000 13000
+{app};dump (fastapi/encoders.py:20) 10000 14000
+{app};dump (fastapi/encoders.py:20);Headers.copy (starlette/data.py:5) 0 8000
+{app};dump (fastapi/encoders.py:20);encode (json/encoder.py:7) 30000 30000
+{app};old_check (fastapi/old.py:9) 3000 0
+{app};validate (pydantic_core.so) 30000 30000
+App.__call__ (main.py:3);send (granian/asgi.py:30) 15000 16000
+""".replace("{app}", "App.__call__ (main.py:3);route.<locals>.app (fastapi/routing.py:10)")
+
+
+def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
+    """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
+    found = report.told(attribution())
+    assert found.headline == (
+        "a/b executes 15.0 % more instructions per request (+14.8…+15.2 %, as far as counts "
+        "repeat): 80,000 → 92,000."
+    )
+    assert found.cause == (
+        "The first row has 50 % (±3 %) of the change: Headers.copy (new), starlette/data.py:5, "
+        "starlette."
+    )
+    assert [one.cells[:4] for one in found.rows] == [
+        ("50 %", "+8.0 %", "0 → 2", "Headers.copy (new)"),
+        ("38 %", "+6.0 %", "1 → 1", "route.<locals>.app"),
+        ("25 %", "+4.0 %", "", "dump"),
+        ("−19 %", "−3.0 %", "", "old_check (gone)"),
+        ("6 %", "+1.0 %", "", "send"),
+    ]
+    assert found.rows[0].native == ("PyList_New +3.0 %",)
+    assert found.rows[1].package == "fastapi 0.10.0 → 0.11.0"
+    assert [one[3] for one in found.own] == ["+8.0 %", "+7.0 %", MISSING]
+    assert found.passed == (
+        ("came", "Headers.copy (starlette/data.py)"), ("went", "old_check (fastapi/old.py)"),
+    )  # fmt: skip
+
+
+def test_where_nothing_moved_nothing_is_said() -> None:
+    """119 of 80,000 are within what counts repeat by; 499 of 100,000 are below the threshold."""
+    still = Totals(base=80_000, head=80_119, spread=0.0015)
+    small = row(SEND, 15_000, 15_499)
+    found = report.told(attribution(totals=still, rows=(small,)))
+    assert found.headline == (
+        "a/b: instructions per request did not move (counts repeat within 0.15 %)."
+    )
+    assert found.cause == (
+        "No function is named: none moved by 0.50 % of all instructions or more."
+    )
+    assert found.rows == ()
+
+
+def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
+    """Two functions that cancel: 400 of 100,000 are left."""
+    level = Totals(base=100_000, head=100_400, spread=0.003)
+    found = report.told(attribution(counted=level))
+    assert {one.share for one in found.rows} == {MISSING}
+    assert found.cause.startswith("What moved most is Headers.copy (new)")
+    assert found.scatter == (
+        "Equal sides were seen to differ by up to 0.50 % of all: rows are good for no more."
+    )
+
+
+def test_three_rows_stand_in_issues() -> None:
+    text = report.brief(attribution())
+    assert text.count("\n| ") == 2 + 3
+    assert r"| 38 % | +6.0 % | 1 → 1 | route.\<locals\>.app | fastapi/routing.py:10 |" in text
+    assert text.endswith("Counted: an explanation, and never a verdict.")
+
+
+def test_terminal_and_markdown_have_all_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    report.print_attribution(Console(width=100), attribution())
+    printed, written = capsys.readouterr().out, report.written(attribution())
+    for one in report.told(attribution()).rows:
+        assert one.function in printed
+        assert one.where in printed
+        assert one.where in written
+    assert "PyList_New +3.0 %" in printed
+    assert "- Waiting, and what the kernel does." in written
+
+
+def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
+    """And the order of siblings; a list that is no tree is refused."""
+    tree = attribution().tree
+    for _ in range(300):
+        tree = node(SEND, tree.base, tree.head, tree)
+    deep = attribution(tree=tree)
+    found = attributions.read(attributions.save(tmp_path, deep))
+    assert found.model_dump_json() == deep.model_dump_json()
+    assert attributions.read(attributions.save(tmp_path, attribution())) == attribution()
+    listed = attribution().model_dump(mode="json")["tree"]
+    assert [one["depth"] for one in listed] == [0, 1, 2, 3, 3, 2, 2, 1]
+    for wrong in (listed[1:], [*listed, listed[0]], [listed[0], listed[3]], []):
+        with pytest.raises(ValueError, match="tree"):
+            attribution(tree=wrong)
+
+
+def test_folded_stacks_have_what_functions_have_of_their_own() -> None:
+    assert report.folded(attribution()) == FOLDED
+    head = report.folded(attribution(), "head").splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in head) == 116_000
+    assert not any("old_check" in line for line in head)
+
+
+def test_samples_stand_with_intervals_and_say_what_they_would_overlook() -> None:
+    """Of 100 µs: 12 µs more is sure; alone, 3 µs with an interval of 4 µs to each side is not."""
+    slow = SampledRow(function=SEND, base=20e-6, head=32e-6, low=9e-6, high=15e-6)
+    same = SampledRow(function=ROUTE, base=40e-6, head=43e-6, low=-1e-6, high=7e-6)
+    seen = Sampled(launches=6, base=100e-6, head=115e-6, rows=(slow, same))
+    found = report.told(attribution(sampled=seen))
+    assert found.sampled == (
+        "Of 6 launches of each side, CPU time per request: 100 µs and 115 µs. What surely moved "
+        "most is send, granian/asgi.py:30, granian."
+    )
+    assert [row[1:] for row in found.samples] == [
+        ("20.0 µs", "32.0 µs", "+12 %", "+9.0 % … +15 %"),
+        ("40.0 µs", "43.0 µs", MISSING, "−1.0 % … +7.0 %"),
+    ]
+    quiet = attribution(sampled=seen.model_copy(update={"rows": (same,)}))
+    assert "samples cannot tell a change of up to 4.0 % of all CPU time" in report.written(quiet)
+    assert report.told(attribution()).samples == ()

@@ -1,0 +1,336 @@
+"""From asv's results to tables: figures worked out by hand, and nothing where nothing was."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import asv_files
+import sites
+import synthetic
+from asv_files import SKIPPED, Bench, Figures
+from duetbench.core.errors import DeclarationError, RecordError
+from duetbench.core.model import Load, LoadModel
+from duetbench.host import paths
+from duetbench.measure.inprocess import suite_runs
+from duetbench.project.suites import read_suites
+from duetbench.show import inprocess, markdown
+from duetbench.show.findings import RunSource, write_findings
+from duetbench.show.page import Section
+from duetbench.show.tables import FigureTable
+from duetbench.store import asv_results
+from duetbench.store.asv_results import Snapshot
+from duetbench.trend.summary import RunSummary, summarise
+
+SUITES = read_suites(paths.project_root())
+DECLARED = {suite.suite: suite for suite in SUITES}
+MODES = ["serial", "threads", "processes", "asyncio"]
+CPU = Bench("gil.Cpu.time_tasks", {"mode": MODES, "tasks": [1, 4]})
+NETWORK = Bench("gil.Network.time_rounds", {"mode": ["serial", "threads", "asyncio"]})
+SLOWEST = Bench("gil.track_slowest_round")
+SCALING = Bench("scaling.Scaling.time_threads", {"work": ["json"], "threads": [1, 2, 4]})
+VALIDATE = Bench("pydantic_models.Validate.time_valid", {"size": [1, 20], "source": ["python"]})
+REQUESTS = Bench("handlers.Cpu.time_request", {"endpoint": ["driver/asgi", "asgi-wsgi/json"]})
+COUNTS = Bench("instructions.track_request", {"endpoint": ["asgi-wsgi/json"]}, "instructions")
+ALL = (CPU, NETWORK, SLOWEST, SCALING, VALIDATE, REQUESTS, COUNTS)
+
+
+def only(results: Path) -> Snapshot:
+    asv_files.list_benchmarks(results, ALL)
+    (snapshot,) = asv_results.read(results)
+    return snapshot
+
+
+def section(snapshot: Snapshot, suite: str, run: RunSummary | None = None) -> Section:
+    (made,) = inprocess.sections((snapshot,), [DECLARED[suite]], run)
+    return made
+
+
+def lines(table: FigureTable) -> list[str]:
+    """A table's lines as Markdown, without the head."""
+    return markdown.table(table).splitlines()[2:]
+
+
+def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> None:
+    """1, 2, 3: median 2, quartiles 1.5 and 2.5; None is failed, NaN skipped; names are plain."""
+    cpu = {("serial", 1): [1.0, 3.0, 2.0], ("threads", 1): None, ("serial", 4): SKIPPED}
+    asv_files.write(tmp_path, "3.14t", "gil-in-process", [(CPU, cpu), (SLOWEST, {(): 0.25})])
+    snapshot = only(tmp_path)
+    named = snapshot.machine, snapshot.cores, snapshot.commit
+    assert named == ("synthetic-2c", 2, asv_files.COMMIT)
+    first, skipped, failed, *_ = snapshot.of("gil.Cpu")
+    assert first.params == (("mode", "serial"), ("tasks", "1"))
+    assert (first.python, first.stack, first.unit) == ("3.14t", "gil-in-process", "seconds")
+    assert (first.value, first.quartiles, first.spread) == (2.0, (1.5, 2.5), 0.25)
+    assert first.samples == (1.0, 3.0, 2.0)
+    assert (skipped.status, skipped.value) == ("skipped", None)
+    assert (failed.status, failed.value) == ("failed", None)
+    (slowest,) = snapshot.of("gil.track_slowest_round")
+    assert (slowest.value, slowest.quartiles, slowest.samples) == (0.25, None, ())
+    assert not snapshot.of("gil.C")
+
+
+def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: Path) -> None:
+    """Whenever it was measured: history is often measured backwards. Of one day, the later one."""
+    old, day = Bench(SLOWEST.name, version="0"), 1_700_000_000_000
+    for commit, hour, bench, committed in (
+        ("a", 8, SLOWEST, day), ("b", 9, SLOWEST, day), ("c", 10, old, day),
+        ("d", 20, SLOWEST, day - 10**11),
+    ):  # fmt: skip
+        figures = [(bench, {(): 1.0})]
+        asv_files.write(
+            tmp_path, "3.14", "s", figures, commit=commit * 40, hour=hour, committed=committed
+        )
+    asv_files.list_benchmarks(tmp_path, ALL)
+    snapshots = asv_results.read(tmp_path)
+    assert [s.commit[0] for s in snapshots] == ["c", "b", "a", "d"]
+    found = asv_results.newest(snapshots, "gil")
+    assert found is not None
+    assert found.commit == "b" * 40
+    assert asv_results.newest(snapshots, "handlers") is None
+
+
+def test_a_folder_without_results_is_empty_and_a_broken_one_an_error(tmp_path: Path) -> None:
+    assert asv_results.read(tmp_path / "none") == ()
+    (tmp_path / "benchmarks.json").write_text("{")
+    with pytest.raises(RecordError, match="expected asv's results"):
+        asv_results.read(tmp_path)
+
+
+def gil_results(folder: Path) -> Snapshot:
+    """Four tasks with and without the GIL, and the network rounds with it."""
+    with_gil = {
+        ("serial", 4): [1.96, 2.0, 2.04],
+        ("threads", 4): [2.08, 2.1, 2.12],
+        ("processes", 4): [1.04, 1.05, 1.06],
+        ("asyncio", 4): None,
+    }
+    without = {("serial", 4): [2.0, 2.0], ("threads", 4): [0.5, 0.5]}
+    rounds = {("serial",): [2.4, 2.4], ("threads",): [0.3, 0.3], ("asyncio",): [0.4, 0.4]}
+    ours: Figures = [(CPU, with_gil), (NETWORK, rounds), (SLOWEST, {(): 0.24})]
+    asv_files.write(folder, "3.14", "gil-in-process", ours)
+    asv_files.write(folder, "3.14t", "gil-in-process", [(CPU, without)])
+    return only(folder)
+
+
+def test_tasks_are_held_against_serial_time_and_cores(tmp_path: Path) -> None:
+    """2 s serial on 2 cores: at best 1 s. Published beside the GIL's figures, both runs."""
+    cpu, network = section(gil_results(tmp_path), "gil").tables
+    table = lines(cpu)
+    four = [line for line in table if line.startswith("| 4 ")]
+    published = table[table.index(four[0]) + 1]
+    assert four[0] == (
+        "| 4 | serial | ours | 2.00 s | 1.00 | 1.00 s | 50.0 % | 2.00 s | 1.00 | 1.00 s | 50.0 % |"
+    )
+    # 2.1103 / 2.7011 and 2.0004 / 3.5352
+    assert published.startswith("|  |  | published | 2.11 s, 2.00 s | 1.00, 1.00 | — |")
+    threads = next(line for line in four if "threads" in line)
+    # 2.0 / 2.1; 1.0 / 2.1; and without the GIL 2.0 / 0.5 = 4 on two cores, which cannot be
+    assert threads == (
+        "| 4 | threads | ours | 2.10 s | 0.952 | 1.00 s | 47.6 % | 500 ms | 4.00 | 1.00 s | 200 % |"
+    )
+    assert "| 0.781, 0.566 |" in table[table.index(threads) + 1]
+    assert next(line for line in four if "asyncio" in line).startswith(
+        "| 4 | asyncio | ours | failed | — | 1.00 s | — | failed |"
+    )
+    # quartiles of 1.96, 2.0, 2.04 are 1.98 and 2.02: 1 %, the widest
+    spread, *_, best, impossible = cpu.notes
+    assert "half of their samples lie within ±1.0 %" in spread
+    assert best == "at best: base / min(tasks, cores), with 2 cores"
+    assert impossible == (
+        "impossible: threads on 3.14t took 50.0 % of the shortest; the measurement is wrong"
+    )
+
+    rows = lines(network)
+    assert rows[0] == "| serial | ours | 2.40 s | 1.00 | 240 ms | 10.0 % |"
+    assert rows[2] == "| threads | ours | 300 ms | 8.00 | 240 ms | 80.0 % |"
+    # 7.4968 / 1.0663
+    assert rows[3] == "|  | published | 1.07 s | 7.03 | — | — |"
+    assert any("the slowest single round: 240 ms on 3.14" in note for note in network.notes)
+
+
+def test_statements_about_the_gil_are_checked_with_intervals(tmp_path: Path) -> None:
+    """Threads 1.05 times serial: no faster. Processes 0.52: faster. What is missing: not said."""
+    shapes = section(gil_results(tmp_path), "gil").shapes
+    found = {shape.statement: shape for shape in shapes}
+    threads = found["with the GIL, four CPU threads are no faster than serial"]
+    assert threads.ours is not None
+    assert threads.ours.mean == pytest.approx(1.05, rel=0.01)
+    assert threads.published == pytest.approx(2.7011 / 2.1103)
+    assert threads.verdict == "holds"
+    assert found["with the GIL, four processes are"].verdict == "holds"
+    asyncio = found["asyncio does not help CPU work with the GIL"]
+    assert (asyncio.verdict, asyncio.ours) == ("not measured", None)
+    assert asyncio.reason == "no figures of asyncio on 3.14"
+    assert asyncio.published == pytest.approx(1.7862 / 2.0004)
+    assert found["network waits favour threads with the GIL"].verdict == "holds"
+    alone = found["without the GIL, four threads are, too"]
+    assert (alone.verdict, alone.published) == ("holds", None)
+
+
+def test_scaling_is_work_per_second_against_one_thread(tmp_path: Path) -> None:
+    """2 threads in 1.25 s for 1 s: 1.6 of 2. A failure is no speed-up, a skipped one no row."""
+    done = {("json", 1): [1.0, 1.0], ("json", 2): [1.25, 1.25], ("json", 4): SKIPPED}
+    asv_files.write(tmp_path, "3.14t", "current", [(SCALING, done)])
+    alone = {("json", 1): [1.0], ("json", 4): SKIPPED}
+    asv_files.write(tmp_path, "3.14", "current", [(SCALING, alone)])
+    (table,) = section(only(tmp_path), "scaling").tables
+    assert lines(table)[:2] == [
+        "| json | 1 | ours | 1.00 s | 1.00 | 1.00 s | 1.00 |",
+        "| json | 2 | ours | failed | — | 1.25 s | 1.60 |",
+    ]
+
+
+def test_costs_stand_side_by_side_per_environment(tmp_path: Path) -> None:
+    """300,000 and 330,000 instructions: 1.10 times; a suite without figures is no table."""
+    for python, count in (("3.14", 300_000.0), ("3.14t", 330_000.0)):
+        asv_files.write(tmp_path, python, "current", [(COUNTS, {("asgi-wsgi/json",): count})])
+    snapshot = only(tmp_path)
+    (table,) = section(snapshot, "instructions").tables
+    assert table.columns == ("current 3.14", "current 3.14t", "current 3.14t / 3.14")
+    assert lines(table) == ["| request: asgi-wsgi/json | ours | 300,000 | 330,000 | 1.10 |"]
+    assert inprocess.sections((snapshot,), [DECLARED["handlers"]]) == ()
+    named = inprocess.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),))
+    assert named == "cpu: driver/asgi"
+    assert inprocess.label("gil.track_slowest_round", ()) == "slowest round"
+
+
+def pydantic_run() -> RunSummary:
+    """Closed connections: 3 ms per request with Pydantic 1, 1.5 ms with 2."""
+    results = []
+    for stack, cost in (("pydantic-v1", 3e-3), ("pydantic-v2", 1.5e-3)):
+        load = Load(model=LoadModel.CLOSED, connections=16, duration=8, timeout=10)
+        name = f"pydantic-v1-v2/{stack}/py3.14/c16"
+        case = synthetic.make_case(name, stack=stack, load=load)
+        results.append(synthetic.steady_result(case, {"server_cpu_per_request": cost}))
+    return summarise(synthetic.make_run(results))
+
+
+def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) -> None:
+    """80 µs against 20 µs is 4; 3 ms against 1.5 ms is 2: clearly more alone (2 ≥ 1.2)."""
+    for stack, time in (("pydantic-v1", 80e-6), ("pydantic-v2", 20e-6), ("current", 25e-6)):
+        asv_files.write(tmp_path, "3.14", stack, [(VALIDATE, {(20, "python"): [time, time]})])
+    snapshot = only(tmp_path)
+    made = section(snapshot, "pydantic_models", pydantic_run())
+    alone, response, *_ = (line for line in lines(made.tables[0]) if "failed" not in line)
+    assert alone == (
+        "| in process | validate: 20, python | ours | 80.0 µs | 20.0 µs | 4.00 | 25.0 µs |"
+    )
+    assert response == (
+        "| end to end | CPU/request, 16 connections | ours | 3.00 ms | 1.50 ms "
+        "| 2.00 (2.00…2.00) | — |"
+    )
+    (shape,) = made.shapes
+    assert shape.ours is not None
+    assert shape.ours.mean == pytest.approx(2.0)
+    assert shape.verdict == "holds"
+    (shape,) = section(snapshot, "pydantic_models").shapes
+    assert (shape.verdict, shape.reason) == ("not measured", "no run has both responses")
+
+
+def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
+    snapshot = gil_results(tmp_path)
+    sections = inprocess.sections((snapshot,), SUITES)
+    assert [section.experiment for section in sections] == ["gil-in-process"]
+    run = synthetic.make_run([synthetic.steady_result(synthetic.make_case("a/b"), {"good": 1.0})])
+    sources = [RunSource("nightly profile", "file.json", summarise(run))]
+    text = write_findings(sources, {}, {}, sections)
+    bare = write_findings(sources, {}, {})
+    assert text.startswith(bare.rstrip("\n"))
+    assert "\n## gil-in-process\n" in text
+    assert f"*{DECLARED['gil'].question}*" in text
+    assert "| with the GIL, four processes are | ≤ 0.75 | 0.357 |" in text
+    assert "by asv on synthetic-2c (Synthetic CPU, 2 cores, Linux), commit 3f2a9c173f2a" in text
+    assert "gil-in-process" not in bare
+    described = inprocess.as_json((snapshot,), inprocess.make_page((snapshot,), SUITES))
+    assert described["sections"][0]["name"] == "gil-in-process"
+    assert described["snapshots"][0]["readings"][0]["benchmark"] == "gil.Cpu.time_tasks"
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "said"),
+    [
+        ('best = "base / min(tasks, cores)"', 'best = "base / hats"', "hats"),
+        ('table = "files"', 'table = "flies"', "no table 'flies'"),
+        ('where = { megabytes = "10" }', "where = { }", "expected `where` to name"),
+        ("most = 0.9\n", "", "least or most"),
+        ('base = "serial"\n', "", "belong together"),
+        ("question =", "question", "TOML"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(tmp_path: Path, replaced: str, by: str, said: str) -> None:
+    text = (paths.project_root() / "benchmarks" / "gil.toml").read_text("utf-8")
+    assert replaced in text
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "gil.toml").write_text(text.replace(replaced, by), "utf-8")
+    with pytest.raises(DeclarationError, match=rf"benchmarks/gil\.toml.*{said}"):
+        read_suites(tmp_path)
+
+
+SORTING = """\
+name = "sorting-threads"
+question = "Do threads sort faster?"
+stacks = ["current"]
+
+[source]
+title = "Made up"
+date = "2026-11"
+setting = "a laptop"
+python = "3.14"
+
+[answer]
+says = "Sorting in 2 threads"
+table = "sort"
+variant = "2"
+
+[[tables]]
+name = "sort"
+title = "Sorting"
+benchmark = "sorting.Sort.time_sort"
+variant = "threads"
+base = "1"
+
+[[published]]
+table = "sort"
+seconds = { 1 = 4.0, 2 = 5.0 }
+
+[[shapes]]
+statement = "two threads take no longer"
+table = "sort"
+above = { variant = "2", python = "3.14t" }
+below = { variant = "1", python = "3.14t" }
+most = 1
+"""
+
+
+def test_a_suite_is_added_by_its_declaration_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, project = tmp_path / "checkout", paths.project_root()
+    shutil.copytree(project / "benchmarks", root / "benchmarks")
+    shutil.copy(project / "pyproject.toml", root)
+    (root / "apps").symlink_to(project / "apps")
+    (root / "benchmarks" / "sorting.toml").write_text(SORTING, "utf-8")
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    (step,) = suite_runs.steps(["sorting"])
+    assert step.environments == (
+        "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent",
+    )  # fmt: skip
+
+    bench = Bench("sorting.Sort.time_sort", {"threads": [1, 2]})
+    results = tmp_path / "results"
+    for python, times in (("3.14", (2.0, 2.5)), ("3.14t", (2.0, 1.0))):
+        figures = {(n + 1,): [time, time] for n, time in enumerate(times)}
+        asv_files.write(results / "asv", python, "current", [(bench, figures)])
+    asv_files.list_benchmarks(results / "asv", [bench])
+    sites.made(tmp_path, results=results, root=root)
+    page = sites.read(tmp_path / "site" / "x" / "sorting-threads" / "index.html")
+    assert {"speed-up-sort"} <= page.ids
+    # 2.0 / 2.5 and 2.0 / 1.0; the source's 4.0 / 5.0
+    told = "Sorting in 2 threads: 0.800 times as fast on 3.14 and 2.00 times as fast on 3.14t"
+    assert told in page.text
+    assert "two threads take no longer ≤ 1 — 0.500 (0.500…0.500) holds" in page.text
+    assert "published 0.800" in page.text
+    for other in ("index.html", "x/index.html"):
+        assert told in sites.read(tmp_path / "site" / other).text
+    assert list(sites.dead_links(tmp_path / "site")) == []

@@ -1,0 +1,142 @@
+"""Names of cases and sentences of changes: what people read where tools read ids and ratios."""
+
+from collections import Counter
+
+import pytest
+
+import synthetic
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case
+from duetbench.project import names
+from duetbench.project.experiments import load_experiments
+from duetbench.project.names import CaseName
+from duetbench.project.target import STACK
+from duetbench.show import formats
+from duetbench.show.change import told
+from duetbench.store.change import Release, SeriesName, Share
+
+JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
+
+
+def test_every_declared_case_has_a_name_of_its_own() -> None:
+    cases = {case.id for one in load_experiments() for many in one.cases.values() for case in many}
+    found = {case: names.name(case) for case in cases}
+    assert [case for case, name in found.items() if not name.known] == []
+    assert [name for name, many in Counter(map(str, found.values())).items() if many > 1] == []
+    assert not [name for name in map(str, found.values()) if "{" in name]
+
+
+def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
+    name = names.name(JSON)
+    assert str(name) == ("FastAPI's JSON on Granian, Python 3.14t (free-threaded), 128 connections")
+    assert name.variant == "Granian, Python 3.14t (free-threaded), 128 connections"
+    assert str(names.name("gil-endpoints/sync_sleep/py3.14/open")) == (
+        "Blocking for 3 s in FastAPI's threads on Uvicorn, Python 3.14, 10 requests/s, "
+        "each on schedule"
+    )
+    assert str(names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
+        "FastAPI's list of 20 services with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
+    )
+
+
+def test_a_benchmark_inside_the_process_is_called_by_what_it_does() -> None:
+    def inside(benchmark: str, stack: str = "current") -> CaseName:
+        return names.name(f"inprocess/{benchmark}/py3.14t/{stack}")
+
+    request = inside("handlers.Cpu.time_request(endpoint=asgi-wsgi/asgi-json)")
+    assert request.what == "FastAPI's JSON"
+    assert request.variant == "Python 3.14t (free-threaded), in process"
+    assert str(request) == f"{request.what} on {request.variant}"
+    by_clock = inside("handlers.Wall.time_request(endpoint=asgi-wsgi/asgi-json)")
+    assert by_clock.what == "FastAPI's JSON by the clock"
+    models = inside("pydantic_models.Validate.time_valid(size=20, source=json)", "pydantic-v2")
+    assert models.what == "Validating 20 services from JSON with Pydantic 2"
+    # Its titles are of cases, with what these wait.
+    waits = inside("handlers.Cpu.time_request(endpoint=await-patterns/async_concurrent)")
+    assert waits.what == "await-patterns/async_concurrent"
+    # A parameter that its title names is not there; a benchmark without a title.
+    once, untitled = "pydantic_models.Validate.time_valid(size=20)", "guard.Packages.track_version"
+    for name in (inside(once), inside(untitled)):
+        assert (name.known, str(name)) == (False, name.id)
+
+
+def test_what_is_not_declared_is_called_by_its_id() -> None:
+    gone = names.name("asgi-wsgi/gone/py3.14")
+    assert (str(gone), gone.what, gone.variant, gone.known) == (*[gone.id] * 3, False)
+    assert names.experiment("gone") == "gone"
+    assert names.experiment("asgi-wsgi") == "Free-threading on ASGI and WSGI"
+
+
+def target(name: str = "items", **asked: object) -> Case:
+    """A case of a target, which no checkout declares."""
+    case = synthetic.make_case(f"shop/{name}/py3.13t/c64", stack=STACK, python="3.13t")
+    return case.model_copy(update={"endpoint": case.endpoint.model_copy(update=asked)})
+
+
+def test_a_target_is_called_by_what_it_is_asked_for() -> None:
+    case = target(path="/items/7")
+    assert str(names.of(case)) == (
+        "GET /items/7 on Uvicorn, Python 3.13t (free-threaded), 128 connections"
+    )
+    mixed = target(method="POST", path="/items/1", paths=("/items/2", "/items/1", "/items/3"))
+    assert names.of(mixed).what == "POST /items/1 and 2 other paths"
+    assert names.of(target(name="post-orders--2", path="/orders")).what == "GET /orders (2)"
+    long = names.of(target(path="/" + "x" * 500)).what
+    assert (len(long), long[-1]) == (60, "…")
+    foreign = synthetic.make_case("gone/a/py3.14")  # an experiment's, of another repository
+    assert names.of(foreign).what == foreign.id
+    assert str(names.of(synthetic.make_case(JSON))) == str(names.name(JSON))
+
+
+def test_requests_stand_for_ids_where_they_tell_cases_apart() -> None:
+    first, second = target("a", path="/a"), target("b", path="/b")
+    assert names.requests([first, second]) == {first.id: "GET /a", second.id: "GET /b"}
+    assert names.requests([first, target("b", path="/a")]) == {}
+    assert names.requests([first, synthetic.make_case("x/a")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("metric", "ratio", "ends", "said"),
+    [
+        ("server_cpu_per_request", 1.22, (1.207, 1.24),
+         "needs 22.0 % more CPU per request (20.7…24.0 %)"),
+        ("server_cpu_per_request", 0.97, (0.96, 0.98),
+         "needs 3.00 % less CPU per request (2.00…4.00 %)"),
+        ("throughput", 0.95, (0.94, 0.96), "serves 5.00 % fewer requests per second (4.00…6.00 %)"),
+        ("throughput", 1.05, (1.04, 1.06), "serves 5.00 % more requests per second (4.00…6.00 %)"),
+        ("response_p50", 1.1, (1.05, 1.15),
+         "has a 10.0 % longer median response time (5.00…15.0 %)"),
+        ("service_p99", 0.5, (0.4, 0.6), "has a 50.0 % shorter p99 service time (40.0…60.0 %)"),
+        ("pss_steady", 1.02, (1.01, 1.03), "needs 2.00 % more memory (1.00…3.00 %)"),
+        ("efficiency", 0.98, (0.97, 0.99), "has 2.00 % lower efficiency (1.00…3.00 %)"),
+        # An interval with "no change" in it keeps its signs.
+        ("throughput", 1.01, (0.99, 1.03),
+         "serves 1.00 % more requests per second (−1.00…+3.00 %)"),
+        ("seconds", 1.29, (1.2, 1.4), "takes 29.0 % more time in process (20.0…40.0 %)"),
+        ("server_cpu_per_request", 1.005, (None, None),
+         "needs 0.50 % more CPU per request (counted)"),
+    ],
+)  # fmt: skip
+def test_a_move_is_said_in_plain_words(
+    metric: str, ratio: float, ends: tuple[float | None, float | None], said: str
+) -> None:
+    assert formats.moved(metric, ratio, *ends) == said
+
+
+def test_every_judged_metric_has_words_for_both_directions() -> None:
+    judged = [row for row in METRICS.values() if row.judged not in {None, "ceiling"}]
+    assert all("{}" in row.more and "{}" in row.less for row in judged)
+
+
+def test_a_change_is_a_sentence_and_names_its_releases() -> None:
+    series = SeriesName(machine="m", case=JSON, metric="pss_steady")
+    record = synthetic.change_record(series=series)
+    text = told(record)
+    assert text.sentence == "FastAPI's JSON needs 3.10 % more memory (2.50…3.70 %)"
+    assert text.releases == "granian 2.8.6 → 2.8.7"
+    assert told(record.model_copy(update={"culprit": None})).releases == ""
+    moved = (("a", "2", "1"), ("b", "3", None))
+    releases = tuple(Release(package=n, version=v, previous=p) for n, v, p in moved)
+    both = Share(ratio=1.03, low=1.02, high=1.04, duets=9, releases=releases)
+    shared = record.model_copy(update={"culprit": None, "shares": (both,)})
+    assert told(shared).releases == "a 1 → 2, b new → 3"

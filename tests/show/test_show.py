@@ -1,0 +1,439 @@
+"""`duetbench show`: figures beside the published ones, failures in words, comparisons again."""
+
+import io
+import json
+import random
+import tomllib
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from rich.control import Control
+from rich.table import Table as RichTable
+from rich.text import Text
+from typer.testing import CliRunner
+
+import synthetic
+from bench import invoke
+from comparing import BROKEN, SAME, SLOWER, made, one
+from duetbench.cli.show import schema_command, show_command
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
+from duetbench.host import console as printing
+from duetbench.project.experiments import load_experiments
+from duetbench.project.published import Published, load_published
+from duetbench.show import formats, markdown
+from duetbench.show.claims import judge
+from duetbench.show.markdown import comparison as report
+from duetbench.show.page import RunPage, make_page
+from duetbench.show.site.charts.forest import of_comparison
+from duetbench.show.tables import experiment_tables
+from duetbench.show.terminal import print_comparison, print_page
+from duetbench.store import change, comparison_store, store
+from duetbench.store.comparison import Comparison
+from duetbench.store.store import encode, schema
+from duetbench.trend.summary import Estimate, summarise
+
+ROOT = Path(__file__).parents[2]
+COMPARED = "20261120T120000Z-compare-bbbbbbbb"
+HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f"
+"""Sets a window's title, empties the screen twice, and deletes."""
+PUBLISHED = Published.model_validate(
+    tomllib.loads("""
+        source = "A page, 2025"
+        answers = ["{{ fig('ft', 'throughput') }} is {{ change('ft', 'gil', 'throughput') }}."]
+        cases = { gil = "demo/json/py3.14", ft = "demo/json/py3.14t" }
+        figures.gil = { throughput = 100.0, response_mean = 0.01 }
+        [[tables]]
+        title = "Main"
+        select = ["demo/json/*"]
+        keys = ["python"]
+        columns = ["throughput", "response_mean", "ceiling"]
+        headings.response_mean = "mean"
+        [[shapes]]
+        statement = "faster [bold] without"
+        metric = "throughput"
+        numerator = "ft"
+        denominator = "gil"
+        least = 1.5
+        """)
+)
+
+
+def demo_run() -> Run:
+    """A measured case with noise on one launch, a failed one, and one of another endpoint."""
+    gil, ft, other = (
+        synthetic.make_case(f"demo/{name}") for name in ("json/py3.14", "json/py3.14t", "io")
+    )
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
+    good = [synthetic.ok(gil.id, n, row, *[noise] * (n == 1)) for n, row in enumerate(figures)]
+    wrong = FlagName.WRONG_BODY, "expected a | b, found c"
+    bad = [synthetic.failed(ft.id, number, *wrong) for number in range(3)]
+    results = [
+        CaseResult(case=case, launches=tuple(many)) for case, many in ((gil, good), (ft, bad))
+    ]
+    return synthetic.make_run([*results, synthetic.steady_result(other, {"throughput": 7.0})])
+
+
+def page_of(run: Run, published: Published | None = PUBLISHED) -> RunPage:
+    return make_page(summarise(run), {"demo": published} if published else {}, {})
+
+
+def on_terminal(page: RunPage, width: int) -> str:
+    stream = io.StringIO()
+    print_page(Console(file=stream, width=width, highlight=False), page)
+    return stream.getvalue()
+
+
+def test_markdown_literally() -> None:
+    section = markdown.section_text(page_of(demo_run()).sections[0])
+    assert section == (
+        "## demo\n\n"
+        "Published: A page, 2025.\n\n"
+        "- Not measured: throughput of demo/json/py3.14t.\n\n"
+        "### Main\n\n"
+        "| Python |  | throughput | mean | ceiling | flags |\n"
+        "| --- | --- | ---: | ---: | ---: | --- |\n"
+        "| 3.14 | ours | 99.7/s (77.7…128/s) | 12.5 ms | 200/s | a |\n"
+        "|  | published | 100/s | 10.0 ms | — |  |\n"
+        "| 3.14t | ours | failed | — | — |  |\n\n"
+        "- a host\\_noise — other processes or the hypervisor took core time during the "
+        "measurement (for example: 0.2 cores)\n"
+        "- 3.14t: 3 of 3 launches failed: wrong\\_body: expected a \\| b, found c\n\n"
+        "### Further cases\n\n"
+        "| endpoint |  | throughput |\n"
+        "| --- | --- | ---: |\n"
+        "| io | ours | 7.00/s |\n\n"
+        "### Does the published shape hold?\n\n"
+        "| statement | expected | published | ours | verdict |\n"
+        "| --- | ---: | ---: | ---: | --- |\n"
+        "| faster \\[bold\\] without | ≥ 1.5 | — | — | not measured: no figures of json/py3.14t |"
+    )
+
+
+def test_a_terminal_shows_the_same() -> None:
+    published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
+    text = on_terminal(page_of(demo_run(), published), 100)
+    for part in (
+        "99.7/s", "77.7…128/s", "published", "10.0 ms", "failed", "wrong_body: expected a",
+        "A page, 2025", "nothing [bold] of a file", "6 of 9 launches, 2 of 3 cases",
+    ):  # fmt: skip
+        assert part in text
+    assert text.endswith("\nwhat the words mean: docs/glossary.md\n")
+
+
+def test_statements_about_what_was_not_measured_are_one_line() -> None:
+    shape = PUBLISHED.shapes[0]
+    held = shape.model_copy(update={"statement": "it serves", "denominator": None, "least": 1.0})
+    own = held.model_copy(update={"numerator": "gil"})
+    published = PUBLISHED.model_copy(update={"shapes": (own, shape, held)})
+    text = " ".join(on_terminal(page_of(demo_run(), published), 200).split())
+    assert "it serves ≥ 1 100 99.7" in text
+    assert "2 of 3 statements: not measured, for lack of figures" in text
+    assert "faster [bold] without" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
+    source = random.Random(5)
+    results = []
+    for experiment in load_experiments(ROOT):
+        for case in experiment.cases["published"]:
+            launches = [
+                synthetic.ok(case.id, n, synthetic.figures(source, source.uniform(2, 70_000)))
+                for n in range(3)
+            ]
+            results.append(CaseResult(case=case, launches=tuple(launches)))
+    page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT), {})
+    text = on_terminal(page, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    rows = [row for section in page.sections for table in section.tables for row in table.rows]
+    for cell in (cell for row in rows for cell in row.cells):
+        assert all(part in text for part in (cell.ours, cell.interval, cell.published))
+
+
+def test_an_experiment_nobody_declared_gets_a_table() -> None:
+    page = page_of(demo_run(), None)
+    (table,) = page.sections[0].tables
+    assert table.title == "All cases"
+    assert table.keys == ("endpoint", "Python")
+    assert table.columns == ("throughput", "response mean", "ceiling")
+    assert [row.keys for row in table.rows] == [("json", "3.14"), ("json", "3.14t"), ("io", "3.14")]
+
+
+def test_rows_that_look_alike_get_their_ids() -> None:
+    cases = [synthetic.make_case(f"demo/json/{name}") for name in ("b", "a")]
+    run = synthetic.make_run(synthetic.steady_result(c, {"throughput": 1.0}) for c in cases)
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
+    assert table.keys == ("Python", "case")
+    assert [row.keys for row in table.rows] == [("3.14", "json/b"), ("3.14", "json/a")]
+
+
+def test_a_property_can_become_the_columns() -> None:
+    """Percentiles against users: one line per percentile, columns by size, gaps as dashes."""
+
+    def paced(users: int, python: str) -> CaseResult:
+        load = Load(model=LoadModel.PACED, connections=users, rate=users, duration=1, timeout=1)
+        case = synthetic.make_case(f"demo/u{users}/py{python}", load=load)
+        return synthetic.steady_result(case, {"service_p50": users / 1000})
+
+    layout = {
+        "title": "Users", "select": ["demo/*"], "keys": ["python"], "columns": ["service_p50"],
+        "across": "users",
+    }  # fmt: skip
+    published = Published.model_validate({"source": "s", "tables": [layout]})
+    run = synthetic.make_run([paced(200, "3.14"), paced(10, "3.14"), paced(10, "3.14t")])
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), published)
+    assert table.keys == ("users →", "Python")
+    assert table.columns == ("10", "200")
+    assert [(row.keys, [cell.ours for cell in row.cells]) for row in table.rows] == [
+        (("service p50", "3.14"), ["10.0 ms", "200 ms"]),
+        (("service p50", "3.14t"), ["10.0 ms", "—"]),
+    ]
+
+
+def test_a_flag_of_all_rows_is_said_once() -> None:
+    cases = [synthetic.make_case(f"demo/json/py{name}") for name in ("3.14", "3.14t")]
+    results = [synthetic.steady_result(case, {"throughput": 1.0}, launches=1) for case in cases]
+    run = synthetic.make_run(results, launches=1)
+    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
+    assert table.notes == (
+        "all rows: few_launches — too few launches for an interval (1 of at least 3 launches)",
+    )
+    assert [row.marks for row in table.rows] == ["", ""]
+
+
+def test_a_shape_is_decided_by_its_whole_interval() -> None:
+    """At least 1.5: above, across, below, and a single launch, which has none."""
+    for low, mean, high, verdict in (
+        (1.6, 1.7, 1.9, "holds"),
+        (1.4, 1.7, 1.9, "not decided"),
+        (1.0, 1.2, 1.4, "does not hold"),
+        (None, 1.7, None, "not decided"),
+    ):
+        assert judge(Estimate(n=3, mean=mean, low=low, high=high), 1.5, None) == verdict
+    assert judge(None, 1.5, None) == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(n=3, mean=0.01, low=0.0099, high=0.0101), "±1.0 %"),
+        (Estimate(n=3, mean=0.01, low=0.005, high=0.02), "5.00…20.0 ms"),
+        (Estimate(n=3, mean=0.01, low=0.0005, high=0.2), "500 µs…200 ms"),
+        (Estimate(n=3, mean=0.01, low=0.01, high=0.01), ""),
+        (Estimate(n=1, mean=0.01), ""),
+        (None, ""),
+    ],
+)
+def test_intervals_are_short(estimate: Estimate | None, text: str) -> None:
+    assert formats.interval("response_mean", estimate) == text
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one run and one declared experiment."""
+    (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
+    (tmp_path / "apps" / "demo").mkdir(parents=True)
+    (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
+    (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
+    store.finalise(tmp_path / "results", demo_run())
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def called(arguments: Sequence[str]) -> str:
+    """Output of the command line; its errors are raised."""
+    app = typer.Typer()
+    app.command("show")(show_command)
+    app.command("schema")(schema_command)
+    # Workers of pytest-xdist have a width in their environment.
+    runner = CliRunner(env={"COLUMNS": None})
+    return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
+
+
+@pytest.mark.usefixtures("checkout")
+def test_the_command_prints_the_latest_run() -> None:
+    text = called(["show"])
+    for part in (
+        "Run 20261120T090000Z-nightly-3f2a9c17", "synthetic-2c-0a1b2c3d: Synthetic CPU",
+        "3f2a9c173f2a", "fastapi 1.2.3", "Is it faster?", "A page, 2025",
+    ):  # fmt: skip
+        assert part in text
+
+
+@pytest.mark.usefixtures("checkout")
+def test_json_is_for_programs() -> None:
+    found = json.loads(called(["show", "latest", "--json", "--select", "demo/json/*"]))
+    assert [case["id"] for case in found["cases"]] == ["demo/json/py3.14", "demo/json/py3.14t"]
+    good, bad = found["cases"]
+    assert good["metrics"]["throughput"]["n"] == 3
+    assert good["metrics"]["throughput"]["low"] == pytest.approx(77.67, abs=0.01)
+    assert bad["status"] == "failed"
+    assert bad["metrics"] == {}
+    assert bad["failures"][0]["reason"] == "wrong_body: expected a | b, found c"
+    assert found["run"]["machine"]["id"] == "synthetic-2c-0a1b2c3d"
+    assert found["coverage"] == {"measured": 3, "expected": 6}
+
+
+@pytest.mark.usefixtures("checkout")
+def test_markdown_of_a_selection() -> None:
+    text = called(["show", "--markdown", "--select", "demo/io"])
+    assert "| io | ours | 7.00/s |" in text
+    assert "99.7/s" not in text
+    assert text.endswith("\n\n<sub>What the words mean: `docs/glossary.md` of duetbench.</sub>\n")
+
+
+def test_a_partial_run_says_so(checkout: Path) -> None:
+    notes = ("interrupted after 7 launches",)
+    run = demo_run().model_copy(update={"status": RunStatus.PARTIAL, "notes": notes})
+    path = store.save_partial(checkout / "results", run)
+    text = called(["show", str(path)])
+    assert "(partial)" in text
+    assert "interrupted after 7 launches" in text
+
+
+def refused(error: type[Exception], match: str, *words: str | Path) -> None:
+    with pytest.raises(error, match=match):
+        called(list(map(str, words)))
+
+
+def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
+    refused(UsageError, "no run goes by 'tomorrow'", "show", "tomorrow")
+    none = r"no case of run .* matches nothing/at-all; its cases: demo"
+    refused(UsageError, none, "show", "--select", "nothing/at-all")
+    refused(UsageError, "choose one", "show", "--json", "--markdown")
+    for path in (checkout / "results").rglob("*.json"):
+        path.unlink()
+    refused(RecordError, "no run has been recorded", "show")
+
+
+def a_comparison(**more: Any) -> Comparison:
+    cases = (one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME))
+    return made(*cases, **{"id": COMPARED, **more})
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
+    found, stream, plot = a_comparison(), io.StringIO(), tmp_path / "c.svg"
+    path = comparison_store.save(found, tmp_path)
+    print_comparison(Console(file=stream, width=120, highlight=False), found)
+    assert "Worse in 1 of 2 cases" in stream.getvalue()
+    assert called(["show", str(path)]) == stream.getvalue()
+    assert called(["show", str(path), "--markdown", "--svg", str(plot)]) == report(found)
+    assert plot.read_text("utf-8") == of_comparison(found)
+    assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
+
+
+def acting(text: str) -> set[str]:
+    return {one for one in text if unicodedata.category(one) == "Cc"} - {"\n", "\t"}
+
+
+@pytest.mark.usefixtures("checkout")
+def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
+    broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
+    hostile = {"notes": (HOSTILE,), "reproduce": (f"duetbench compare {HOSTILE}",)}
+    compared = made(one(f"x/{HOSTILE}", SLOWER), one("x/b", broken), id=COMPARED, **hostile)
+    case = synthetic.make_case(f"demo/{HOSTILE}")
+    failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")
+    run = tmp_path / "run.json"
+    run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
+    shown = {"": "␛]0;mine␛[2J\ufffd2J␡", "--json": "\\u001b]0;mine\\u0007",
+             "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡"}  # fmt: skip
+    for path in (comparison_store.save(compared, tmp_path), run):
+        for word, pictures in shown.items():
+            text = called(["show", str(path), *([word] if word else [])])
+            assert (acting(text), pictures in text) == (set(), True), (path, word)
+    document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
+    assert Comparison.model_validate_json(document) == compared
+
+
+def test_an_error_about_a_file_does_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps({HOSTILE: 1}))
+    done = invoke(capsys, monkeypatch, ("show", path))
+    assert (done.code, acting(done.err)) == (4, set())
+    assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡\n" in done.err
+
+
+def test_the_console_acts_by_its_own_styles_and_movements_alone() -> None:
+    """Text in a table and on a line of its own; what rich itself sends a terminal still arrives."""
+    stream = io.StringIO()
+    console = printing.Console(file=stream, force_terminal=True, width=60)
+    table = RichTable("name")
+    table.add_row(HOSTILE)
+    console.print(table)
+    console.print(Text(f"{HOSTILE}\tand\nmore", style="bold"))
+    console.print(Control.clear())
+    text = stream.getvalue()
+    assert (text.count("␛]0;mine␛[2J"), text.count("␛]0;mine␛[2J\ufffd2J␡")) == (2, 1)
+    assert ("\x1b]" in text, "\x9b" in text, "\x7f" in text) == (False, False, False)
+    assert ("\x1b[1m" in text, text.count("\x1b[2J")) == (True, 1)
+    assert "more" in text.splitlines()[-2]
+
+
+def test_files_and_pipes_have_one_width(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """120 columns, or as many as COLUMNS says, of whatever verb."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    folders = (checkout / "results", checkout / "no")
+    (checkout / "no").mkdir()
+
+    def widest(*words: str | Path) -> int:
+        done = invoke(capsys, monkeypatch, words)
+        return max(len(line) for line in done.out.splitlines())
+
+    assert 80 < widest("show") <= 120
+    assert printing.Console(file=io.StringIO()).width == 120
+    monkeypatch.setenv("COLUMNS", "70")
+    assert widest("show", "--results", folders[0]) <= 70
+    assert printing.Console(file=io.StringIO()).width == 70
+    none = f"{folders[1]}/runs: no run has been recorded"
+    refused(RecordError, none, "show", "--results", folders[1])
+
+
+@pytest.mark.usefixtures("state_home")
+def test_comparisons_go_by_their_ids(checkout: Path) -> None:
+    interrupted = "20261121T120000Z-compare-cccccccc"
+    comparison_store.save(a_comparison(), checkout / "results" / "comparisons")
+    comparison_store.save(a_comparison(id=interrupted, status="partial"))
+    assert "Partial: " not in called(["show", COMPARED])
+    assert "Partial: " in called(["show", "Z-compare-ccc"])
+    assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
+    any_of = f"could be any of .*{COMPARED}.*; say more of it"
+    refused(UsageError, any_of, "show", "Z-compare-")
+    refused(UsageError, f"no run goes by 'x'.*; comparisons: {COMPARED}, ", "show", "x")
+    none = f"no comparison goes by 'x-compare-y'; .* {COMPARED}, {interrupted}"
+    refused(UsageError, none, "show", "x-compare-y")
+
+
+def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
+    path = comparison_store.save(a_comparison(), checkout)
+    whole = "is a comparison, and shown whole"
+    refused(UsageError, whole, "show", path, "--select", "x/*")
+    plot = r"--svg draws comparisons; .* is a run"
+    refused(UsageError, plot, "show", "--svg", checkout / "c.svg")
+    refused(RecordError, "cannot be written", "show", path, "--svg", checkout / "no" / "c.svg")
+    record = change.save(checkout, synthetic.change_record())
+    refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"format": 2', '"format": 3', 1), "utf-8")
+    refused(RecordError, r"a comparison of format 2: format: .*, found 3\.", "show", path)
+    path.write_text(text[: len(text) // 2], "utf-8")
+    refused(RecordError, "truncated or damaged", "show", path)
+
+
+def test_the_schema_can_be_written(checkout: Path) -> None:
+    assert called(["schema"]) == schema()
+    called(["schema", "-o", str(checkout / "schema.json")])
+    assert (checkout / "schema.json").read_text("utf-8") == schema()
+    refused(RecordError, "cannot be written", "schema", "-o", checkout / "no" / "schema.json")

@@ -1,0 +1,94 @@
+"""Addresses of the site: published once, so that what is asserted here is never changed."""
+
+import re
+from urllib.parse import unquote
+
+import pytest
+
+from duetbench.show.site.pages import addresses
+
+HOSTILE = (
+    "../../etc/passwd", "/etc/passwd", "a//b", "a/./b", "a/../b", ".hidden/x", "a/index.html",
+    "a/b/", "", "<img src=x onerror=alert(1)>", "a?b=c#d", "a\\b", "a%2e%2e", "a\x00b", "a\nb",
+    "x" * 10_000, "a" * 101, "con/aux", "trailing. /x", "\ud800",
+)  # fmt: skip
+INSIDE = "inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current"
+RUN = "20261120T123436Z-nightly-c5891dce"
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (addresses.FRONT, ""),
+        (addresses.COMPARE, "compare/"),
+        (addresses.DATA, "data/"),
+        (addresses.METHOD, "method/"),
+        (addresses.GLOSSARY, "glossary/"),
+        (addresses.ASV, "asv/"),
+        (addresses.CHANGES, "c/"),
+        (addresses.RUNS, "runs/"),
+        (addresses.MACHINES, "machines/"),
+        (addresses.PACKAGES, "p/"),
+        (addresses.EXPERIMENTS, "x/"),
+        (addresses.CASES, "b/"),
+        (addresses.FIND, "find/"),
+        (addresses.FEED, "changes.atom"),
+        (addresses.NOT_FOUND, "404.html"),
+        (addresses.experiment("asgi-wsgi"), "x/asgi-wsgi/"),
+        (addresses.case("asgi-wsgi/json/py3.14t/w2/c256"), "b/asgi-wsgi/json/py3.14t/w2/c256/"),
+        (addresses.case(INSIDE), f"b/{INSIDE.replace(' ', '%20')}/"),
+        (addresses.change("20261120-granian-0"), "c/20261120-granian-0/"),
+        (addresses.COMPARISONS, "cmp/"),
+        (addresses.comparison(f"{RUN}-compare-a"), f"cmp/{RUN}-compare-a/"),
+        (addresses.comparison_file(f"{RUN}-compare-a"), f"cmp/{RUN}-compare-a.json"),
+        (addresses.WHY, "why/"),
+        (addresses.attribution("a-b"), "why/a-b/"),
+        (addresses.attribution_file("a-b"), "why/a-b.json"),
+        (addresses.folded("a-b", "head"), "why/a-b-head.txt"),
+        (addresses.prefix("asgi-wsgi"), "b/asgi-wsgi/"),
+        (addresses.prefix("asgi-wsgi/json"), "b/asgi-wsgi/json/"),
+        (addresses.run(RUN), f"runs/{RUN}/"),
+        (addresses.run_file(RUN), f"runs/{RUN}.json"),
+        (addresses.year(2026), "runs/year-2026/"),
+        (addresses.machine("xeon-2c-a70dae"), "machines/xeon-2c-a70dae/"),
+        (addresses.package("pydantic-core"), "p/pydantic-core/"),
+        (addresses.release("pydantic-core", "2.41.1"), "p/pydantic-core/2.41.1/"),
+        (addresses.package_feed("uvloop"), "p/uvloop/changes.atom"),
+        (addresses.badge("uvloop", "0.23.0rc1"), "p/uvloop/0.23.0rc1/badge.svg"),
+        (addresses.compare("one", "t w/o"), "compare/?a=one&b=t+w%2Fo"),
+        (addresses.compare(), "compare/"),
+        (addresses.case("<script>"), "b/~5b63e5b2097fc690/"),
+    ],
+)
+def test_addresses_never_change(address: str, expected: str) -> None:
+    assert address == expected
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_can_be_no_folder_has_its_digest_as_address(name: str) -> None:
+    address = addresses.case(name)
+    assert re.fullmatch(r"b/~[0-9a-f]{16}/", address)
+
+
+def test_different_names_have_different_addresses() -> None:
+    assert len({addresses.case(name) for name in HOSTILE}) == len(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("address", "file", "root"),
+    [
+        ("", "index.html", "./"),
+        ("c/", "c/index.html", "../"),
+        ("b/a/b%20c/?metric=x#y", "b/a/b c/index.html", "../../../"),
+        ("404.html", "404.html", "./"),
+        ("runs/r.json", "runs/r.json", "../"),
+    ],
+)
+def test_an_address_has_its_file_and_its_way_back(address: str, file: str, root: str) -> None:
+    assert addresses.file(address) == file
+    assert addresses.root(file) == root
+
+
+def test_a_server_finds_the_file_of_every_character_that_a_name_may_have() -> None:
+    name = "a/B_9 .x(),=+@'-z"
+    assert unquote(addresses.case(name)) == f"b/{name}/"

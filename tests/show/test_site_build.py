@@ -1,0 +1,286 @@
+"""The whole site: every link leads somewhere, and nothing is made again without a reason."""
+
+import hashlib
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import asv_files
+import site_builds
+import sites
+import synthetic as runs
+from bench import Bench
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Run
+from duetbench.show.site import asv_site, build
+from duetbench.store import files, store
+from duetbench.store.comparison import METHOD_VERSION, Verdict
+from duetbench.store.night import NightRecord, ShardRecord
+from duetbench.store.trial import Installation, Said, Trial, save_trial
+
+CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+
+
+def a_night(day: int) -> Run:
+    """A run of six cases, on a day of November 2026."""
+    return site_builds.a_run(day, *runs.nightly_run(6, seed=day).results)
+
+
+def stored(folder: Path, *days: int) -> Path:
+    """Nights among the results of a folder; the file of the last."""
+    return [store.finalise(folder / "results", a_night(day)) for day in days][-1]
+
+
+def text_of(folder: Path, name: str = "") -> str:
+    return sites.read(folder / "site" / name / "index.html").text
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    results = folder / "results"
+    stored(folder, 1, 2, 3)
+    bench = asv_files.Bench("handlers.Cpu.time_handler", {"endpoint": ("json", "a b")})
+    asv_files.list_benchmarks(results / "asv", [bench])
+    values = {("json",): [0.25, 0.26], ("a b",): [0.5, 0.52]}
+    asv_files.write(results / "asv", "3.14", "current", [(bench, values)])
+    sites.made(folder)
+    return folder
+
+
+def digests(site: Path) -> dict[str, str]:
+    return {
+        path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(site.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_link_leads_to_a_file_of_the_site(whole: Path) -> None:
+    assert len(sites.documents(whole / "site")) > 20
+    assert list(sites.dead_links(whole / "site")) == []
+
+
+@pytest.mark.parametrize("kind", ["nothing", "one_night", "hostile"])
+def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
+    tmp_path: Path, kind: str
+) -> None:
+    site = getattr(site_builds, kind)(tmp_path)
+    assert list(sites.dead_links(site)) == []
+    for name, document in sites.documents(site).items():
+        assert document.text, name
+        policy = [a["content"] for t, a in document.tags if a.get("http-equiv")]
+        assert len(policy) == 1, name
+        assert policy[0].startswith("default-src 'self'"), name
+        for tag, attrs in document.tags:
+            assert tag not in {"style", "iframe", "object", "embed", "base"}, name
+            assert not [key for key in attrs if key.startswith("on") or key == "style"], name
+            if tag == "script" and attrs.get("type") != "application/json":
+                assert "/static/" in f"/{attrs['src']}", name
+
+
+def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
+    again = sites.made(whole)
+    assert (again.written, again.removed) == (0, 0)
+    sites.made(whole, "elsewhere")
+    assert digests(whole / "site") == digests(whole / "elsewhere")
+
+
+def test_one_more_night_gives_the_bytes_of_a_build_from_nothing_and_takes_them_along(
+    tmp_path: Path,
+) -> None:
+    stored(tmp_path, 1, 2)
+    sites.made(tmp_path)
+    site = tmp_path / "site"
+    oldest = site / "runs" / a_night(1).id / "index.html"
+    before, page = oldest.stat().st_mtime_ns, (site / "index.html").read_bytes()
+    cut = site / "runs" / a_night(2).id / "index.html"
+    cut.write_bytes(cut.read_bytes()[:100])
+    newest = stored(tmp_path, 3)
+    sites.made(tmp_path)
+    assert oldest.stat().st_mtime_ns == before
+    assert (site / "index.html").read_bytes() != page
+    sites.made(tmp_path, "elsewhere")
+    assert digests(site) == digests(tmp_path / "elsewhere")
+    newest.unlink()
+    assert sites.made(tmp_path).removed > 0
+    assert not (site / "runs" / a_night(3).id / "index.html").exists()
+    assert list(sites.dead_links(site)) == []
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "data").mkdir(parents=True)
+    precious = site / "data" / "thesis.txt"
+    precious.write_text("years of work")
+    with pytest.raises(UsageError, match="expected an empty folder, or a site"):
+        sites.made(tmp_path)
+    assert precious.read_text() == "years of work"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="found a file"):
+        sites.made(tmp_path, "file")
+
+
+def test_every_figure_of_a_run_leads_to_its_case_and_its_file(whole: Path) -> None:
+    site, run = whole / "site", a_night(3)
+    document = sites.read(site / "runs" / run.id / "index.html")
+    cases = {link for link in document.links if link.startswith("../../b/")}
+    assert {f"../../b/{result.case.id}/" for result in run.results} == cases
+    assert f"../../runs/{run.id}.json" in document.links
+    (stored,) = (whole / "results" / "runs").rglob(f"{run.id}.json")
+    assert (site / "runs" / f"{run.id}.json").read_bytes() == stored.read_bytes()
+    front = text_of(whole)
+    assert run.id in front.replace(" ", "")
+    assert "Of 6 cases" in front
+
+
+def test_what_asv_measured_has_a_run_and_its_raw_file(whole: Path) -> None:
+    site = whole / "site"
+    (page,) = (site / "runs").glob("*-asv-3f2a9c17/index.html")
+    document = sites.read(page)
+    assert "handlers.Cpu.time_handler(endpoint=json)" in document.text.replace(" ", "")
+    assert "255 ms" in document.text
+    (raw,) = [link for link in document.links if "/raw/asv/" in link]
+    assert (page.parent / raw).resolve().is_relative_to(site)
+    assert json.loads((page.parent / raw).read_text())["commit_hash"] == asv_files.COMMIT
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "told"),
+    [(b"{", b"", "expected a run file"),
+     (b"2026-11-02T03:00:00+00:00", b"the day after", "expected a moment like")],
+    ids=["damaged", "date"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_costs_itself_only_and_the_first_page_says_so(
+    tmp_path: Path, replaced: bytes, by: bytes, told: str
+) -> None:
+    path = stored(tmp_path, 1, 2)
+    path.write_bytes(path.read_bytes().replace(replaced, by))
+    done = sites.made(tmp_path)
+    text = text_of(tmp_path)
+    assert "1 file of the results could not be read" in text
+    assert str(tmp_path) not in text
+    assert any(told in note for note in done.notes)
+    assert not (tmp_path / "site" / "runs" / a_night(2).id).exists()
+    assert (tmp_path / "site" / "runs" / a_night(1).id).is_dir()
+
+
+def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    sites.made(tmp_path)
+    links = sites.read(tmp_path / "site" / "404.html").links
+    assert all(link.startswith(("/", "#")) for link in links)
+    sites.made(tmp_path, "other", base="https://example.org/bench/")
+    links = sites.read(tmp_path / "other" / "404.html").links
+    assert all(link.startswith(("/bench/", "#")) for link in links)
+
+
+def test_asv_s_site_of_an_earlier_build_is_kept_and_where_none_is_a_page_says_why(
+    tmp_path: Path,
+) -> None:
+    asv = tmp_path / "site" / "asv"
+    (tmp_path / "results").mkdir()
+    assert asv_site.NONE in sites.made(tmp_path, with_asv=True).notes
+    assert asv_site.NONE in text_of(tmp_path, "asv")
+    (asv / asv_site.SIGN).write_text("asv's")
+    (asv / "index.html").write_text("<!doctype html>asv's")
+    sites.made(tmp_path)
+    assert (asv / "index.html").read_text() == "<!doctype html>asv's"
+    assert (asv / asv_site.SIGN).is_file()
+
+
+def test_static_files_are_one_folder_named_by_its_contents() -> None:
+    served = build.static_files()
+    assert {"site.css", "icon.svg", "js/ages.js"} <= set(served)
+    assert b".chart-drawing" in served["site.css"]
+    folder = build.static_folder(served)
+    assert folder == build.static_folder(dict(served))
+    assert folder != build.static_folder({**served, "site.css": served["site.css"] + b" "})
+    assert build.static_folder({"a": b"b", "c": b""}) != build.static_folder({"a": b"", "c": b"b"})
+
+
+@pytest.mark.real
+def test_the_command_on_a_page_repeats_its_figure(bench: Bench, tmp_path: Path) -> None:
+    assert bench.run("right").code == 0
+    sites.made(tmp_path, results=bench.results, root=bench.root)
+    first = bench.recorded()
+    page = tmp_path / "site" / "runs" / first.id / "index.html"
+    document = sites.read(page)
+    commands = [word for word in document.words if word.startswith("duetbench run")]
+    command = shlex.split(commands[-1])
+    done = bench(*command[1:], "--results", tmp_path / "again")
+    assert done.code == 0, done
+    (path,) = store.runs(tmp_path / "again")
+    second = store.load(path)
+    assert second.profile == first.profile
+    assert [result.case for result in second.results] == [result.case for result in first.results]
+
+
+def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    stored(tmp_path, 1)
+
+    def record(day: int, *lost: str) -> None:
+        shard = ShardRecord(
+            shard=2, machine="m-2c", planned=5, missing=lost, reason="the runner was lost"
+        )
+        night = NightRecord(
+            id=f"202611{day:02d}T030000Z-nightly-aaaaaaaa", commit=None, profile="nightly",
+            status="incomplete" if lost else "complete", created=f"2026-11-{day:02d}T03:00:00Z",
+            shards=(ShardRecord(shard=1, machine=None, planned=5), shard),
+        )  # fmt: skip
+        path = results / night.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files.encode(night))
+
+    record(1, "a/one", "a/two")
+    sites.made(tmp_path)
+    text = text_of(tmp_path)
+    assert "The night of 1 Nov 2026 is incomplete." in text
+    told = "Shard 2 of 2, for the machine m- 2c: 2 of 5 cases missing: the runner was lost"
+    assert told in text
+    record(2)
+    sites.made(tmp_path)
+    assert "incomplete" not in text_of(tmp_path)
+    assert told in text_of(tmp_path, "runs")
+
+
+def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    stored(tmp_path, 1)
+    sites.made(tmp_path)
+    assert "have not been measured yet" in text_of(tmp_path, "method")
+    machine = f"machines/{runs.MACHINE.id}"
+    assert "has not been measured" in text_of(tmp_path, machine)
+    trials: list[tuple[str, Verdict, dict[str, Any]]] = [
+        ("aa", Verdict.NO_CHANGE, {}),
+        ("aa", Verdict.SLOWER, {}),
+        ("busy", Verdict.SLOWER, {"planted": CASE, "size": 0.05}),
+    ]
+    for day, (kind, verdict, more) in enumerate(trials, 1):
+        said = Said(
+            case=CASE, metric="server_cpu_per_request", verdict=verdict, ratio=1.05, low=None,
+            high=None, detectable=0.01, duets=16,
+        )  # fmt: skip
+        trial = Trial(
+            id=f"202611{day:02d}T120000Z-compare-abc", kind=kind, machine=runs.MACHINE.id,
+            commit=None, started=f"2026-11-{day:02d}T12:00:00Z", duet_seconds=90.0,
+            wall_seconds=120.0, planned=1, said=(said,), figures=(), method=METHOD_VERSION,
+            installation=Installation(path=0, padding=0, interpreter=True),
+            **more,
+        )  # fmt: skip
+        save_trial(results, trial)
+    old = trial.model_copy(update={"id": "20261020T120000Z-compare-abc", "installation": None})
+    save_trial(results, old)
+    sites.made(tmp_path)
+    text, before = text_of(tmp_path, "method").split("The method before")
+    assert "1 comparison whose right answer was known beforehand" in before
+    assert "3 comparisons whose right answer was known beforehand" in text
+    assert "1 of 2 comparisons of a stack with itself gave a false verdict" in text
+    assert text.count("handler computes longer 5 %") == 2, "what was found, and which size"
+    told = "Of 2 comparisons of a stack with itself on this machine, 1 gave a false"
+    assert told in text_of(tmp_path, machine)
+    assert list(sites.dead_links(tmp_path / "site")) == []

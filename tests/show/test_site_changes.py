@@ -1,0 +1,248 @@
+"""Changes: records, pages, the feed, and made-up histories of them."""
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import made_up
+import site_builds
+import synthetic
+from duetbench.core.errors import RecordError
+from duetbench.core.metrics import METRICS
+from duetbench.show import change
+from duetbench.show.site import data, data_files
+from duetbench.show.site.data import Folder
+from duetbench.show.site.pages import addresses
+from duetbench.show.site.pages import changes as pages
+from duetbench.store import change as changes
+from duetbench.store.change import ChangeRecord, Release, SeriesName, Share, StackState
+from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.trend import table as history
+
+ATOM = {"a": "http://www.w3.org/2005/Atom"}
+
+
+def a_record(**changed: Any) -> ChangeRecord:
+    packages = (
+        PackageChange(stack="current", package="anyio", base="4.1", head="4.2"),
+        PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
+    )
+    return synthetic.change_record(**{"packages": packages, **changed})
+
+
+def test_a_change_reads_as_a_sentence_s_parts() -> None:
+    told = change.told(a_record())
+    assert (told.title, told.word, told.change) == ("CPU/request", "slower", "+3.10 %")
+    assert told.interval == "+2.50…+3.70 %"
+    assert told.cause == "granian 2.8.6 → 2.8.7"
+    memory = SeriesName(machine="m", case="a/b", metric="pss_steady")
+    assert change.told(a_record(series=memory)).word == "larger"
+    inside = SeriesName(machine="m", case="inprocess/x", metric="seconds")
+    assert change.told(a_record(series=inside, culprit=None)).title == "time in process (seconds)"
+
+
+def test_open_changes_come_worst_first() -> None:
+    """Slower before faster; 1 % of CPU is five floors of 0.2 %, 4 % of a p99 are two of 2 %."""
+    tail = SeriesName(machine="m", case="a/b", metric="response_p99")
+    gain = {"ratio": 0.5, "low": 0.4, "high": 0.6, "verdict": Verdict.FASTER}
+    records = (
+        a_record(id="gain", **gain),
+        a_record(id="tail", series=tail, ratio=1.04, low=1.03, high=1.05),
+        a_record(id="cpu", ratio=1.01, low=1.005, high=1.015),
+        a_record(id="old", status="closed"),
+    )
+    still, over = pages.listed(records)
+    assert [record.id for record in still] == ["cpu", "tail", "gain"]
+    assert [record.id for record in over] == ["old"]
+
+
+STATES = {
+    side: StackState(stack="current", digest=digest, as_of=f"2026-11-{day}")
+    for side, digest, day in (("base", "0", 18), ("head", "1", 19))
+}
+DAYS = "compare --stack-as-of 2026-11-19 --stack-as-of 2026-11-20"
+WITH = "compare --with granian==2.8.6 --select a/b"
+
+
+def of_series(case: str, metric: str) -> dict[str, Any]:
+    return {"series": SeriesName(machine="m", case=case, metric=metric), "culprit": None}
+
+
+@pytest.mark.parametrize(
+    ("changed", "run", "expected"),
+    [
+        ({"culprit": None, **STATES}, True,
+         ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"]),
+        (STATES, True,
+         ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b", WITH,
+          "backfill --from 2026-11-18 --to 2026-11-19 --releases granian --narrow --select a/b"]),
+        ({}, True, [f"{DAYS} --select a/b", WITH]),
+        (of_series("a'; rm x", "throughput"), True, [f"{DAYS} --select 'a'\"'\"'; rm x'"]),
+        (of_series("inprocess/x", "seconds"), True, [DAYS]),
+        ({}, False, [WITH]),
+        ({"culprit": None}, False, []),
+    ],
+    ids=["recorded", "several", "from-runs", "quoted", "in-process", "no-day", "nothing-known"],
+)  # fmt: skip
+def test_the_commands_measure_both_sides_again(
+    changed: dict[str, Any], run: bool, expected: list[str]
+) -> None:
+    days = (int(datetime(2026, 11, day, 3, tzinfo=UTC).timestamp()) for day in (19, 20))
+    before, after = days if run else (None, None)
+    found = [command for _, command in change.commands(a_record(**changed), before, after)]
+    assert found == [f"duetbench {line} --profile nightly" for line in expected]
+
+
+def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
+    elsewhere = {"note": "fixed in 2.8.8", "status": "closed", "confirmed_on": "beta-4c-000002"}
+    changes.save(tmp_path / "results", a_record(**elsewhere))
+    site = site_builds.built(tmp_path)
+    html = (site / "c" / "20261120-granian-0" / "index.html").read_text("utf-8")
+    for told in ("+3.10 %", "+2.50…+3.70 %", "Ten duets.", "fixed in 2.8.8", "Closed."):
+        assert told in html
+    assert html.index(">granian<") < html.index(">anyio<")
+    # Its size is of the machine that confirmed it, which is not where it was seen.
+    seen = a_record().series.machine
+    text = re.sub(r"<[^>]+>", "", html)
+    assert "(95&nbsp;% interval +2.50…+3.70 %) on beta-4c-000002" in text
+    assert re.search(rf"Machine\s*{seen}", text)
+    assert re.search(r"of this size, on\s*beta-4c-000002", text)
+    assert "<svg" in html
+    assert "not on this site" in html
+    raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())
+    assert ChangeRecord.model_validate(raw).ratio == 1.031
+    listed = (site / "c" / "index.html").read_text("utf-8")
+    assert "No change is open." in listed
+    assert 'href="../c/20261120-granian-0/"' in listed
+
+
+def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
+    narrowed = "The cause is among granian: the duets did not decide."
+    release = Release(package="granian", version="2.8.7", previous="2.8.6")
+    share = Share(releases=(release,), ratio=1.03, low=1.02, high=1.04, duets=8)
+    wanted: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "found": ({}, ["yes", "no"]),
+        "unknown": ({"culprit": None}, ["not tested", "not tested"]),
+        "narrowed": ({"culprit": None, "note": narrowed}, ["possible", "no"]),
+        "shared": ({"shares": (share,)}, ["yes", "no"]),
+    }
+    for name, (changed, _) in wanted.items():
+        changes.save(tmp_path / "results", a_record(id=name, **changed))
+    site = site_builds.built(tmp_path)
+    for name, (_, blamed) in wanted.items():
+        html = (site / "c" / name / "index.html").read_text()
+        rows = dict(re.findall(r">(granian|anyio)</a></th>.*<td>(.*)</td></tr>", html))
+        found = [re.sub("<[^>]*>", "", rows[package]) for package in ("granian", "anyio")]
+        assert found == blamed, name
+    assert "granian 2.8.6 → 2.8.7: +3.00 % (+2.00…+4.00 %, 8 duets) alone." in html
+
+
+def test_files_across_cases_have_the_figures_of_the_shards(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    made_up.write(made_up.imagine(1.2, 160, 2), results)
+    sources = made_up.read(results, tmp_path / "cache")
+    (table,) = history.tables(sources.nights)
+    data.write(Folder(tmp_path / "site"), sources, [table])
+    series = {
+        (case["id"], entry["metric"], shard["year"]): (entry, case)
+        for path in (tmp_path / "site" / "series").rglob("*.json")
+        for shard in [json.loads(path.read_bytes())]
+        for entry in shard["series"]
+        for case in [shard["cases"][entry["case"]]]
+    }
+    years = [year.year for year in data_files.years(table)]
+    seen = 0
+    for metric in data_files.COMPARED:
+        files = sorted((tmp_path / "site" / "across").glob(f"*/{metric}/*.json"))
+        assert [int(path.name[:4]) for path in files] == years
+        for path in files:
+            found = json.loads(path.read_bytes())
+            assert (found["metric"], found["floor"]) == (metric, METRICS[metric].floor)
+            for case in found["cases"]:
+                entry, told = series[case["id"], metric, found["year"]]
+                for key in ("exponent", "mean", "low", "high"):
+                    assert case[key] == entry[key]
+                assert case["status"] == told["status"]
+                assert case["python"] == ("3.14t" if "py3.14t" in case["id"] else "3.14")
+                assert case["stack"] == "current"
+                seen += 1
+    assert seen == len(data_files.COMPARED) * len(years) * 8
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = changes.save(tmp_path, a_record())
+    assert changes.read(path) == a_record()
+    assert changes.save(tmp_path, a_record(status="closed", note="fixed in 2.8.8")) == path
+    assert changes.read(path).status == "closed"
+    assert changes.files(tmp_path) == [path]
+
+
+def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
+    path = changes.save(tmp_path, a_record())
+    with pytest.raises(RecordError, match="expected the id of a change record"):
+        changes.read(path.rename(path.with_name("other.json")))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"id": "../x"}, {"ratio": 1.04}, {"low": math.inf}, {"when": datetime(2026, 11, 20)},
+     {"culprit": "granian"}],
+    ids=["id", "outside", "infinite", "zone", "culprit"],
+)  # fmt: skip
+def test_a_record_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        a_record(**wrong)
+
+
+def test_the_feed_has_the_newest_change_first_in_words() -> None:
+    newer = a_record(
+        id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
+        verdict=Verdict.FASTER, culprit=None, status="closed",
+    )  # fmt: skip
+    found = ET.fromstring(pages.feed([a_record(), newer], "https://example.org/bench/"))
+    titles = [
+        entry.findtext("a:title", namespaces=ATOM) for entry in found.findall("a:entry", ATOM)
+    ]
+    assert titles == [
+        "a/b needs 10.0 % less CPU per request (9.00…11.0 %) [closed]",
+        "granian 2.8.6 → 2.8.7: a/b needs 3.10 % more CPU per request (2.50…3.70 %)",
+    ]
+    assert found.findtext("a:updated", namespaces=ATOM) == "2026-11-21T00:00:00Z"
+    links = [link.get("href") for link in found.findall("a:entry/a:link", ATOM)]
+    assert links == [
+        "https://example.org/bench/c/x/",
+        "https://example.org/bench/c/20261120-granian-0/",
+    ]
+    assert "granian 2.8.6 → 2.8.7" in str(found.findtext("a:entry[2]/a:summary", namespaces=ATOM))
+
+
+def test_a_package_has_a_feed_of_what_may_be_its_own() -> None:
+    """Anyio differs too, and was found not to be it once granian was."""
+    suspected = a_record(culprit=None)
+    assert [pages.may_be(suspected, name) for name in ("granian", "anyio")] == [True, True]
+    assert [pages.may_be(a_record(), name) for name in ("granian", "anyio")] == [True, False]
+    address = addresses.package_feed("granian")
+    assert address == "p/granian/changes.atom"
+    found = ET.fromstring(pages.feed([a_record()], "", address, "granian"))
+    links = [link.get("href") for link in found.iter(f"{{{ATOM['a']}}}link")]
+    assert links == [
+        "../../p/granian/changes.atom", "../../", "../../c/20261120-granian-0/",
+    ]  # fmt: skip
+
+
+def test_hostile_text_is_text_in_the_feed() -> None:
+    found = ET.fromstring(pages.feed([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
+    summary = str(found.findtext("a:entry/a:summary", namespaces=ATOM))
+    assert "<img onerror=x>\ufffd\ufffd]8;;" in summary
+
+
+def test_an_empty_feed_is_a_feed() -> None:
+    found = ET.fromstring(pages.feed([]))
+    assert found.findtext("a:updated", namespaces=ATOM) == "1970-01-01T00:00:00Z"
+    assert pages.feed([]) == pages.feed([])

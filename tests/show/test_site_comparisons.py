@@ -1,0 +1,166 @@
+"""Pages of stored comparisons: what the files say, duet by duet, and nothing more."""
+
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import comparing
+import site_builds
+import sites
+import synthetic
+from duetbench.show import formats
+from duetbench.show.comparison import make_view
+from duetbench.show.site.pages import comparisons
+from duetbench.store import change, comparison_store
+from duetbench.store.comparison import Comparison
+
+STORED: Final = "20261120T202652Z-compare-1d8b37a3"
+FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> Path:
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "results").symlink_to(reference_results)
+    return site_builds.built(folder)
+
+
+def put(folder: Path, *stored: Comparison) -> Path:
+    for one in stored:
+        comparison_store.save(one, folder / "results" / comparison_store.FOLDER)
+    return site_builds.built(folder)
+
+
+def page_of(site: Path, name: str) -> str:
+    return (site / "cmp" / name / "index.html").read_text("utf-8")
+
+
+def figure_of(html: str, number: int) -> str:
+    found = re.search(rf'<figure[^>]* id="duets-{number}".*?</figure>', html, re.DOTALL)
+    assert found
+    return found[0]
+
+
+def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
+    site: Path, reference_results: Path
+) -> None:
+    """The stored files are of format 1: duets of two stages are one row of them."""
+    raw = json.loads((reference_results / "comparisons" / f"{STORED}.json").read_bytes())
+    assert raw["format"] == 1
+    assert (site / "cmp" / f"{STORED}.json").read_bytes() == (
+        reference_results / "comparisons" / f"{STORED}.json"
+    ).read_bytes()
+    html = page_of(site, STORED)
+    for number, case in enumerate(raw["cases"]):
+        figure = figure_of(html, number)
+        duets = sorted(case["duets"], key=lambda one: one["order"])
+        shown = re.findall(r"<title>CPU/request, duet (\d+) [^:]*: ([^,<]+)", figure)
+        wide = shown[: len(duets)]
+        ratios = [
+            duet["head"]["server_cpu_per_request"] / duet["base"]["server_cpu_per_request"]
+            for duet in duets
+        ]
+        assert wide == [
+            (str(place), formats.percent(ratio)) for place, ratio in enumerate(ratios, 1)
+        ]
+    first = figure_of(html, 0)
+    assert "duet 1 in the order played: +18.0 %" in first
+    assert first.count("not judged") >= 3, "one duet of sixteen was excluded, for all metrics"
+    assert "not judged: base: not_steady: the throughput still moved after 517 ms" in first
+
+
+def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
+    text = sites.read(site / "cmp" / STORED / "index.html").text
+    assert "128 connections, which needs 20.3 % more CPU per request (19.2…21.5 %)" in text
+    assert "56 usable, 6 not: disturbed or failed" in text
+    assert "78.7 µs → 91.7 µs" in text
+    assert "fastapi 0.139.0 0.163.2" in text
+    assert "screening look 1 5 5% screening look 2 8 15%" in text
+    assert "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked" in text
+    assert "1 × only 1 duet usable: too few to look at" in text
+    listed = [one for one in sites.read(site / "cmp" / "index.html").links if "-compare-" in one]
+    oldest = [f"../cmp/{STORED}/", "../cmp/20261120T201607Z-compare-1d8b37a3/"]
+    assert listed[-2:] == oldest, "the newest comes first"
+
+
+def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
+    made = site_builds.compared(FASTAPI)
+    change.save(tmp_path / "results", synthetic.change_record(evidence=made.id))
+    site = put(tmp_path, made)
+    assert f'href="../../cmp/{made.id}/"' in (site / "c/20261120-granian-0/index.html").read_text()
+    html = page_of(site, made.id)
+    assert 'href="../../c/20261120-granian-0/"' in html
+    assert "a/b needs 3.10 % more CPU per request (2.50…3.70 %)" in html
+    assert list(sites.dead_links(site)) == []
+
+
+def test_what_rests_on_which_look() -> None:
+    """Of 16 duets the third look tells, of 8 none: time was up. Where stages were, nobody knows."""
+    found = site_builds.compared(FASTAPI, micro=(comparing.micro("b.One", comparing.SAME),))
+    rows = make_view(found).groups.all
+    looks = [(one.name, one.samples, one.rests) for one in comparisons.looks(found, rows)]
+    assert looks == [
+        ("look 1", "6", 0), ("look 2", "10", 0), ("look 3", "16", 3), ("look 4", "25", 0),
+        ("look 5", "40", 0), ("look 6", "60", 0), ("the last one, taken early", "", 1),
+    ]  # fmt: skip
+    stages = {"screening_looks": "5 duets: 5%", "confirmation_looks": "10 duets: 20%"}
+    before = found.model_copy(update={"method": stages})
+    assert [one.rests for one in comparisons.looks(before, rows)] == [None, None]
+
+
+def test_failed_and_disturbed_duets_have_their_reason(tmp_path: Path) -> None:
+    made = site_builds.compared(FASTAPI)
+    figure = figure_of(page_of(put(tmp_path, made), made.id), 0)
+    (disturbed,) = set(re.findall(r"<title>(CPU/request, duet 2 [^<]*)", figure))
+    assert disturbed.endswith("not judged, base: host_noise: 0.3 cores; 0.05 allowed")
+    (failed,) = set(re.findall(r"<title>(CPU/request, duet 3 [^<]*)", figure))
+    assert failed.endswith("no figure: head: wrong_body: expected hi, found ho")
+    assert "CPU/request, together: +2.13 %, 95 % interval +1.61…+2.65 %" in figure
+
+
+def test_a_damaged_file_costs_itself_only(tmp_path: Path, reference_results: Path) -> None:
+    folder = tmp_path / "results" / "comparisons"
+    folder.mkdir(parents=True)
+    for path in (reference_results / "comparisons").glob("20261120*.json"):
+        shutil.copy(path, folder)
+    (cut,) = folder.glob("20261120T201607Z*")
+    cut.write_bytes(cut.read_bytes()[:5000])
+    turned = site_builds.compared(FASTAPI).model_dump_json()
+    name = "20261119T120000Z-compare-bbbbbbbb"
+    (folder / f"{name}.json").write_text(turned.replace('"low":1.0161', '"low":1.5'))
+    site = site_builds.built(tmp_path)
+    assert "2 files of the results could not be read" in sites.read(site / "index.html").text
+    assert {path.name for path in (site / "cmp").iterdir()} == {
+        "index.html", STORED, f"{STORED}.json",
+    }  # fmt: skip
+    assert list(sites.dead_links(site)) == []
+
+
+def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> None:
+    odd = comparing.one(FASTAPI, comparing.SLOWER.model_copy(update={"metric": "no_such"}))
+    huge = comparing.SLOWER.model_copy(update={"ratio": 1e308, "low": 1e307, "high": 1.7e308})
+    made = [
+        site_builds.compared(FASTAPI, cases=(case,), id=f"2026111{n}T120000Z-compare-a")
+        for n, case in enumerate((odd, comparing.one(FASTAPI, huge)))
+    ]
+    site = put(tmp_path, *made)
+    for one in made:
+        assert "The file cannot be shown" in page_of(site, one.id)
+    assert list(sites.dead_links(site)) == []
+
+
+def test_forty_cases_of_twelve_duets_weigh_little(tmp_path: Path) -> None:
+    """Compressed, with stylesheet and scripts: at most 250 kB."""
+    names = [f"asgi-wsgi/asgi-json/py3.14/w{n}/c128" for n in range(40)]
+    made = site_builds.compared(*names)
+    site = put(tmp_path, made)
+    document = sites.read(site / "cmp" / made.id / "index.html")
+    files = [site / "cmp" / made.id / "index.html"]
+    files += [site / link.removeprefix("../../") for link in document.links if "/static/" in link]
+    assert len(files) >= 4
+    assert sum(len(gzip.compress(path.read_bytes(), 6)) for path in files) <= 250_000

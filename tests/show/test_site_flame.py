@@ -1,0 +1,74 @@
+"""The differential flame graph: widths and colours worked out by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import site_builds
+import synthetic
+from attributing import attribution
+from duetbench.show.attribution import folded
+from duetbench.show.site.charts.data import Caption
+from duetbench.show.site.charts.flame import flame, frames
+from duetbench.show.site.charts.svg import NARROW, WIDE
+from duetbench.store import attribution as attributions
+from duetbench.store import change as changes
+from duetbench.store import comparison_store
+
+
+def test_frames_are_as_wide_as_the_newer_side() -> None:
+    """Of 116,000; siblings in the order of names; what is gone has no width."""
+    shares = {
+        one.node.function.name: (one.depth, one.left * 116, one.width * 116)
+        for one in frames(attribution().tree)
+    }
+    expected = {
+        "App.__call__": (0, 0, 116), "route.<locals>.app": (1, 0, 95), "send": (1, 95, 16),
+        "dump": (2, 0, 52), "old_check": (2, 52, 0), "validate": (2, 52, 30),
+        "Headers.copy": (3, 0, 8), "encode": (3, 8, 30),
+    }  # fmt: skip
+    assert shares == {name: pytest.approx(place) for name, place in expected.items()}
+
+
+def test_colours_say_whether_a_function_moved_itself() -> None:
+    """Below 200 of 100,000 it did not; what only calls something that moved is paler."""
+    chart = flame(Caption("flame", "Flame"), attribution(), lambda one: f"#{one.line}")
+    for drawing, width in ((chart.wide, WIDE), (chart.narrow, NARROW)):
+        tones = {mark.say.partition(",")[0]: mark for mark in drawing.marks}
+        assert {name: mark.kind for name, mark in tones.items()} == {
+            "App.__call__": "more-below", "route.<locals>.app": "more", "send": "more",
+            "dump": "more", "validate": "still", "Headers.copy": "more", "encode": "still",
+        }  # fmt: skip
+        assert tones["validate"].x == pytest.approx(width * 52 / 116)
+        assert [tones[name].href for name in ("send", "validate")] == ["#30", ""]
+    assert tones["dump"].say == (
+        "dump, fastapi/encoders.py:20 (fastapi): itself 10,000 → 14,000, +4.0 % of all; with what "
+        "it calls 40,000 → 52,000, +12 %"
+    )
+    assert "Gone, and without width: old_check −3.0 %." in chart.notes
+    assert chart.table.rows[0][0] == "Headers.copy"
+
+
+def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
+    """The change and the comparison that proves it, and the release that is all that differs."""
+    results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
+    comparison = site_builds.compared(case)
+    comparison_store.save(comparison, results / comparison_store.FOLDER)
+    changes.save(results, synthetic.change_record(id="c", evidence=comparison.id))
+    site_builds.released(results)
+    record = attribution(change="c")
+    attributions.save(results, record)
+    site = site_builds.built(tmp_path)
+    for place in ("c/c", f"cmp/{comparison.id}", "p/fastapi/0.11.0"):
+        html = (site / place / "index.html").read_text()
+        assert f'why/{record.id}/">All rows' in html
+        assert html.count('<tr><th scope="row"><code>') == 3
+    own = (site / "why" / record.id / "index.html").read_text()
+    assert 'href="https://forge.example/a/fastapi/blob/v0.11.0/fastapi/routing.py#L10"' in own
+    assert "fastapi/blob/v0.10.0/fastapi/old.py#L9" in own
+    assert "blob/" not in own.partition("starlette/data.py")[0]
+    assert own.count('<a href="#row-1">') == 2
+    assert "(new)" in own
+    assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id
+    assert (site / "why" / f"{record.id}-head.txt").read_text() == folded(record, "head")

@@ -1,0 +1,154 @@
+"""Packages over their releases: what each did, in figures, words, pages and badges."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import site_builds
+import sites
+import synthetic
+from duetbench.show.site.pages import packages as pages
+from duetbench.show.site.pages import trends
+from duetbench.store import change, comparison_store
+from duetbench.store.comparison import Missing, Verdict
+from duetbench.store.packages import VersionLinks
+from duetbench.trend.events import Bump
+from duetbench.trend.releases import ReleaseEffect, Result
+from duetbench.trend.steps import CPU
+from site_builds import JSON
+
+FIRST, SECOND, THIRD = site_builds.RELEASES
+
+
+def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others() -> None:
+    axis = site_builds.axis_of(THIRD, FIRST, SECOND)
+    points = list(pages.over_first("../", axis, JSON, CPU))
+    assert [point.y.mean for point in points] == [1.0, 1.0, pytest.approx(1.2)]
+    assert points[0].y.ends is None
+    # 0.003 and 0.001: 0.0031623 with 12 degrees of freedom (100 / 8.2), t 2.1788.
+    assert points[1].y.ends == pytest.approx(
+        (math.exp(-2.1788 * 0.0031623), math.exp(2.1788 * 0.0031623)), rel=1e-5
+    )
+    assert points[2].href == "../p/fastapi/0.11.0/"
+    gone = SECOND.model_copy(update={"cases": SECOND.cases[1:]})
+    points = list(pages.over_first("", site_builds.axis_of(FIRST, gone, THIRD), JSON, CPU))
+    assert (points[1].y.mean, points[1].y.note) == (None, "not measured")
+
+
+def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base() -> None:
+    lost = tuple(Missing(case=case.case, reason="no wheel") for case in SECOND.cases)
+    axis = site_builds.axis_of(
+        FIRST, SECOND.model_copy(update={"cases": (), "missing": lost}), THIRD
+    )
+    assert len(axis.releases) == 3
+    assert {name: one.base.version for name, one in axis.results().items()} == {"0.11.0": "0.9.0"}
+    points = list(pages.over_first("", axis, JSON, CPU))
+    assert (points[1].y.mean, points[1].y.note) == (None, "no wheel")
+
+
+def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> ReleaseEffect:
+    return ReleaseEffect(
+        JSON, "3.14", CPU, ratio, ratio * 0.99, ratio * 1.01, detectable, verdict
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "tone"),
+    [
+        ([(1.224, Verdict.SLOWER), (1.0, Verdict.NO_CHANGE)], "+22 % CPU", "worse"),
+        ([(1.224, Verdict.SLOWER), (1.03, Verdict.SLOWER)], "up to +22 % CPU", "worse"),
+        ([(0.9, Verdict.FASTER), (0.96, Verdict.FASTER)], "up to −10 % CPU", "better"),
+        ([(0.95, Verdict.FASTER), (1.2, Verdict.SLOWER)], "−5.0 % to +20 % CPU", "open"),
+        ([(1.001, Verdict.NO_CHANGE), (0.999, Verdict.NO_CHANGE)], "no change", "same"),
+        ([(1.01, Verdict.INCONCLUSIVE), (1.0, Verdict.NO_CHANGE)], "no change above 2.0 %", "same"),
+        ([], "", ""),
+    ],
+)  # fmt: skip
+def test_a_badge_says_no_more_than_was_seen(
+    found: Sequence[tuple[float, Verdict]], text: str, tone: str
+) -> None:
+    axis = site_builds.axis_of(FIRST, THIRD)
+    first, last = axis.releases
+    result = Result(first, last, tuple(an_effect(*one) for one in found))
+    assert pages.said(result) == (text, tone)
+    drawn = pages.picture(axis, result)
+    assert bool(drawn) == bool(text)
+    if drawn:
+        shown = "".join(ET.fromstring(drawn).itertext())
+        assert shown.endswith(f"fastapi 0.11.0{text}")
+        assert f"fastapi 0.11.0: {text} per request, over 0.9.0, on Synthetic CPU" in shown
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("released")
+    results = folder / "results"
+    site_builds.stored(results, site_builds.a_run(1))
+    site_builds.released(results)
+    change.save(results, synthetic.change_record())
+    comparison_store.save(site_builds.compared(JSON), results / comparison_store.FOLDER)
+    return site_builds.built(folder)
+
+
+def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
+    def text(name: str) -> str:
+        return sites.read(site / "p" / name / "index.html").text.replace("/ ", "/")
+
+    assert list(sites.dead_links(site)) == []
+    listed = text("")
+    assert "fastapi 0.11.0 15 Oct 2026 ▼ slower +20.0 % (+18.9…+21.1 %)" in listed
+    assert "and 1 more of 2 cases since 0.10.0" in listed, "0.10.1 may have done it"
+    assert listed.index("fastapi") < listed.index("Other packages") < listed.index("uvloop")
+    package = text("fastapi")
+    assert "What moved, over all releases" in package
+    endpoint = "FastAPI's JSON, Granian, 128 connections"
+    assert f"{endpoint} 3.14 3.14t" in package, "both interpreters, as lines"
+    assert "0.10.0 8 Oct 2026 no change was seen in 2 cases; one of 3.9 % would" in package
+    release = text("fastapi/0.11.0")
+    assert "It came after 0.10.1, which was not measured" in release
+    assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
+    on = "FastAPI's JSON on Granian, Python"
+    assert f"Moved {on} 3.14t (free-threaded), 128 connections ▼ slower +8.91 %" in release
+    still = text("fastapi/0.10.0")
+    assert "No change seen; would have been seen: 1.3 % to 3.9 %" in still
+    assert f"{on} 3.14, 128 connections = no change 0.00 % −0.69…+0.69 % could see 1.3 %" in still
+    assert "The first that was measured there" in text("fastapi/0.9.0")
+    assert "the cause of the changes below" in text("granian/2.8.7")
+    assert "(2.50…3.70 %) ▼ slower 2.8.6 → 2.8.7 yes" in text("granian")
+    assert " 1.0 → 1.1 1 19 Nov 2026" in package, "a comparison"
+
+
+def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None:
+    document = sites.read(site / "p" / "fastapi" / "0.11.0" / "index.html")
+    outward = [attrs["href"] for _, attrs in document.tags if attrs.get("rel") == "external"]
+    assert outward == [
+        "https://fastapi.example/",
+        "https://forge.example/a/fastapi",
+        "https://forge.example/a/fastapi/compare/v0.10.0...v0.11.0",
+    ]
+    cause = sites.read(site / "p" / "granian" / "2.8.7" / "index.html")
+    assert "https://forge.example/a/granian/compare/2.8.6...2.8.7" in str(cause.tags)
+    badge = (site / "p" / "fastapi" / "0.10.0" / "badge.svg").read_text()
+    assert ET.fromstring(badge).tag.endswith("svg")
+    for version in ("0.9.0", "0.11.0"):  # there is nothing before it, and not what came before it
+        assert not (site / "p" / "fastapi" / version / "badge.svg").exists()
+    about = sites.read(site / "c" / "20261120-granian-0" / "index.html")
+    assert {"../../p/granian/", "../../p/granian/2.8.7/"} <= set(about.links)
+
+
+def test_a_comparison_of_tags_is_linked_only_where_their_names_are_known() -> None:
+    source = VersionLinks(links={"source": "https://forge.example/a/b.git"})
+    assert source.differences("1", "2") is None
+    tagged = source.model_copy(update={"tag": ""})
+    assert tagged.differences("1", "2") == "https://forge.example/a/b/compare/1...2"
+    nowhere = VersionLinks(links={"home": "https://b.example/docs/a/b"}, tag="v")
+    assert nowhere.differences("1", "2") is None
+
+
+def test_a_tick_of_a_trend_leads_to_the_package_that_moved_alone() -> None:
+    both = synthetic.change_record().packages * 2
+    found = [trends.moved_alone("../", Bump(1, "current", both[:many])) for many in (0, 1, 2)]
+    assert found == ["", "../p/granian/", ""]

@@ -1,0 +1,292 @@
+"""No page says more than its figures bear: contracts over all pages of built sites.
+
+Of the reference results, and of a made-up history that asks for mistakes: noise in which nothing
+happened, changes that overlap, a cause that nobody knows, another kernel, and a second machine
+that was measured last, and once.
+"""
+
+import json
+import math
+import random
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import browsing
+import site_builds
+import sites
+import synthetic as runs
+from browsing import NewPage, Watched
+from duetbench.core.model import CaseResult, Profile, Run, StackRecord
+from duetbench.project.published import headlines
+from duetbench.show.site.pages import addresses
+from duetbench.store import change, store
+from duetbench.store.change import ChangeRecord, SeriesName
+from duetbench.store.comparison import PackageChange
+
+FIRST: Final = datetime(2026, 10, 20, 3, tzinfo=UTC)
+NIGHTS: Final = 30
+CASES: Final = tuple(
+    dict.fromkeys(case for one in headlines() for case in (one.case, one.base) if case)
+) + tuple(
+    f"asgi-wsgi/asgi-json/py3.14{free}/w{n}/c{128 * n}" for n in (2, 3, 4) for free in ("", "t")
+)
+MOVED: Final = {20: 1.3, 21: 1.4}
+"""Night → how many times as much the first case costs from there on; its neighbour is next."""
+KERNEL: Final = 10
+"""The first night of another kernel."""
+
+READINGS: Final = ("higher", "lower", "better", "worse", "faster", "slower")
+NUMBER: Final = r"[\d,]+(?:\.\d+)?"
+ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) %")
+SIZES: Final = re.compile(
+    rf"{NUMBER} % (?:higher|lower|faster|slower|more|less|fewer|longer|shorter)"
+    rf"|{NUMBER} times as (?:high|many|much|fast)|ratio of {NUMBER}"
+)
+"""A size in a sentence."""
+STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not )")
+"""What an article states, and whether it holds here."""
+BORNE: Final = re.compile(
+    rf"^(?: [\w.]+){{0,4}} ?\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*)\)"
+    r"| (?:on|and) .*\(medians\)"
+)
+"""What has to follow it, or what there is more of: its interval, or that there is none."""
+
+
+def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
+    """A night of scatter: 1 % between nights, 1 to 20 % between launches."""
+    source = random.Random(place)
+    factor = math.prod(size for night, size in MOVED.items() if night <= place)
+    results = []
+    for number, name in enumerate(CASES):
+        level = 1e-4 * (1 + number) * source.lognormvariate(0, 0.01) * (factor if not number else 1)
+        spread = (0.01, 0.05, 0.2)[number % 3] if number else 0.002
+        costs = [level * source.lognormvariate(0, spread) for _ in range(launches)]
+        made = (
+            runs.ok(name, n, {"server_cpu_per_request": cost, "throughput": 1 / cost})
+            for n, cost in enumerate(costs)
+        )
+        results.append(CaseResult(case=runs.make_case(name), launches=tuple(made)))
+    started, commit = (FIRST + timedelta(days=place)).isoformat(), f"{place:02x}" * 20
+    profile: Profile = "nightly" if launches > 1 else "quick"
+    kernel = "6.2.0" if place >= KERNEL else "6.1.0"
+    digest = "01"[place >= min(MOVED)] * 64
+    return runs.make_run(
+        results, id=store.run_id(started, profile, commit), profile=profile, launches=launches,
+        started=started, commit=commit,
+        machine=runs.MACHINE.model_copy(update={"kernel": kernel, "id": machine}),
+        stacks=(StackRecord(name="current", digest=digest, packages={"fastapi": digest[0]}),),
+    )  # fmt: skip
+
+
+def a_record(place: int, measured: list[Run]) -> ChangeRecord:
+    when, ratio = FIRST + timedelta(days=place), MOVED[place]
+    packages = (
+        PackageChange(stack="current", package=name, base="0", head="1")
+        for name in ("fastapi", "granian")
+    )
+    return runs.change_record(
+        id=f"{when:%Y%m%d}-unknown-{place}", when=when,
+        series=SeriesName(machine=runs.MACHINE.id, case=CASES[0], metric="server_cpu_per_request"),
+        before_run=measured[place - 1].id, after_run=measured[place].id, packages=tuple(packages),
+        ratio=ratio, low=ratio - 0.02, high=ratio + 0.02, culprit=None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("contested")
+    results = folder / "results"
+    measured = [a_run(place) for place in range(NIGHTS)]
+    for run in (*measured, a_run(NIGHTS, "other-4c-11111111", launches=1)):
+        site_builds.stored(results, run)
+    for place in MOVED:
+        change.save(results, a_record(place, measured))
+    site_builds.released(results)
+    return site_builds.built(folder)
+
+
+@pytest.fixture(scope="module", params=["reference", "contested"])
+def site(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    reference_results: Path,
+) -> Path:
+    if request.param == "contested":
+        found: Path = request.getfixturevalue("contested")
+        return found
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "results").symlink_to(reference_results)
+    return site_builds.built(folder)
+
+
+def pages(site: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(site.rglob("*.html")):
+        yield path.relative_to(site).as_posix(), path.read_text("utf-8")
+
+
+def text_of(markup: str) -> str:
+    document = sites.Document()
+    document.feed(markup)
+    document.close()
+    return document.text
+
+
+def elements(html: str, opening: str, tag: str) -> Iterator[str]:
+    yield from re.findall(rf"<{opening}(?![a-z])[^>]*>.*?</{tag}>", html, re.DOTALL)
+
+
+def holds_no_change(text: str) -> bool | None:
+    found = ENDS.findall(text)
+    if not found:
+        return None
+    low, high = (float(end.replace("−", "-").replace(",", "")) for end in found[-1])
+    return low <= 0 <= high
+
+
+def launches_of(site: Path) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for path in site.glob("across/*-load/server_cpu_per_request/*.json"):
+        table = path.parents[1].name
+        (nights,) = site.glob(f"nights/{table}/{path.name[:4]}-*.json")
+        named = json.loads(nights.read_bytes())["run"]
+        for case in json.loads(path.read_bytes())["cases"]:
+            counts = [value for count, value in case["launches"] for _ in range(count)]
+            found |= {(run, case["id"]): n for run, n in zip(named, counts, strict=True)}
+    return found
+
+
+def reads(text: str) -> bool:
+    return any(re.search(rf"\b{word}\b", text) for word in READINGS)
+
+
+def test_no_row_says_more_than_its_interval(site: Path) -> None:
+    wrong = []
+    for name, html in pages(site):
+        for row in elements(html, "tr", "tr"):
+            judged = 'class="verdict v-slower' in row or 'class="verdict v-faster' in row
+            text = text_of(row)
+            if 'data-group="beyond"' in row or 'class="reading' in row:
+                judged |= reads(text)
+            if judged and holds_no_change(text) is not False:
+                wrong.append(f"{name}: {text}")
+    assert wrong == []
+
+
+def test_no_sentence_gives_a_size_without_its_interval(site: Path) -> None:
+    """`21 % lower` is followed by `(19…23 %)`, or by what says that there is none."""
+    wrong = []
+    for name, html in pages(site):
+        for part in (*elements(html, "p", "p"), *elements(html, "li", "li")):
+            text = STATEMENT.sub("", text_of(part))
+            wrong += [
+                f"{name}: {text}"
+                for found in SIZES.finditer(text)
+                if not BORNE.match(text[found.end() :])
+            ]
+    assert wrong == []
+
+
+def test_cards_are_of_one_machine_and_large_only_where_they_are_sure(site: Path) -> None:
+    """Each names it; a figure in the largest type has an interval of at most ±10 %."""
+    front = (site / "index.html").read_text("utf-8")
+    cards = list(elements(front, 'li class="card', "li"))
+    assert len(cards) == len(headlines())
+    machines = {tuple(re.findall(r'machines/([^"/]+)/"', card)) for card in cards}
+    (named,) = machines
+    assert len(named) == 1
+    for card in cards:
+        for large in elements(card, 'p class="big"', "p"):
+            spread = re.search(rf"±({NUMBER}) %", text_of(large))
+            assert spread, large
+            assert float(spread[1]) <= 10, large
+    badges = {json.loads(path.read_bytes())["message"] for path in site.glob("badge/*.json")}
+    figures = {text_of(card) for card in cards}
+    for message in badges - {"not measured", "none", "2"}:
+        assert any(message.partition(" (")[0] in figure for figure in figures), message
+
+
+def test_the_front_page_tells_the_newest_night_from_what_is_open(site: Path) -> None:
+    front = (site / "index.html").read_text("utf-8")
+    (told, *others) = [text_of(part) for part in elements(front, 'p class="says"', "p")]
+    assert not any(word in f"{told} {others}" for word in READINGS), told
+    if "contested" in str(site):
+        assert any("Newest night: nothing new (no release came in)." in one for one in others)
+        assert "Open since 9 Nov 2026: 2 changes, 1 case." in text_of(front)
+
+
+@pytest.mark.real
+def test_comparisons_in_the_browser_say_no_more_than_they_may(
+    site: Path, new_page: NewPage
+) -> None:
+    known = launches_of(site)
+    table = next(site.glob("nights/[sx]*-load")).name
+    nights = sorted({run for run, _ in known if "nightly" in run})
+    views = [(nights[-2], nights[-1])] if len(nights) > 1 else []
+    views += [("py:3.14", "py:3.14t")]
+    moved = None
+    if "contested" in str(site):
+        before, after = nights[min(MOVED) - 1], nights[max(MOVED) + 1]
+        views += [(nights[KERNEL - 1], nights[KERNEL]), (before, after)]
+        views += [(nights[n], nights[n + 1]) for n in range(KERNEL, KERNEL + 4)]
+        moved = (before, after)
+    with browsing.served(site) as base:
+        page = Watched(new_page(), base)
+        for a, b in views:
+            page.open(f"{addresses.compare(a, b)}&show=all&on={table}")
+            page.page.wait_for_selector("#compare-result:not(.waiting)")
+            rows: list[tuple[str, str]] = page.page.locator("#compare-rows tr").evaluate_all(
+                "rows => rows.map(row => [row.querySelector('th').innerText, row.innerText])"
+            )
+            ends = [a, b] if ":" not in a else [nights[-1]] * 2
+            for case, text in rows:
+                few = [run for run in ends if known.get((run, case), 3) < 3]
+                assert not reads(text) or (holds_no_change(text) is False and not few), text
+            says = page.page.locator("#compare-says").inner_text()
+            if (a, b) == moved:
+                called = [case for case, text in rows if re.search("higher|lower", text)]
+                assert called == [CASES[0]]
+            if moved and (a, b) == (nights[KERNEL - 1], nights[KERNEL]):
+                assert "nothing could be compared" in says
+                assert "kernel 6.1.0" in says
+        if moved:
+            other = "other-4c-11111111-load"
+            page.open(f"{addresses.COMPARE}?a=py:3.14&b=py:3.14t&on={other}&show=all")
+            says = page.page.locator("#compare-says").inner_text()
+            assert "nothing could be compared" in says
+            assert "one launch" in says
+
+
+@pytest.mark.real
+def test_labels_of_two_changes_in_one_plane_are_both_drawn(
+    contested: Path, new_page: NewPage
+) -> None:
+    spy = """
+    window.drawn = [];
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+      if (/^[▲▼]/.test(text)) {
+        const wide = this.measureText(text).width;
+        drawn.push({text, x, y, wide, align: this.textAlign});
+      }
+      return write.apply(this, arguments);
+    };
+    """
+    with browsing.served(contested) as base:
+        page = Watched(new_page(), base)
+        page.page.add_init_script(spy)
+        address = f"{addresses.case(CASES[0])}?machine={runs.MACHINE.id}"
+        page.open(address).wait_for_selector(".trend-live:not([hidden]) canvas")
+        drawn = page.page.evaluate("drawn")
+        newest = {one["text"]: one for one in drawn}  # each drawing says the same
+        assert newest.keys() == {"▼ +30 %", "▼ +40 %"}
+        assert {one["align"] for one in drawn} == {"left"}
+        first, second = newest["▼ +30 %"], newest["▼ +40 %"]
+        assert first["x"] < second["x"]
+        beside = first["x"] + first["wide"] <= second["x"]
+        assert beside or second["y"] - first["y"] >= 12
+        assert page.troubles == []

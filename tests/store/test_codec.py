@@ -1,0 +1,168 @@
+"""Run files: what is written is read back, and what is not a run file is refused with reasons."""
+
+import json
+import math
+import zlib
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import synthetic
+from duetbench.core.errors import RecordError
+from duetbench.core.flags import FlagName
+from duetbench.core.model import CaseResult, Run
+from duetbench.store import store
+
+ROOT = Path(__file__).parents[2]
+
+
+def small_run() -> Run:
+    case = synthetic.make_case("x/json/py3.14")
+    good = synthetic.ok(case.id, 0, {"throughput": 1234.56789, "requests": 1234567.0})
+    bad = synthetic.failed(case.id, 1, FlagName.WRONG_BODY, "expected 'a', found 'b'")
+    return synthetic.make_run([CaseResult(case=case, launches=(good, bad))])
+
+
+def document(run: Run | None = None) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(store.encode(run or small_run()))
+    return parsed
+
+
+def refused(content: object) -> str:
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    with pytest.raises(RecordError) as caught:
+        store.decode(data, "some.json")
+    message = str(caught.value)
+    assert message.startswith("some.json: ")
+    return message
+
+
+def test_a_run_is_read_back_as_it_was_up_to_the_stated_rounding() -> None:
+    """Declared values return exactly, measured ones within 5e-6, failed launches without any."""
+    run = synthetic.nightly_run(cases=8)
+    again = store.decode(store.encode(run), "x")
+    bare = {"results": (), "wall_seconds": 0.0}
+    assert again.model_copy(update=bare) == run.model_copy(update=bare)
+    for before, after in zip(run.results, again.results, strict=True):
+        assert (after.case, after.commands) == (before.case, before.commands)
+        for old, new in zip(before.launches, after.launches, strict=True):
+            assert (new.flags, new.started) == (old.flags, old.started)
+            assert new.metrics == pytest.approx(old.metrics, rel=5e-6, abs=0)
+
+
+def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
+    """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none."""
+    good, bad = document()["results"][0]["launches"]
+    assert (good["metrics"], bad["metrics"]) == ({"throughput": 1234.57, "requests": 1234567}, {})
+    assert (good["seconds"], good["load_seconds"]) == (17.8312, 13.0123)
+
+
+def test_writing_what_was_read_gives_the_same_bytes() -> None:
+    once = store.encode(synthetic.nightly_run(cases=5))
+    assert store.encode(store.decode(once, "x")) == once
+
+
+def test_a_nightly_run_fits_its_budget() -> None:
+    """80 cases, 3 launches, 43 figures each with realistic scatter: at most 60 KB compressed."""
+    run = synthetic.nightly_run(cases=80, launches=3)
+    data = store.encode(run)
+    assert len(run.results[0].launches[0].metrics) >= 40
+    assert len(zlib.compress(data)) <= 60_000
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
+    case = synthetic.make_case("x/json/a")
+    launch = synthetic.ok(case.id, 0, {"throughput": 1.0})
+    run = synthetic.make_run([CaseResult(case=case, launches=(launch,))])
+    # No launch can be made with it, but copies are not checked.
+    bad = launch.model_copy(update={"metrics": {"throughput": wrong}})
+    copied = run.results[0].model_copy(update={"launches": (bad,)})
+    with pytest.raises(RecordError, match="throughput is"):
+        store.encode(run.model_copy(update={"results": (copied,)}))
+
+
+@pytest.mark.parametrize("found", [0, 3, True, "1", None, [1]])
+def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
+    message = refused({**document(), "format": found})
+    assert "expected a run file of format 2: format: Input should be 2, found " in message
+    assert "needs a newer duetbench (uv tool upgrade duetbench)" in message
+
+
+def format_1() -> dict[str, Any]:
+    """What the first published format looked like: two cases share an endpoint."""
+    found: dict[str, Any] = json.loads((ROOT / "tests/data/run-format-1.json").read_bytes())
+    return found
+
+
+def test_a_file_of_format_1_is_read() -> None:
+    cases = [synthetic.make_case(f"x/json/{name}") for name in ("py3.14", "py3.14t", "c")]
+    other = cases[2].endpoint.model_copy(update={"path": "/other"})
+    cases[2] = cases[2].model_copy(update={"endpoint": other})
+    (first,) = small_run().results
+    run = synthetic.make_run([first, *(CaseResult(case=case) for case in cases[1:])])
+    data = json.dumps(format_1()).encode()
+    assert store.decode(data, "x") == store.rounded(run)
+
+
+def test_what_is_wrong_with_an_old_file_is_told() -> None:
+    uneven, lying = format_1(), format_1()
+    uneven["results"][0]["launches"]["order"].append(7)
+    assert "columns of launches differ in length" in refused(uneven)
+    assert "unknown endpoint 'x/json'" in refused({**format_1(), "endpoints": {}})
+    lying["results"][0]["launches"]["metrics"]["throughput"][1] = 1.0
+    assert "a failed launch has" in refused(lying)
+    assert "it is damaged" in refused({"format": 1})
+    assert "it is damaged" in refused({**format_1(), "results": 5})
+
+
+def test_what_is_not_a_run_file_is_refused() -> None:
+    whole = store.encode(small_run())
+    for content, told in (
+        (b"", "an empty file"),
+        (whole[:-20], "truncated"),
+        (b"\xff\xfe\x00", "no text"),
+        (b"root:x:0:0\n", "expected a run file (a json object), found text that is none"),
+        ([1, 2], "expected a run file"),
+        ({"id": "x"}, "expected a run file"),
+        (whole.replace(b"1234.57", b"NaN"), "found nan"),
+        (whole.replace(b"1234.57", b"1e999"), "found 1e999"),
+        (whole.replace(b'"seed":1', b'"seed":1,"seed":2'), "'seed' twice"),
+        (b"[" * 100_000, "recursion"),
+    ):
+        assert told in refused(content).lower()
+
+
+def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
+    launches: tuple[str | int, ...] = ("results", 0, "launches")
+    for place, value, told in (
+        (("surprise",), 1, "surprise: Extra inputs are not permitted"),
+        (("results", 0, "case", "load", "surprise"), 1, "results.0.case.load.surprise"),
+        ((*launches, 0, "metrics", "speed"), 1.0, "unknown metrics ['speed']"),
+        ((*launches, 1, "flags", 0, "name"), "bad_luck", "launches.1.flags.0.name"),
+        (("seed",), "1", "seed"),
+        ((*launches, 1, "metrics", "throughput"), 1.0, "a failed launch has"),
+    ):
+        changed: Any = document()
+        inner = reduce(getitem, place[:-1], changed)
+        inner[place[-1]] = value
+        assert told in refused(changed)
+
+
+def test_the_schema_in_results_is_the_one_of_the_types() -> None:
+    stored = (ROOT / "results" / "schema.json").read_text("utf-8")
+    assert stored == store.schema(), "make it again: duetbench dev schema -o results/schema.json"
+
+
+def test_the_schema_accepts_runs_and_refuses_what_the_loader_refuses() -> None:
+    described = json.loads(store.schema())
+    validator = jsonschema.Draft202012Validator(described)
+    validator.check_schema(described)
+    good = document(synthetic.nightly_run(cases=4))
+    assert list(validator.iter_errors(good)) == []
+    for change in ({"surprise": 1}, {"format": 3}, {"seed": "1"}):
+        assert not validator.is_valid({**good, **change})

@@ -1,0 +1,426 @@
+"""The history: real git remotes that race, refuse, hang up and damage nothing."""
+
+import base64
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+import made_up as histories
+from disks import file_limit, small_disk
+from duetbench.core.errors import HistoryError, RecordError
+from duetbench.core.model import RunStatus
+from duetbench.host.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
+from duetbench.store import change, store
+from duetbench.store.history.branch import Branch
+from duetbench.store.history.kinds import MOST_BYTES, File, collect
+from duetbench.store.history.sync import PushResult, pull, push
+from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
+
+
+@pytest.fixture(autouse=True)
+def _git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No configuration and no token of the machine takes part."""
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    for name in ("GITHUB_TOKEN", "GITHUB_SERVER_URL", "GIT_CONFIG_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    return make_remote(tmp_path)
+
+
+def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File:
+    """A file that nobody checks."""
+    return File(f"runs/{name}/2026/run.json", data, replaceable)
+
+
+def sent(remote: Remote, *files: File, told: list[str] | None = None) -> PushResult:
+    heard = [] if told is None else told
+    return push(files, remote, subject="Night", patience=QUICK, told=heard.append)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
+    source = save(tmp_path / "source", night_run(0), night_run(1), night_run(0, "beta"))
+    files, runs, others = collect(source)
+    assert (len(files), len(runs), others) == (3, 3, ())
+    first = sent(remote, *files)
+    assert (len(first.added), first.there, first.tries) == (3, (), 1)
+    assert listing(remote) == sorted(f"results/{one.path}" for one in files)
+    again = sent(remote, *files)
+    assert (again.added, len(again.there), again.commit) == ((), 3, None)
+    assert git(place_of(remote), "rev-list", "--count", BRANCH) == "1"
+
+    target, cache = tmp_path / "target", tmp_path / "cache"
+    pulled = pull(remote, target, cache=cache)
+    assert (pulled.tip, pulled.written, pulled.kept) == (first.commit, 3, 0)
+    assert contents(target) == contents(source)
+    sent(remote, file("gamma"))
+    pulled = pull(remote, target, cache=cache)
+    assert (pulled.written, pulled.kept, pulled.replaced) == (1, 3, ())
+
+
+def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
+    pulled = pull(remote, tmp_path / "target", cache=tmp_path / "cache")
+    assert (pulled.tip, pulled.written) == (None, 0)
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("pushers", [2, 12])
+def test_pushers_that_race_all_land(
+    remote: Remote, pushers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them finds the branch there at first: every file once, one commit each, in a row."""
+    all_have_looked, looked = threading.Barrier(pushers, timeout=60), threading.local()
+    real = Branch.fetch
+
+    def fetch(branch: Branch, *, contents: bool) -> None:
+        real(branch, contents=contents)
+        if not hasattr(looked, "before"):
+            looked.before = True
+            all_have_looked.wait()
+
+    monkeypatch.setattr(Branch, "fetch", fetch)
+
+    def go(number: int) -> PushResult:
+        return sent(remote, file(f"m{number:02}", str(number).encode()))
+
+    with ThreadPoolExecutor(pushers) as pool:
+        done = list(pool.map(go, range(pushers)))
+    assert listing(remote) == [f"results/runs/m{n:02}/2026/run.json" for n in range(pushers)]
+    place = place_of(remote)
+    assert git(place, "rev-list", "--count", BRANCH) == str(pushers)
+    assert git(place, "rev-list", "--merges", "--count", BRANCH) == "0"
+    first, second, *_ = sorted(one.tries for one in done)
+    assert first == 1 < second
+    for number in range(pushers):
+        path = f"{BRANCH}:results/runs/m{number:02}/2026/run.json"
+        assert git(place, "cat-file", "blob", path) == str(number)
+
+
+def test_a_remote_that_refuses_five_times(remote: Remote) -> None:
+    hook(remote, "pre-receive", '[ "$COUNT" -ge 5 ] || { echo "come back later"; exit 1; }\n')
+    told: list[str] = []
+    pushed = sent(remote, file("alpha"), told=told)
+    assert (pushed.tries, listing(remote)) == (6, ["results/runs/alpha/2026/run.json"])
+    assert [line.split(":")[0] for line in told] == [f"try {n} of 20" for n in range(1, 6)]
+    assert all("pre-receive hook declined" in line for line in told)
+
+
+def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
+    source = save(tmp_path / "source", night_run())
+    before = contents(source)
+    hook(remote, "pre-receive", "exit 1\n")
+    few = Patience(tries=3, first=0.01, longest=0.01)
+    with pytest.raises(HistoryError, match=r"in 3 tries; .*declined.*push them again later"):
+        push(collect(source)[0], remote, subject="Night", patience=few)
+    assert contents(source) == before
+    assert (place_of(remote) / "counted").read_text().strip() == "3"
+
+
+# Before the branch has moved nothing has arrived; afterwards all has, and nobody said so.
+@pytest.mark.parametrize("name", ["pre-receive", "post-receive"])
+def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
+    """Whether it had arrived is looked up: nothing is lost, nothing is there twice."""
+    hook(remote, name, '[ "$COUNT" -ge 1 ] || kill -9 $PPID\n')
+    pushed = sent(remote, file("alpha"))
+    assert pushed.tries == 2
+    assert pushed.there == (("runs/alpha/2026/run.json",) if name == "post-receive" else ())
+    assert git(place_of(remote), "rev-list", "--count", BRANCH) == "1"
+    assert listing(remote) == ["results/runs/alpha/2026/run.json"]
+
+
+def test_other_bytes_under_the_same_name_are_refused(remote: Remote) -> None:
+    first = sent(remote, file("alpha", b"one"))
+    with pytest.raises(RecordError, match=r"runs/alpha/.*never rewritten.*a clock has jumped"):
+        sent(remote, file("beta"), file("alpha", b"two"))
+    assert git(place_of(remote), "rev-parse", BRANCH) == first.commit
+
+
+def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
+    """The record of a change that was closed takes the place of the open one, here and there."""
+    (record, *_) = histories.records(histories.imagine(0.5, 20, 1))
+    opened, shut = (record.model_copy(update={"status": name}) for name in ("open", "closed"))
+    target = tmp_path / "target"
+    for state, source in ((opened, tmp_path / "one"), (shut, tmp_path / "two")):
+        change.save(source, state)
+        sent(remote, *collect(source)[0])
+        pulled = pull(remote, target, cache=tmp_path / "cache")
+        assert change.read(target / "changes" / f"{record.id}.json") == state
+    assert pulled.replaced == (f"changes/{record.id}.json",)
+
+
+def test_a_clock_that_jumps_backwards(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that is older than the one before it is one like any other."""
+    sent(remote, *collect(save(tmp_path / "one", night_run(5)))[0])
+    for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(name, "2001-01-01T00:00:00Z")
+    sent(remote, *collect(save(tmp_path / "two", night_run(2)))[0])
+    sent(remote, *collect(save(tmp_path / "three", night_run(3)))[0])
+    pull(remote, tmp_path / "all", cache=tmp_path / "cache")
+    found = [store.load(path).started for path in store.runs(tmp_path / "all")]
+    assert found == [night_run(number).started for number in (2, 3, 5)]
+    dates = git(place_of(remote), "log", "--format=%ad", "--date=format:%Y", BRANCH).split()
+    assert dates[:2] == ["2001", "2001"]
+
+
+def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
+    good = save(tmp_path / "good", night_run())
+    (path,) = store.runs(good)
+    spoils: tuple[tuple[str, Callable[[Path], object], str], ...] = (
+        ("cut", lambda p: p.write_bytes(p.read_bytes()[:-40]), "truncated or damaged"),
+        ("moved", lambda p: p.rename(p.with_name("another.json")), "as its contents say"),
+        ("linked", lambda p: p.with_suffix(".link").symlink_to(p), "found a link"),
+        ("large", lambda p: p.write_bytes(b" " * (MOST_BYTES + 1)), "at most 8,000,000 bytes"),
+    )
+    for name, spoil, sentence in spoils:
+        spoil(store.runs(folder := save(tmp_path / name, night_run()))[0])
+        with pytest.raises(RecordError, match=sentence):
+            collect(folder)
+    (good / "README.md").write_text("Not ours")
+    (good / "runs" / "notes.json").write_text("{}")
+    (path.parent / ".hidden.json").write_text("{}")
+    files, _, others = collect(good)
+    assert [one.path for one in files] == [path.relative_to(good).as_posix()]
+    assert sorted(others) == ["README.md", "runs/notes.json"]
+    assert collect(tmp_path / "nowhere") == ((), (), ())
+    sent(remote, *files)
+
+
+def of_asv(folder: Path, seconds: float) -> Path:
+    """A results folder as `duetbench inprocess --record` leaves it, with one of asv's files."""
+    place = folder / "asv" / "alpha-2c-000001"
+    place.mkdir(parents=True)
+    found = {
+        "commit_hash": "3f2a9c17" * 5,
+        "env_name": "duetbench-py3.14-stackone",
+        "params": {"machine": place.name},
+        "results": {"gil.Cpu.time_tasks": [[seconds], [], "1"]},
+    }
+    (place / "3f2a9c17-duetbench-py3.14-stackone.json").write_text(json.dumps(found))
+    (place / "3f2a9c17-load-runs-py3.14-stackone.json").write_text("{}")
+    (place / "machine.json").write_text(json.dumps({"machine": place.name}))
+    (folder / "asv" / "benchmarks.json").write_text("{}")
+    return folder
+
+
+def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: Path) -> None:
+    """A night without a new commit does it again: the first figures stay, none are refused."""
+    first, again = of_asv(tmp_path / "one", 1.0), of_asv(tmp_path / "two", 2.0)
+    place = "asv/alpha-2c-000001"
+    figures, machine = f"{place}/3f2a9c17-duetbench-py3.14-stackone.json", f"{place}/machine.json"
+    files, runs, others = collect(first)
+    assert ([one.path for one in files], runs) == ([figures, machine], ())
+    generated = f"{place}/3f2a9c17-load-runs-py3.14-stackone.json"
+    assert sorted(others) == [generated, "asv/benchmarks.json"]
+    assert len(sent(remote, *files).added) == 2
+    later = sent(remote, *collect(again)[0], file("beta"))
+    assert (later.added, later.there) == (("runs/beta/2026/run.json",), (figures, machine))
+    target, cache = tmp_path / "target", tmp_path / "cache"
+    assert pull(remote, target, cache=cache).written == 3
+    assert contents(target)[figures] == contents(first)[figures]
+    before = contents(again)
+    pulled = pull(remote, again, cache=cache)
+    assert (pulled.written, pulled.kept, pulled.replaced) == (1, 2, ())
+    assert {name: contents(again)[name] for name in before} == before
+
+
+def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
+    """Under another commit's name it would stand in the graphs where it does not belong."""
+    folder = of_asv(tmp_path / "one", 1.0)
+    (path,) = folder.glob("asv/*/*-duetbench-*.json")
+    moved = path.rename(path.with_name("00000000-duetbench-py3.14-stackone.json"))
+    with pytest.raises(RecordError, match="as its contents say"):
+        collect(folder)
+    for spoilt in ("[]", "{", '{"params": 1, "commit_hash": "x"}'):
+        moved.write_text(spoilt)
+        with pytest.raises(RecordError, match="expected a file of asv's"):
+            collect(folder)
+
+
+def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
+    """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
+    partial = night_run(status=RunStatus.PARTIAL, finished=None)
+    (one,), (run,), _ = collect(save(tmp_path / "partial", partial))
+    assert one.path == store.path_for(Path(), partial).as_posix()
+    assert run.status is RunStatus.PARTIAL
+    finished = save(tmp_path / "both", night_run())
+    store.save_partial(finished, partial)
+    (only,), (run,), _ = collect(finished)
+    assert (only.path, run.status) == (one.path, RunStatus.COMPLETE)
+
+
+def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
+    source = save(tmp_path / "source", night_run(0), night_run(1))
+    sent(remote, *collect(source)[0])
+    target = save(tmp_path / "target", night_run(1, notes=("measured here",)))
+    before = contents(target)
+    with pytest.raises(RecordError, match="other bytes under this name"):
+        pull(remote, target, cache=tmp_path / "cache")
+    assert contents(target) == before
+
+
+def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> None:
+    remote = make_remote(tmp_path)
+    work = tmp_path / "work"
+    subprocess.run(["git", "init", "--quiet", str(work)], check=True)
+    folder = work / "results" / "runs" / "alpha" / "2026"
+    folder.mkdir(parents=True)
+    (folder / "passwords.json").symlink_to("/etc/passwd")
+    (folder / "run.json").write_text("{}")
+    (work / "results" / "evil.sh").write_text("exit 1")
+    (work / "index.html").write_text("not results")
+    who = ["-c", "user.name=N", "-c", "user.email=n@example.invalid"]
+    for words in (
+        ["add", "--all"],
+        [*who, "commit", "--quiet", "--message=x"],
+        ["push", "--quiet", remote.address, f"HEAD:{BRANCH}"],
+    ):
+        subprocess.run(["git", "-C", str(work), *words], check=True)
+    pulled = pull(remote, tmp_path / "target", cache=tmp_path / "cache")
+    assert pulled.written == 1
+    assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]
+
+
+def test_a_remote_that_is_gone(tmp_path: Path, remote: Remote) -> None:
+    sent(remote, file("alpha"))
+    gone = Remote((tmp_path / "gone.git").as_uri())
+    told: list[str] = []
+    with pytest.raises(HistoryError, match=r"could not be fetched.*check the remote's address"):
+        pull(gone, tmp_path / "target", cache=tmp_path / "cache", told=told.append)
+    with pytest.raises(HistoryError, match=r"could not be pushed.*check the remote's address"):
+        sent(gone, file("alpha"), told=told)
+    assert not told
+    with pytest.raises(HopelessError, match="'nowhere': expected a remote of"):
+        remote_of(tmp_path, "nowhere")
+
+
+@pytest.mark.parametrize("mounted", [True, False], ids=["mounted", "device"])
+def test_a_full_disk(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
+    """Neither a push nor a pull leaves half a file; both say so, and work once there is room."""
+    source = save(tmp_path / "source", *(night_run(n) for n in range(3)))
+    files = collect(source)[0]
+    disk, target = tmp_path / "disk", tmp_path / "target"
+    disk.mkdir()
+    with small_disk(disk, mounted=mounted) as fill:
+        fill()
+        monkeypatch.setattr(tempfile, "tempdir", str(disk))
+        with pytest.raises(HistoryError, match=r"make room"):
+            sent(remote, *files)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert not git(place_of(remote), "for-each-ref")
+    sent(remote, *files)
+    target.mkdir()
+    with small_disk(target, mounted=mounted) as fill:
+        fill()
+        with pytest.raises(HistoryError, match=r"cannot be written \(No space left on device\)"):
+            pull(remote, target, cache=tmp_path / "cache")
+        assert list(contents(target)) == ["ballast"]
+        (target / "ballast").unlink()
+        assert pull(remote, target, cache=tmp_path / "cache").written == 3
+
+
+def test_a_limit_of_file_sizes(remote: Remote, tmp_path: Path) -> None:
+    """It kills git without a word; the message has one, and nothing is tried again."""
+    files = collect(save(tmp_path / "source", night_run()))[0]
+    told: list[str] = []
+    with file_limit(), pytest.raises(HistoryError, match="raise the limit of file sizes"):
+        sent(remote, *files, told=told)
+    assert not told
+    assert len(sent(remote, *files).added) == 1
+
+
+@pytest.fixture
+def server() -> Iterator[HTTPServer]:
+    with HTTPServer(host="127.0.0.1") as served:
+        yield served
+
+
+def test_the_token_goes_to_github_alone(
+    server: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only to the workflow's own server, as a header that git reads from its environment."""
+    heard: list[str | None] = []
+
+    def refuse(request: Request) -> Response:
+        heard.append(request.headers.get("Authorization"))
+        return Response("no", status=403)
+
+    server.expect_request("/me/it/info/refs").respond_with_handler(refuse)
+    address = server.url_for("/me/it")
+    monkeypatch.setenv("GITHUB_TOKEN", "secret-token")
+    few = Patience(tries=3, first=0.01, longest=0.01)
+    for own in (server.url_for("").rstrip("/"), "https://github.com"):
+        monkeypatch.setenv("GITHUB_SERVER_URL", own)
+        remote = remote_of(tmp_path, address)
+        assert "secret" not in repr(remote)
+        with pytest.raises(HistoryError, match=r"check the token's rights") as problem:
+            push([file("alpha")], remote, subject="x", patience=few)
+        assert "secret" not in str(problem.value)
+    expected = base64.b64encode(b"x-access-token:secret-token").decode()
+    assert heard == [f"basic {expected}", None]
+    # What somebody has set in the environment stays.
+    found = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})
+    assert found["GIT_CONFIG_COUNT"] == "3"
+    assert found["GIT_CONFIG_KEY_2"] == "http.https://github.com/a/b.extraheader"
+
+
+def test_a_server_that_is_down_is_asked_again(server: HTTPServer, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def down(request: Request) -> Response:
+        asked.append(request.path)
+        return Response("down", status=503)
+
+    server.expect_request("/it/info/refs").respond_with_handler(down)
+    remote = remote_of(tmp_path, server.url_for("/it"))
+    few = Patience(tries=4, first=0.01, longest=0.01)
+    with pytest.raises(HistoryError, match=r"503"):
+        pull(remote, tmp_path / "target", cache=tmp_path / "cache", patience=few)
+    assert len(asked) == 4
+
+
+def test_the_checkout_is_left_alone(remote: Remote, tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    subprocess.run(["git", "-C", str(root), "remote", "add", "origin", remote.address], check=True)
+    before = contents(root)
+    found = remote_of(root, "origin")
+    assert found.address == remote.address
+    sent(found, file("alpha"))
+    pull(found, root / "results", cache=tmp_path / "cache")
+    after = contents(root)
+    assert after.pop("results/runs/alpha/2026/run.json") == b"{}\n"
+    assert after == before
+
+
+def test_names_alone_are_fetched_for_a_push(remote: Remote, tmp_path: Path) -> None:
+    """However large the history is: its files' contents stay where they are."""
+    sent(remote, file("alpha", os.urandom(500_000)))
+    branch = Branch(tmp_path / "names.git", remote)
+    branch.fetch(contents=False)
+    assert [entry.path for entry in branch.entries()] == ["runs/alpha/2026/run.json"]
+    assert sum(len(data) for data in contents(tmp_path / "names.git").values()) < 100_000

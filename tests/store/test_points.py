@@ -1,0 +1,57 @@
+"""Anchored points as files, and the journal that they come from."""
+
+import math
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+import foreign
+from duetbench.core.errors import RecordError
+from duetbench.store import points
+from duetbench.store.journal import Journal
+from duetbench.store.points import AnchoredPoint
+
+
+@pytest.mark.parametrize(
+    ("duets", "width"), [(1, 1.960), (2, 12.706), (3, 4.303), (5, 2.776), (20, 2.093)]
+)
+def test_the_interval_is_wider_where_duets_are_few(duets: int, width: float) -> None:
+    """Student's t as tables have it; one count is no sample of one."""
+    point = AnchoredPoint(metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets)
+    half = math.exp(width * 0.01)
+    assert point.interval() == pytest.approx((2 / half, 2 * half), rel=1e-5)
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, math.inf, math.nan])
+def test_a_ratio_is_a_number_above_zero(ratio: float) -> None:
+    with pytest.raises(ValidationError, match="ratio"):
+        AnchoredPoint(metric="throughput", ratio=ratio, se=0.01, anchor=1.0, duets=5)
+
+
+def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
+    made = foreign.points()
+    path = points.save(tmp_path, made)
+    place = f"points/{made.machine.id}/2026/{made.id}.json"
+    assert path.relative_to(tmp_path).as_posix() == place
+    assert (points.found(tmp_path), points.read(path)) == ([path], made)
+    with pytest.raises(RecordError):
+        points.read(path.rename(path.with_name("another.json")))
+
+
+def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:
+    """Half a line is what a killed program has left; the next line does not end up behind it."""
+    path = tmp_path / "below" / "journal.jsonl"
+    first = Journal(path)
+    assert (first.begun, first.lines) == (False, [])
+    for line in (["duet", {"seconds": 1.5}], ["count", 7]):
+        first.add(line)
+    whole = path.read_text()
+    path.write_text(whole + '["duet", {"sec')
+    again = Journal(path)
+    assert (again.begun, again.lines) == (True, first.lines)
+    again.add(["count", 8])
+    assert path.read_text() == whole + '["count", 8]\n'
+    again.forget()
+    again.forget()
+    assert (path.exists(), again.begun, again.lines) == (False, False, [])

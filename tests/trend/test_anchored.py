@@ -1,0 +1,344 @@
+"""Stacks against an anchor: how often they are played, what their points are, and going on."""
+
+import math
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rich.console
+from packaging.version import Version
+
+from bench import invoke
+from comparing import NOISY, WRONG, busy
+from duetbench.cli.verbs import VerbGroup
+from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.flags import Flag
+from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.host.signals import InterruptedRun
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.pairs import Pair
+from duetbench.judge.sides import Scope
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.project import anchor as declared
+from duetbench.project import locks, stacks
+from duetbench.project.anchor import Anchor
+from duetbench.store import packages
+from duetbench.store import points as record
+from duetbench.store.change import Release
+from duetbench.store.comparison import Instructions
+from duetbench.store.journal import Journal
+from duetbench.store.points import CasePoints, Points
+from duetbench.trend import backfill
+from duetbench.trend.anchored import Head, Play, Precision
+from duetbench.trend.backfill import BackfillTask, Wanted
+from fake_sessions import FakeProcesses, side, target
+from repos import commit, git, make_tiny, write
+from tiny_index import Index, serving
+
+CPU = "server_cpu_per_request"
+QUIETLY = Reporter(rich.console.Console(quiet=True))
+LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
+
+
+@dataclass
+class Given:
+    """Instruments whose duets have given log ratios, by case and number, whatever the order.
+
+    `more`: What is added with a version of alpha.
+    """
+
+    logs: Sequence[float] = LOGS
+    flags: dict[int, Flag] = field(default_factory=dict)  # of head, by number of the case's duet
+    stop: int | None = None
+    more: Mapping[str, float] = field(default_factory=dict)
+    played: list[str] = field(default_factory=list)
+    first: list[bool] = field(default_factory=list)
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        if self.stop is not None and self.stop <= len(self.played):
+            raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
+        outcomes = []
+        for _, head in pairs:
+            name = f"{head.rig.apps} {head.case.id}"
+            number = self.played.count(name)
+            self.played.append(name)
+            self.first.append(head_first)
+            flags = (self.flags[number],) if number in self.flags else ()
+            void = any(flag.severity == "fail" for flag in flags)
+            alpha = head.rig.stacks["one"].packages["alpha"] if self.more else ""
+            grown = math.exp(self.logs[number % len(self.logs)] + self.more.get(alpha, 0.0))
+            metrics: Any = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
+            none: Any = {"base": {}, "head": {}}
+            outcomes.append(
+                DuetOutcome({"base": (), "head": flags}, none if void else metrics, 3.0, 2.0)
+            )
+        return tuple(outcomes)
+
+    def launch(self, side: SideCase) -> Any:
+        raise AssertionError(f"a launch of {side.case.id}")
+
+    def instructions(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        assert limit > 0
+        return (Instructions(base=200_000, head=201_000, spread=2e-4),) * len(pairs)
+
+
+CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
+
+
+def head(folder: Path, name: str = "later", *, inside: bool = False) -> Head:
+    base, after = side("anchor", CASES), side(name, CASES)
+    pairs = [Pair(case, case) for case in CASES]
+    targets = [target()] if inside else []
+    journal = Journal(folder / f"{name}.jsonl")
+    return Head(name, base, after, journal, pairs, targets, (), FakeProcesses())
+
+
+def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
+    wanted = Precision(**{"se": 0.005, "least": 3, "most": 5, **precision})
+    Play(heads, instruments, QUIETLY, precision=wanted, seed=1).run()
+
+
+def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
+    """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
+    one, instruments = head(tmp_path), Given()
+    play([one], instruments)
+    assert len(instruments.played) == 2 * 4
+    found, lost = one.points()
+    assert lost == ()
+    (cpu, instructions), second = found[0].points, found[1]
+    assert (found[0].case, second.case, cpu.metric) == ("a/b/py3.14", "a/c/py3.14", CPU)
+    assert (cpu.ratio, cpu.duets, cpu.excluded) == (round(math.exp(0.02), 7), 4, 0)
+    assert cpu.se == pytest.approx(math.sqrt(2e-4 / 3) / 2, rel=1e-3)
+    # Student's t of 3 degrees of freedom: 3.182 × 0.0040825 = 0.01299.
+    assert cpu.interval() == pytest.approx((math.exp(0.00701), math.exp(0.03299)), rel=1e-4)
+    assert cpu.anchor == 1e-4
+    assert (instructions.metric, instructions.ratio, instructions.se) == (
+        "instructions", 1.005, 1e-4,
+    )  # fmt: skip
+    # Who is first changes from duet to duet, of cases that share a server together.
+    assert sorted(instruments.first) == [False] * 4 + [True] * 4
+    # It is never known well enough, and is given up at five.
+    scattered = Given()
+    play([head(tmp_path, "other")], scattered, se=1e-6)
+    assert len(scattered.played) == 2 * 5
+
+
+def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
+    noisy = head(tmp_path, "noisy")
+    play([noisy], Given(flags={0: NOISY}))
+    # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
+    found, _ = noisy.points()
+    assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2
+    wrong = head(tmp_path, "wrong")
+    failing = Given(flags=dict.fromkeys(range(9), WRONG))
+    play([wrong], failing)
+    assert len(failing.played) == 2 * 2  # one may be an accident, two are an answer
+    found, lost = wrong.points()
+    assert [one.points[0].metric for one in found] == ["instructions"] * 2
+    assert [one.reason for one in lost] == ["head: wrong_body: expected hi, found ho"] * 2
+
+
+@pytest.mark.parametrize("stop", [1, 5, 11])
+def test_interrupted_anywhere_it_ends_with_the_same_points(tmp_path: Path, stop: int) -> None:
+    whole = [head(tmp_path, name, inside=True) for name in ("one", "two")]
+    play(whole, Given())
+    begun = [head(tmp_path / "again", name, inside=True) for name in ("one", "two")]
+    cut = Given(stop=stop)
+    with pytest.raises(InterruptedRun):
+        play(begun, cut)
+    torn = next((tmp_path / "again").glob("*.jsonl"))
+    torn.write_text(torn.read_text() + '["duet", {"case": "a/b')  # killed while it wrote
+    again = [head(tmp_path / "again", name, inside=True) for name in ("one", "two")]
+    rest = Given(played=list(cut.played))
+    play(again, rest)
+    assert sorted(rest.played) == sorted(
+        f"{name} {case.id}" for name in ("one", "two") for case in CASES for _ in range(4)
+    )
+
+    def served(heads: Sequence[Head]) -> list[CasePoints]:
+        return [case for one in heads for case in one.points()[0] if case.case[0] == "a"]
+
+    assert served(again) == served(whole)
+    inside = [case for one in again for case in one.points()[0] if case.case[0] != "a"]
+    assert [point.metric for case in inside for point in case.points] == ["seconds"] * 2
+
+
+def test_dates_and_releases() -> None:
+    first, last = date(2026, 1, 31), date(2026, 4, 30)
+    assert [str(day) for day in backfill.dates(first, last, "month")] == [
+        "2026-01-31", "2026-02-28", "2026-03-31", "2026-04-30",
+    ]  # fmt: skip
+    assert len(backfill.dates(first, last, "week")) == 13  # 89 days later is the last
+    assert [str(day) for day in backfill.dates(first, last, "45d")] == [
+        "2026-01-31", "2026-03-17",
+    ]  # fmt: skip
+    assert backfill.dates(first, first, "month") == (first,)
+    for every in ("year", "0d", "-3d"):
+        with pytest.raises(UsageError, match="expected day, week, month"):
+            backfill.dates(first, last, every)
+    with pytest.raises(UsageError, match="earlier date first"):
+        backfill.dates(last, first, "month")
+    asked = []
+    # 1.1 was taken back two days later; two came out on 7 April, and a fix of 1.0 after them.
+    known = {"1.0": (2, 10), "1.1": (3, 1), "1.9": (4, 7), "2.0": (4, 7), "1.0.1": (4, 9)}
+
+    def newest(day: date, below: str | None) -> str | None:
+        asked.append((day, below))
+        there = [one for one, out in known.items() if date(2026, *out) <= day]
+        if day >= date(2026, 3, 3) and "1.1" in there:
+            there.remove("1.1")
+        allowed = (one for one in there if below is None or Version(one) < Version(below))
+        return max(allowed, key=Version, default=None)
+
+    found = backfill.releases("gamma", first, last, newest)
+    assert [(one.label, str(one.when)) for one in found] == [
+        ("gamma 1.0", "2026-02-10"), ("gamma 1.9", "2026-04-07"), ("gamma 2.0", "2026-04-07"),
+    ]  # fmt: skip
+    assert [one.release.previous for one in found if one.release] == [None, "1.0", "1.9"]
+    assert len(asked) == len(set(asked)) < 30  # of 90 days
+    begun = backfill.releases("gamma", date(2026, 4, 7), last, newest)
+    assert [one.label for one in begun] == ["gamma 2.0"], "the newest of that day, and none before"
+
+
+@pytest.fixture
+def anchored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose anchor is its first commit, with `alpha` 1.0 of January."""
+    root = make_tiny(tmp_path / "tiny")
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return root
+
+
+def declare(root: Path, **changes: Any) -> Anchor:
+    made = Anchor(
+        **{
+            "name": "first", "commit": git(root, "rev-parse", "HEAD"), "since": date(2026, 11, 1),
+            "protocol": DUET_PROTOCOL, "interpreters": {"3.14": "3.14.7"},
+            "stacks": {"one": stacks.read("one", root).digest}, **changes,
+        }
+    )  # fmt: skip
+    declared.place(root).write_text(declared.text(made), "utf-8")
+    assert declared.load(root) == made
+    return made
+
+
+def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: Wanted) -> list[Points]:
+    scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
+    (tmp_path / "copies").mkdir(exist_ok=True)
+    precision = Precision(se=0.01, least=2)
+    task = BackfillTask(root, anchor, tmp_path / "results", scope, precision, seed=1, at_once=2)
+    return list(backfill.backfill(task, wanted, QUIETLY))
+
+
+def test_stacks_of_other_times_are_installed_played_and_removed(
+    anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be resolved is recorded; what has its points is left out the next time."""
+    instruments = Given()
+    monkeypatch.setattr(backfill, "Real", lambda _: instruments)
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        _released(index)
+        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        write(anchored, "apps/stacks/one.txt", text)
+        git(anchored, "init", "--quiet", "--initial-branch=main")
+        commit(anchored, "Everything")
+        anchor = declare(anchored)
+        wanted = [Wanted(date(2026, month, 20)) for month in (1, 2, 3)]
+        early = Wanted(date(2025, 12, 1))
+        later = Wanted(date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0"))
+        made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, *wanted, early)}
+        newest = backfill.newest_of("alpha", lambda _: None)
+        assert newest(date(2026, 2, 12), None) == "2.0"
+        assert newest(date(2026, 2, 12), "2.0") == "1.0"
+        assert newest(date(2025, 2, 12), None) is None
+        (single,) = backfilled(anchored, anchor, tmp_path, later)
+        again = backfilled(anchored, anchor, tmp_path, *wanted, early)
+    versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
+    assert versions == {
+        "as of 2026-01-20": "1.0", "as of 2026-02-20": "2.0", "as of 2026-03-20": "3.0",
+    }  # fmt: skip
+    assert single.stacks[0].packages == {"alpha": "2.0"}
+    assert (single.label, single.release) == ("alpha 2.0", later.release)
+    assert made["as of 2025-12-01"].cases == ()
+    (reason,) = {one.reason for one in made["as of 2025-12-01"].missing}
+    assert "alpha" in reason
+    assert "Log: $CACHE/" in reason  # and not where that folder is
+    assert [one.label for one in again] == ["as of 2025-12-01"]
+    for one in (*made.values(), single):
+        assert record.read(tmp_path / "results" / record.path_of(one)) == one
+    known = packages.read(tmp_path / "results" / packages.path_of("alpha"))
+    assert [*known.versions] == ["1.0", "2.0", "3.0"]
+    kept = {path.name for path in (tmp_path / "state").rglob("*.jsonl")}
+    assert kept == set()
+
+
+def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measured(
+    anchored: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 1.0 to 5.0 the fourth takes half as much again: the ends, the third, and that one."""
+    instruments = Given(more={"4.0": 0.4, "5.0": 0.4})
+    monkeypatch.setattr(backfill, "Real", lambda _: instruments)
+    words = ["backfill", "--from", "2026-01-20", "--to", "2026-05-20", "--releases", "alpha"]
+    words += ["--narrow", "--profile", "quick", "--most", "4", "--results", str(tmp_path / "out")]
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        _released(index, 5)
+        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        write(anchored, "apps/stacks/one.txt", text)
+        git(anchored, "init", "--quiet", "--initial-branch=main")
+        commit(anchored, "Everything")
+        declare(anchored)
+        done = invoke(capsys, monkeypatch, words)
+    assert done.code == 0, done.err
+    assert "5 stacks: alpha 1.0, alpha 2.0, alpha 3.0, alpha 4.0, alpha 5.0" in done.out
+    assert "4 of 5 stacks measured now" in done.out
+    made = [record.read(path) for path in record.found(tmp_path / "out")]
+    assert {one.release.version for one in made if one.release} == {"1.0", "3.0", "4.0", "5.0"}
+    without = [word for word in words if word not in {"--releases", "alpha"}]
+    assert "--narrow: expected --releases" in invoke(capsys, monkeypatch, without).err
+
+
+def _released(index: Index, months: int = 3) -> None:
+    for month in range(1, months + 1):
+        index.add("alpha", f"{month}.0", f"2026-0{month}-10")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"protocol": DUET_PROTOCOL + 1}, "goes with version"),
+        ({"stacks": {"one": "0" * 64}}, "one is not what it was"),
+        ({"interpreters": {"3.14": "3.14.1"}}, "3.14 is not what it was"),
+        ({"commit": "0" * 40}, "neither here nor at origin"),
+    ],
+)
+def test_an_anchor_that_cannot_be_had_says_what_to_do(
+    anchored: Path, tmp_path: Path, changes: dict[str, Any], said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        _released(index)
+        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        write(anchored, "apps/stacks/one.txt", text)
+        git(anchored, "init", "--quiet", "--initial-branch=main")
+        commit(anchored, "Everything")
+        anchor = declare(anchored, **changes)
+        with pytest.raises((SetupError, HistoryError), match=said) as refused:
+            backfilled(anchored, anchor, tmp_path, Wanted(date(2026, 2, 20)))
+    assert "duetbench anchor renew NAME" in str(refused.value)
+
+
+def test_without_an_anchor(anchored: Path) -> None:
+    with pytest.raises(UsageError, match="declare the present state as one"):
+        declared.load(anchored)
+    assert {"anchor", "backfill"} <= set(VerbGroup.listed)

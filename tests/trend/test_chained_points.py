@@ -1,0 +1,132 @@
+"""Anchored points as series: files of a stack joined, anchors chained, figures as columns."""
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
+from duetbench.store.comparison import Missing
+from duetbench.store.points import Points
+from duetbench.trend import events
+from duetbench.trend.points import METRICS, anchored, trended
+from duetbench.trend.table import Table, point, tables
+
+
+def table_of(*files: Points) -> Table:
+    (table,) = tables(anchored(files)[0])
+    return table
+
+
+def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() -> None:
+    old = a_file(1, of(CASE, ratio(1.10, se=0.003, duets=11)))
+    link = renewal(2, of(CASE, ratio(1.05, se=0.004, duets=6)))
+    new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
+    (before, after), notes = trended([new, link, old])
+    (chained,) = before.cases[0].points
+    assert before.anchor == after.anchor == "B"
+    assert chained.ratio == pytest.approx(1.10 / 1.05)
+    assert chained.se == pytest.approx(0.005)  # 3 and 4 in quadrature
+    assert chained.duets == 6
+    assert chained.anchor == pytest.approx(2.1e-4)
+    assert after.cases == new.cases
+    assert notes == ()
+
+
+def test_a_chain_has_as_many_links_as_there_were_renewals() -> None:
+    second = renewal(3, of(CASE, ratio(0.5)), anchor="B").model_copy(update={"label": "anchor C"})
+    (found,), _ = trended(
+        [a_file(1, of(CASE, ratio(1.2))), renewal(2, of(CASE, ratio(1.2))), second]
+    )
+    assert found.anchor == "C"
+    assert found.cases[0].points[0].ratio == pytest.approx(2.0)
+
+
+def test_what_nobody_held_against_both_anchors_is_left_out_and_said() -> None:
+    old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
+    link = renewal(2, of(CASE, ratio(1.0)))
+    (found,), notes = trended([old, link])
+    assert [case.case for case in found.cases] == [CASE]
+    assert [one.metric for one in found.cases[0].points] == [CPU]
+    (note,) = notes
+    assert "anchor A 2 points" in note
+    assert "anchor B" in note
+
+
+def test_without_a_renewal_only_the_newest_anchor_is_on_trends() -> None:
+    old, new = a_file(1, of(CASE, ratio(1.1))), a_file(2, of(CASE, ratio(1.2)), anchor="B")
+    found, notes = trended([old, new])
+    assert [one.label for one in found] == ["as of 2026-11-02"]
+    assert "1 point was measured" in notes[0]
+
+
+def test_a_renewal_on_the_own_machine_goes_before_one_on_another() -> None:
+    def link(day: int, machine: str, value: float) -> Points:
+        return renewal(day, of(CASE, ratio(value)), machine=machine)
+
+    old = a_file(1, of(CASE, ratio(1.0)))
+    (own,), _ = trended([old, link(2, "machine-2c", 0.5), link(3, "other-4c", 0.8)])
+    (foreign,), _ = trended([old, link(3, "other-4c", 0.8)])
+    assert own.cases[0].points[0].ratio == pytest.approx(2.0)
+    assert foreign.cases[0].points[0].ratio == pytest.approx(1.25)
+
+
+def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
+    first = a_file(
+        1, of(CASE, ratio(1.1)), of(OTHER, ratio(1.4)),
+        missing=(Missing(case="third", reason="no"),),
+    )  # fmt: skip
+    again = a_file(
+        1, of(CASE, ratio(1.2)), label=first.label, measured=5,
+        missing=(Missing(case=OTHER, reason="failed this time"),),
+    )  # fmt: skip
+    (found,), _ = trended([again, first])
+    assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
+    assert [lost.case for lost in found.missing] == ["third"]
+    assert found.id == again.id
+
+
+def test_shards_of_a_night_are_one_stack_and_nights_are_not() -> None:
+    shards = [
+        a_file(1, of(case, ratio(1.1)), origin="night", night="n1", measured=measured)
+        for case, measured in ((CASE, 1), (OTHER, 2))
+    ]
+    # The label of a night is that of its lock, which may not have changed.
+    second = a_file(3, of(CASE, ratio(1.2)), origin="night", night="n2", label=shards[0].label)
+    found, _ = trended([*shards, second])
+    assert [len(one.cases) for one in found] == [2, 1]
+
+
+def test_releases_and_renewals_are_of_no_time() -> None:
+    release = {"package": "fastapi", "version": "1.0", "previous": None}
+    alone = a_file(1, of(CASE, ratio(1.1)), release=release)
+    assert trended([alone, renewal(2, of(CASE, ratio(1.1)))]) == ((), ())
+
+
+def test_columns_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
+    found = a_file(
+        4, of(CASE, ratio(1.1, se=0.01, duets=6)), measured=9,
+        missing=(Missing(case=OTHER, reason="no server"),),
+    )  # fmt: skip
+    earlier = a_file(3, of(OTHER, ratio(1.0)))
+    (_, columns), _ = anchored([earlier, found])
+    header, column = columns.header, METRICS.index(CPU)
+    assert (header.kind, header.profile, header.as_of) == ("anchored", "A", "2026-11-04")
+    assert header.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
+    assert columns.mean[0, column] == pytest.approx(1.1)
+    assert columns.low[0, column] == pytest.approx(math.exp(math.log(1.1) - 2.5706 * 0.01))
+    assert columns.high[0, column] == pytest.approx(math.exp(math.log(1.1) + 2.5706 * 0.01))
+    assert columns.launches[0, column] == 6
+    # What has no points has the reason, and the interpreter and stack that it has elsewhere.
+    assert header.odd[1].reason == "no server"
+    assert (header.pythons[1], header.stack_of[1]) == ("3.14", "current")
+
+
+def test_another_kernel_is_a_mark_on_a_series_that_goes_on() -> None:
+    table = table_of(a_file(1, of(CASE, ratio(1.1))), a_file(2, of(CASE, ratio(1.2)), kernel="6.2"))
+    assert table.track.ratio
+    (mark,) = events.breaks(table)[CASE]
+    assert (mark.night, mark.what) == (1, "machine")
+    assert [point(table, night, CASE, CPU).mean for night in (0, 1)] == [
+        pytest.approx(1.1), pytest.approx(1.2),
+    ]  # fmt: skip

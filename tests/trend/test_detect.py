@@ -1,0 +1,750 @@
+"""Detection: steps in series that were made up, judged by duets that measure nothing."""
+
+import hashlib
+import json
+import math
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+import pytest
+
+import made_up
+from attributing import attribution
+from bench import Bench, make_checkout
+from comparing import busy
+from detecting import (
+    BUMPED,
+    COMMIT,
+    CPU,
+    MACHINE,
+    digest,
+    dismissed,
+    moved_at,
+    pieces,
+    recorded,
+    run_of,
+    table,
+)
+from duetbench.core.errors import CountError, HistoryError, RecordError, SetupError
+from duetbench.host.console import errors
+from duetbench.host.progress import Narrator
+from duetbench.project import tools
+from duetbench.show.change import causes, released, told
+from duetbench.store import attribution as attributions
+from duetbench.store import change as changes
+from duetbench.store import files
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import (
+    Candidate,
+    Candidates,
+    Cause,
+    ChangeRecord,
+    Dismissal,
+    Effect,
+    Release,
+    SeriesName,
+    dismissals,
+)
+from duetbench.store.comparison import Comparison, PackageChange, Verdict
+from duetbench.store.points import INSTRUCTIONS
+from duetbench.trend import explaining, reading
+from duetbench.trend import table as history
+from duetbench.trend.bisect import decision as bisect
+from duetbench.trend.candidates import detect, of_table
+from duetbench.trend.conclude import (
+    IMPROVED,
+    NOT_ALONE,
+    NOT_DECIDED,
+    Found,
+    Outcome,
+    blamed,
+    cause,
+    closed,
+    conclude,
+    follows,
+    grown,
+    judgement_on,
+)
+from duetbench.trend.confirm import confirm
+from duetbench.trend.steps import steps
+from fake_sessions import FakeInstruments, compared_by
+from histories import FIRST, night_run, save
+from made_up import Imagined, Planted
+
+
+def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
+    """5 % more from the first night with the new lock: runs, locks and packages of both sides."""
+    found = detect([table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)])
+    (one,) = found.candidates
+    assert (one.machine, one.before_run, one.after_run) == (MACHINE, run_of(19), run_of(20))
+    assert one.when == FIRST + timedelta(days=20)
+    assert (one.base.digest, one.head.digest) == (digest("1"), digest("2"))
+    assert (one.base_commit, one.head_commit) == (COMMIT, COMMIT)
+    assert one.packages == (PackageChange(stack="current", package="granian", base="1", head="2"),)
+    assert one.id.startswith("20261121-current-")
+    (step,) = one.steps
+    assert step.series == SeriesName(machine=MACHINE, case="x/a", metric=CPU)
+    assert step.ratio == pytest.approx(1.05, abs=0.005)
+    assert (step.nights, step.after_run) == ((20, 6), run_of(20))
+    assert (found.unexplained, found.known) == ((), 0)
+
+
+def test_a_case_is_searched_by_the_latency_that_it_is_judged_by() -> None:
+    """A closed loop has responses alone; those of a paced load contain the generator's queue."""
+    closed_loop = table({"x/a": pieces((20, 0.01), (6, 0.02))}, BUMPED, metric="response_p50")
+    paced = replace(
+        closed_loop,
+        metrics=("response_p50", "service_p50"),
+        mean=np.concatenate([closed_loop.mean, closed_loop.mean], axis=2),
+    )
+    found = [detect([one]).candidates[0].steps for one in (closed_loop, paced)]
+    assert [[step.series.metric for step in steps] for steps in found] == [
+        ["response_p50"], ["service_p50"],
+    ]  # fmt: skip
+
+
+def test_what_moved_together_is_one_candidate() -> None:
+    """Strongest first; a case of a stack that did not change is not among them."""
+    made = table(
+        {
+            "x/a": pieces((20, 1e-4), (6, 1.05e-4), seed=1),
+            "x/b": pieces((20, 1e-4), (6, 1.20e-4), seed=2),
+            "x/c": pieces((26, 1e-4), seed=3),
+            "x/d": pieces((20, 1e-4), (6, 0.9e-4), seed=4),
+            "y/e": pieces((20, 1e-4), (6, 1.1e-4), seed=5),
+        },
+        BUMPED,
+        stack={"y/e": "other"},
+    )
+    found = detect([made])
+    (one,) = found.candidates
+    assert [step.series.case for step in one.steps] == ["x/b", "x/d", "x/a"]
+    assert one.steps[1].ratio == pytest.approx(0.9, abs=0.01)
+    (other,) = found.unexplained
+    assert other.series.case == "y/e"
+
+
+@pytest.mark.parametrize(
+    ("changed", "explained"), [(19, True), (21, True), (18, False), (23, False)]
+)
+def test_a_step_may_be_seen_a_night_early_or_late(changed: int, explained: bool) -> None:
+    """The stack changed within a night of it; farther away it was something else."""
+    versions = ["1"] * changed + ["2"] * (26 - changed)
+    figures = pieces((20, 1e-4), (6, 1.1e-4), scatter=0.001)
+    found = detect([table({"x/a": figures}, versions)])
+    assert len(found.candidates) == int(explained)
+    assert len(found.unexplained) == int(not explained)
+
+
+def test_changes_that_share_a_step_are_one() -> None:
+    """Two releases in two nights: the candidate is from before the first to after the second."""
+    versions = ["1"] * 20 + ["2"] + ["3"] * 5
+    found = detect([table({"x/a": pieces((20, 1e-4), (6, 1.1e-4), scatter=0.001)}, versions)])
+    (one,) = found.candidates
+    assert (one.before_run, one.after_run) == (run_of(19), run_of(21))
+    (move,) = one.packages
+    assert (move.base, move.head) == ("1", "3")
+
+
+STEP = pieces((20, 1e-4), (6, 1.1e-4))
+
+
+@pytest.mark.parametrize(
+    ("figures", "options"),
+    [
+        # Another kernel on the same night: another series begins.
+        (STEP, {"kernels": ["6.1"] * 20 + ["6.2"] * 6}),
+        # A step before a break was judged in its time, on a machine that is no more.
+        (STEP + pieces((10, 1.1e-4)), {"kernels": ["6.1"] * 26 + ["6.2"] * 10}),
+        # Nights in which somebody else was busy decide nothing.
+        (STEP, {"states": dict.fromkeys(range(20, 26), "disturbed")}),
+        # Two nights may be anything.
+        (pieces((24, 1e-4), (2, 1.2e-4)), {}),
+        # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
+        (pieces((20, 1e-4), (6, 1.0015e-4), scatter=1e-6), {}),
+        # No figures at all.
+        ([float("nan")] * 26, {}),
+    ],
+)
+def test_what_is_no_step(figures: list[float], options: dict[str, object]) -> None:
+    """Nothing that breaks, disturbs or is too small or too new is one."""
+    versions = (BUMPED + ["2"] * 20)[: len(figures)]
+    made = table({"x/a": figures}, versions, **options)  # type: ignore[arg-type]
+    assert steps(made) == ()
+
+
+def test_noise_has_no_steps() -> None:
+    """60 series of 90 nights that scatter by 1 %, as those of a small virtual machine do."""
+    figures = {f"x/{number}": pieces((90, 1e-4), scatter=0.01, seed=number) for number in range(60)}
+    assert steps(table(figures, ["1"] * 90)) == ()
+
+
+def imagined(*planted: Planted) -> Imagined:
+    """Seven months of five cases with gaps, failures, a new kernel, and these changes."""
+    made = made_up.imagine(0.6, 100, 5)
+    released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
+    versions = tuple({**made.versions[0], "granian": minor} for minor in released)
+    return replace(made, planted=planted, versions=versions)
+
+
+LATE = (
+    Planted(night=150, cases=(0,), factor=1.08, package="granian"),
+    Planted(night=170, cases=(1, 2), factor=0.9, package="granian"),
+    Planted(night=195, cases=(3,), factor=1.05, package="granian"),
+)
+
+
+def test_planted_changes_are_found_and_nothing_else() -> None:
+    """Among gaps, failures and disturbed nights, each with its release and its cases."""
+    history_ = imagined(*LATE)
+    assert history_.moved < 140
+    (made,) = history.tables(made_up.generate(history_))
+    candidates, _ = of_table(made)
+    found = sorted(candidates, key=lambda one: one.after_run)
+    assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
+    for one, change in zip(found, LATE, strict=True):
+        moved = {step.series.case for step in one.steps}
+        assert moved == {history_.cases[place] for place in change.cases}
+        assert [(move.package, move.base) for move in one.packages] == [
+            ("granian", f"1.{LATE.index(change)}.0")
+        ]
+
+
+def candidate_of(*moved: tuple[str, float], tries: int = 0, packages: int = 1) -> Candidate:
+    """A candidate of steps (case, ratio) of the core time."""
+    series = [SeriesName(machine=MACHINE, case=case, metric=CPU) for case, _ in moved]
+    released = moves(*["granian", "uvicorn", "rloop"][:packages])
+    return moved_at(*series, ratios=[ratio for _, ratio in moved], packages=released, tries=tries)
+
+
+def moves(*names: str) -> tuple[PackageChange, ...]:
+    """Packages that moved."""
+    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
+
+
+Compared = Callable[..., Comparison]
+
+
+@pytest.fixture
+def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
+    """A real comparison by instruments that measure nothing."""
+    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+
+    def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
+        cases = tuple(busy(f"x/{name}") for name in names)
+        fake = FakeInstruments(slower={f"x/{name}": value for name, value in slower.items()})
+        return compared_by(fake, cases, tmp_path / "comparisons", seconds)
+
+    return do
+
+
+def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
+    """With their figures. Of the others: what they saw; and, not claimed, what was not played."""
+    candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
+    comparison = compared("a", "b", "still", a=0.05, b=0.03)
+    record = conclude(candidate, comparison)
+    assert isinstance(record, ChangeRecord)
+    assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.SLOWER)
+    assert record.series.case == "x/a"
+    assert {one.case for one in record.others} == {"x/b"}
+    assert {one.case for one in record.unplayed} == {"x/unplayed"}
+    judged = judgement_on(comparison, record.series)
+    assert judged is not None
+    assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
+    assert record.low < 1.05 < record.high
+    assert record.evidence == comparison.id
+    assert record.culprit is not None
+    assert (record.culprit.package, record.culprit.version) == ("granian", "2")
+    assert f"confirmed by {judged.duets} duets" in record.method
+
+
+def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
+    compared: Compared,
+) -> None:
+    """Which of them it was, the duet between both stacks cannot tell."""
+    record = conclude(candidate_of(("x/a", 0.95), packages=2), compared("a", a=-0.05))
+    assert isinstance(record, ChangeRecord)
+    assert record.culprit is None
+    assert (record.verdict, record.status, record.note) == (Verdict.FASTER, "closed", IMPROVED)
+
+
+def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
+    """No change is final; the opposite change, or no verdict, is asked for two times more."""
+    undecided, opposite = compared("a", seconds=15.0), compared("a", a=-0.05)
+    for comparison, tries, verdict, final in (
+        (compared("a"), 0, Verdict.NO_CHANGE, True),
+        (opposite, 0, Verdict.INCONCLUSIVE, False),
+        (undecided, 0, Verdict.INCONCLUSIVE, False),
+        (undecided, 1, Verdict.INCONCLUSIVE, False),
+        (undecided, 2, Verdict.INCONCLUSIVE, True),
+    ):
+        found = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
+        assert isinstance(found, Dismissal)
+        assert (found.verdict, found.tries, found.final) == (verdict, tries + 1, final)
+
+
+def test_nothing_is_judged_twice() -> None:
+    """Neither what is recorded nor what was dismissed, though the step is seen elsewhere later."""
+    made = [table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)]
+    (one,) = detect(made).candidates
+    record = recorded("open", 1.05, 20).model_copy(update={"id": "another-name"})
+    earlier = record.model_copy(update={"before_run": run_of(10), "after_run": run_of(11)})
+    elsewhere = record.model_copy(
+        update={"series": record.series.model_copy(update={"machine": "beta"})}
+    )
+    for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
+        found = detect(made, records)
+        assert (found.known, len(found.candidates)) == (known, 1 - known)
+    undecided = dismissed(one, Verdict.INCONCLUSIVE, 2)
+    (again,) = detect(made, (), {undecided.id: undecided}).candidates
+    assert again.tries == 2
+    for final in (dismissed(one, Verdict.INCONCLUSIVE, 3), dismissed(one, Verdict.NO_CHANGE, 1)):
+        assert detect(made, (), {final.id: final}).known == 1
+
+
+def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
+    """10 % more and later 9 % less are 0.1 % more, which is nothing; 5 % less are not enough."""
+    slower = recorded("open", 1.10, 20)
+    undone = recorded("closed", 0.91, 30)
+    (found,) = closed((slower, undone), {})
+    assert (found.id, found.status) == (slower.id, "closed")
+    assert found.note == f"Undone by the change {undone.id}."
+    assert closed((slower, recorded("closed", 0.95, 30)), {}) == ()
+    assert closed((slower, recorded("closed", 0.91, 10)), {}) == ()  # before it
+    abroad = undone.model_copy(update={"confirmed_on": "beta-4c-000002"})
+    assert closed((slower, abroad), {}) == ()  # of another machine's size
+    assert closed((slower, recorded("closed", 0.91, 30, "x/b")), {}) == ()  # of another series
+    # Of a series that moved with another one, the evidence tells how much.
+    comparison = compared("a", "b", a=-0.10, b=-0.10)
+    other = recorded("closed", 0.9, 30, "x/b", "x/a", evidence=comparison.id)
+    assert closed((slower, other), {}) == ()
+    assert len(closed((slower, other), {comparison.id: comparison})) == 1
+    already = slower.model_copy(update={"status": "closed", "note": "By hand."})
+    assert closed((already, undone), {}) == ()
+    # What a search for the cause had to say stays.
+    (found,) = closed((slower.model_copy(update={"note": "It was none."}), undone), {})
+    assert found.note == f"It was none. Undone by the change {undone.id}."
+
+
+def test_what_steps_later_between_the_same_stacks_is_named_and_not_claimed(
+    compared: Compared,
+) -> None:
+    """Once; and not what was played and did not move."""
+    candidate = candidate_of(("x/a", 1.05))
+    comparison = compared("a", "still", a=0.05)
+    record = conclude(candidate, comparison)
+    assert isinstance(record, ChangeRecord)
+    again = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/later", 1.05))
+    assert again.id == record.id
+    evidence = {comparison.id: comparison}
+    (found,) = grown((record,), (again,), evidence)
+    assert [one.case for one in found.unplayed] == ["x/later"]
+    assert found == record.model_copy(update={"unplayed": found.unplayed})
+    assert grown((found,), (again,), evidence) == ()
+    assert grown((record,), (again,), {}) == ()
+    assert grown((record.model_copy(update={"id": "other"}),), (again,), evidence) == ()
+
+
+def test_what_another_machine_confirmed_says_so(compared: Compared) -> None:
+    """The size is that machine's."""
+    comparison = compared("a", a=0.05)
+
+    def on(name: str) -> ChangeRecord | Dismissal:
+        machine = comparison.machine.model_copy(update={"id": name})
+        played = comparison.model_copy(update={"machine": machine})
+        return conclude(candidate_of(("x/a", 1.05)), played)
+
+    here, there = on(MACHINE), on("beta-4c-000002")
+    assert isinstance(here, ChangeRecord)
+    assert isinstance(there, ChangeRecord)
+    assert (here.confirmed_on, there.confirmed_on) == (None, "beta-4c-000002")
+    assert there.series == here.series
+    assert there.method.endswith("on another machine, beta-4c-000002.")
+
+
+def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path: Path) -> None:
+    """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
+    now = [0.0]
+    shares: list[float] = []
+    comparison = compared("a", a=0.05)
+
+    def judge(candidate: Candidate, seconds: float) -> Comparison:
+        shares.append(seconds)
+        if candidate.id.endswith("gone"):
+            raise HistoryError("no lock")
+        now[0] += 150.0
+        return comparison
+
+    ids = ("one-gone", "two", "three", "four")
+    candidates = [
+        candidate_of((case, 1.05)).model_copy(update={"id": name})
+        for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
+    ]
+    found = confirm(candidates, judge, 330.0, tmp_path, told=lambda _: None, clock=lambda: now[0])
+    # 330 s for four; for three; 180 s for two; and 30 s are too few.
+    assert shares == [82.5, 110.0, 90.0]
+    left = [(one.id, why) for one, why in found.left]
+    assert left == [("one-gone", "no lock"), ("four", "the time was up")]
+    assert [record.id for record in found.records] == ["two"]
+    assert [one.id for one in found.dismissed] == ["three"]
+    assert changes.read(tmp_path / "changes" / "two.json") == found.records[0]
+    assert dismissals(tmp_path) == ({"three": found.dismissed[0]}, ())
+    kept = tmp_path / "comparisons" / f"{comparison.id}.json"
+    assert Comparison.model_validate_json(kept.read_bytes()) == comparison
+    # Of more than there is time for, the first are judged.
+    shares.clear()
+    found = confirm(candidates[1:] * 4, judge, 310.0, tmp_path, told=lambda _: None,
+                    clock=lambda: now[0])  # fmt: skip
+    assert shares == [60.0, 60.0]
+    assert (len(found.records), len(found.left)) == (1, 10)
+
+
+def test_what_is_confirmed_is_attributed_and_what_moved_in_instructions_at_once(
+    compared: Compared, tmp_path: Path
+) -> None:
+    """Once each, by whichever is first; where it cannot be, the change is one none the less."""
+    comparison, said, asked = compared("a", a=0.05), list[str](), list[str]()
+
+    def explain(change: Candidate | ChangeRecord) -> Attribution:
+        asked.append(f"{type(change).__name__} {change.id}")
+        if change.id == "lost":
+            raise CountError("no Valgrind")
+        return attribution(id=change.id, change=change.id)
+
+    named = {name: candidate_of((f"x/{case}", 1.05)).model_copy(update={"id": name})
+             for name, case in (("one", "a"), ("other", "b"), ("lost", "a"))}  # fmt: skip
+    counted = SeriesName(machine=MACHINE, case="x/a", metric=INSTRUCTIONS)
+    named["counted"] = moved_at(counted, ratios=[1.05]).model_copy(update={"id": "counted"})
+    found = confirm(list(named.values()), lambda *_: comparison, 600.0, tmp_path,
+                    told=said.append, explain=explain)  # fmt: skip
+    assert [record.id for record in found.records] == ["one", "lost", "counted"]
+    assert asked == ["ChangeRecord one", "ChangeRecord lost", "Candidate counted"]
+    assert set(attributions.every(tmp_path)[0]) == {"one", "counted"}
+    assert "note: lost: its code was not looked at: no Valgrind" in said
+
+
+def test_servers_are_sampled_only_of_what_duets_have_confirmed(
+    compared: Compared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That takes minutes, and of a candidate nobody knows yet that its time moved."""
+    asked: list[str] = []
+
+    def attribute(*_: object, live: str, **__: object) -> Attribution:
+        asked.append(live)
+        return attribution()
+
+    side = SimpleNamespace(cases=[busy("x/a")], rig=None)
+    monkeypatch.setattr(explaining, "attribute", attribute)
+    monkeypatch.setattr(explaining, "sides_of", lambda *_: SimpleNamespace(base=side, head=side))
+    candidate = candidate_of(("x/a", 1.05))
+    record = conclude(candidate, compared("a", a=0.05))
+    assert isinstance(record, ChangeRecord)
+    explain = explaining.Counting(tmp_path, Narrator(errors()))
+    assert [explain(one).change for one in (candidate, record)] == [candidate.id] * 2
+    assert asked == ["no", "unmoved"]
+
+
+def test_files_of_detection_read_back(tmp_path: Path) -> None:
+    """Candidates and dismissals; what is damaged is named, and stops nothing but a judgement."""
+    found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
+    files.write(path := tmp_path / "candidates.json", found)
+    assert files.read(Candidates, path) == found
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
+        files.read(Candidates, path)
+    whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
+    files.write(tmp_path / "dismissed" / f"{whole.id}.json", whole)
+    (tmp_path / "dismissed" / "damaged.json").write_text("{}")
+    kept, (problem,) = dismissals(tmp_path)
+    assert kept == {whole.id: whole}
+    assert "damaged.json: expected a dismissal" in problem
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Bench:
+    """The command line in a checkout with a history that was made up."""
+    root = make_checkout(tmp_path / "checkout")
+    made_up.write(imagined(*LATE), root / "results")
+    for path in changes.files(root / "results"):
+        path.unlink()
+    monkeypatch.setattr(reading, "read", made_up.read)
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    return Bench(root, tmp_path, "detecting", capsys, monkeypatch)
+
+
+def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
+    """Candidates as a file and a matrix; changes that were undone in a folder to be pushed."""
+    results, folder = command.root / "results", command.folder
+    for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
+        changes.save(results, record)
+    file = folder / "candidates.json"
+    done = command("detect", "--output", file, "--github-output", "--to", folder / "out", "--json")
+    assert done.code == 0, done
+    said = json.loads(done.out)
+    found = files.read(Candidates, file)
+    assert found.candidates
+    assert said["closed"] == ["change-20-a"]
+    assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
+    lines = (folder / "output").read_text().splitlines()
+    matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
+    here = made_up.MACHINE
+    assert matrix == [{"machine": here, "runner": here, "candidates": len(found.candidates)}]
+    assert found.candidates[0].id in (folder / "summary.md").read_text()
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in lines
+    # Of a machine that has left nobody is asked, and the next nights need not wait for it.
+    save(results, night_run(300, "another-2c-000001"))
+    assert command("detect", "--github-output").code == 0
+    lines = (folder / "output").read_text().splitlines()
+    assert json.loads([line for line in lines if line.startswith("{")][-1]) == {"include": []}
+
+    again = ("detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
+    done = command(*again, "0" * 64)
+    assert (done.code, "it was replaced" in done.err) == (4, True)
+
+    done = command("detect")
+    assert done.code == 0, done
+    assert found.candidates[0].id in done.out
+    assert "judge them on their machines" in done.out
+
+    done = command("detect", "--confirm", "--from", file, "--to", folder / "out")
+    assert done.code == 0, done
+    assert f"waits for its machine {made_up.MACHINE}" in done.err
+    assert "no candidate on this machine" in done.out
+    assert command("detect", "--from", file).code == 2
+    assert command("detect", "--elsewhere").code == 2
+    done = command("bisect")
+    assert (done.code, "no change on this machine" in done.out) == (0, True)
+    done = command("bisect", "change-20-a")
+    assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
+    assert "no change 'x'; there are: change-20-a" in command("bisect", "x").err
+    for wrong, sentence in (
+        (("x", "--lock", "a", "b"), "--lock and names were given: choose one"),
+        (("x", "--select", "y"), "a change says itself which case is played"),
+        (("--from", "2026-01-01", "--select", "y"), "expected both --from and --to"),
+        (("--lock", "a", "b"), "expected --select with the case that is to be played"),
+        (("--lock", "a", "b", "--select", "y"), "--lock a: expected a lock file of a stack"),
+    ):
+        done = command("bisect", *wrong)
+        assert (done.code, sentence in done.err) == (2, True), done
+
+
+def test_nothing_there_is_nothing_found(command: Bench) -> None:
+    """A first night has no series yet."""
+    shutil.rmtree(command.root / "results")
+    done = command("detect")
+    assert (done.code, done.out) == (0, "0 candidates, 0 judged already\n")
+
+
+@dataclass
+class Played:
+    """A player of duets that measures nothing: what packages do, and by how much it scatters.
+
+    `drags`: what else moves with a package. `broken`: which cannot move without the other.
+    """
+
+    does: dict[str, float]
+    scatter: float = 0.0
+    drags: dict[str, str] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
+    together: dict[tuple[str, str], float] = field(default_factory=dict)
+    most: int = 10**6
+    source: random.Random = field(default_factory=lambda: random.Random(1))
+    asked: list[tuple[str, frozenset[str], frozenset[str]]] = field(default_factory=list)
+
+    def moved(self, wanted: frozenset[str]) -> frozenset[str]:
+        if 0 < len(wanted.intersection(self.broken)) < len(self.broken):
+            raise SetupError("no such set of packages")
+        return wanted.union(*({self.drags[name]} for name in wanted if name in self.drags))
+
+    def duet(self, purpose: str, base: frozenset[str], head: frozenset[str]) -> float | None:
+        if len(self.asked) == self.most:
+            raise bisect.TimeIsUpError
+        self.asked.append((purpose, base, head))
+        size = sum(math.log1p(self.does.get(name, 0.0)) for name in head - base)
+        size += sum(more for pair, more in self.together.items() if head.issuperset(pair))
+        return self.source.gauss(size, self.scatter)
+
+
+def searched(played: Played, packages: int = 7, expected: float | None = None) -> Outcome:
+    row = [f"p{number}" for number in range(packages)]
+    return bisect.Search(row, played, expected=expected).run()
+
+
+@pytest.mark.parametrize("guilty", range(7))
+def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
+    """By three answers of four duets, and eight of it alone; wherever in the row it stands."""
+    played = Played({f"p{guilty}": 0.05})
+    outcome = searched(played)
+    (found,) = outcome.found
+    assert found.packages == {f"p{guilty}"}
+    assert not found.dragged
+    assert outcome.reason == ""
+    assert found.effect.ratio == pytest.approx(1.05)
+    assert found.effect.duets == 8
+    assert outcome.whole is not None
+    assert outcome.rest is not None
+    assert outcome.whole.ratio == pytest.approx(1.05)
+    assert outcome.rest.ratio == pytest.approx(1)
+    halves = [head for purpose, _, head in played.asked if purpose == "half"]
+    assert len(halves) in {8, 12}
+    alone = [(*base, "→", *head) for purpose, base, head in played.asked if purpose == "alone"]
+    assert alone == [("→", f"p{guilty}")] * 8
+
+
+def test_several_culprits_are_named_each_with_its_share() -> None:
+    """The larger first, the other on a stack in which that one has moved; opposite ones too."""
+    for first, second in ((0.04, 0.02), (0.05, -0.03), (0.06, -0.03), (0.03, 0.03)):
+        played = Played({"p1": second, "p5": first})
+        outcome = searched(played)
+        shares = {name: one.effect.ratio for one in outcome.found for name in one.packages}
+        assert shares == {"p5": pytest.approx(1 + first), "p1": pytest.approx(1 + second)}
+        assert outcome.rest is not None
+        assert outcome.rest.ratio == pytest.approx(1)
+        assert outcome.reason == ""
+        after = dict.fromkeys(base for purpose, base, _ in played.asked if purpose == "rest")
+        assert list(after)[-1] == {"p1", "p5"}
+
+
+RATES: Final = (
+    (0.012, (0.02,), 0.95, 100),
+    (0.012, (0.03,), 0.95, 70),
+    (0.020, (0.03,), 0.95, 120),
+    (0.012, (0.04, 0.02), 0.9, 120),
+    (0.012, (0.05, -0.03), 0.9, 110),
+)
+"""Scatter of a duet, what releases do, least rate of naming all, most duets of the median."""
+
+
+@pytest.mark.parametrize(("scatter", "does", "rate", "most"), RATES)
+def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
+    scatter: float, does: tuple[float, ...], rate: float, most: int
+) -> None:
+    """And nobody else; simulated with normal log ratios, 40 searches each."""
+    right, taken = 0, []
+    for seed in range(40):
+        source = random.Random(seed)
+        names = source.sample([f"p{number}" for number in range(21)], len(does))
+        guilty = dict(zip(names, does, strict=True))
+        played = Played(guilty, scatter, source=source)
+        outcome = searched(played, 21, expected=1.2 * math.log1p(sum(does)))
+        named = set().union(*(one.packages for one in outcome.found))
+        assert named <= guilty.keys()
+        right += named == guilty.keys()
+        taken.append(len(played.asked))
+    assert right >= rate * 40
+    assert sorted(taken)[20] <= most
+
+
+def test_what_only_two_do_together_is_blamed_on_neither() -> None:
+    """Alone neither shows the change: all stay under suspicion, and the record says why."""
+    outcome = searched(Played({}, together={("p0", "p2"): 0.05}), 3)
+    assert outcome.found == []
+    assert outcome.suspects == {"p0", "p1", "p2"}
+    assert outcome.reason == "p2 alone does not show the change"
+    record = blamed(recorded("open", 0.9, 20), cause(outcome, moves("p0", "p1", "p2")))
+    assert (record.culprit, record.shares) == (None, ())
+    assert record.note == ("The cause is among p0, p1, p2: p2 alone does not show the change.")
+
+
+def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:
+    outcome = searched(Played({}), expected=0.03)
+    assert (outcome.found, outcome.reason) == ([], "played again, the whole change is not seen")
+
+
+def test_what_ends_early_says_what_was_ruled_out() -> None:
+    """Of four one half did nothing, and then the time was up."""
+    outcome = searched(Played({"p3": 0.05}, most=13), 4)
+    assert outcome.suspects == {"p2", "p3"}
+    assert outcome.reason == "the time was up"
+    outcome = searched(Played({"p3": 0.05}, most=5), 4)
+    assert outcome.suspects == {"p0", "p1", "p2", "p3"}
+    assert outcome.whole is None
+
+
+def test_packages_that_move_together_are_named_as_one() -> None:
+    """One drags the other along, or no mixture parts them; what did nothing by itself is told."""
+    both = Played({"p3": 0.05}, drags={"p3": "p2", "p2": "p3"})
+    assert [one.packages for one in searched(both, 4).found] == [{"p2", "p3"}]
+    needs = Played({"p3": 0.05}, drags={"p3": "p0"})
+    (found,) = searched(needs, 4).found
+    assert found.packages == {"p3"}
+    assert found.dragged == {"p0"}
+    broken = Played({"p1": 0.05}, broken=("p1", "p2"))
+    assert [one.packages for one in searched(broken, 4).found] == [{"p1", "p2"}]
+    nothing = Played({"p1": 0.05}, broken=("p0", "p1", "p2"))
+    outcome = searched(nothing, 3)
+    assert (outcome.found, outcome.reason) == ([], "no mixture that parts them can be installed")
+
+    found_ = Found(frozenset({"pydantic-core", "pydantic"}), frozenset({"a"}), EFFECT)
+    (share,) = cause(Outcome(found=[found_]), moves("a", "pydantic", "pydantic-core")).shares
+    assert released(share) == "pydantic 1 → 2 with pydantic-core 1 → 2, a 1 → 2"
+
+
+def test_what_a_search_found_is_told_with_its_shares() -> None:
+    """Each alone, all together, what the others do, and why there may be more."""
+    twice = EFFECT.model_copy(update={"ratio": 0.9, "low": 0.88, "high": 0.92})
+    found = [
+        Found(frozenset({name}), frozenset(), one) for name, one in (("a", EFFECT), ("b", twice))
+    ]
+    outcome = Outcome(EFFECT, found, twice, frozenset("cd"), NOT_DECIDED)
+    assert causes(cause(outcome, moves("a", "b", "c", "d"))) == (
+        "b 1 → 2: −10.0 % (−12.0…−8.00 %, 8 duets) alone",
+        "a 1 → 2: +5.00 % (+4.00…+6.00 %, 8 duets) alone",
+        "all that moved together: +5.00 % (+4.00…+6.00 %, 8 duets)",
+        "all without what is named: −10.0 % (−12.0…−8.00 %, 8 duets)",
+        "what else did it is among c, d: the duets did not decide",
+    )
+    record = blamed(recorded("open", 1.05, 20), cause(outcome, moves("a", "b", "c", "d")))
+    assert record.culprit == Release(package="b", version="2", previous="1")
+    assert told(record).cause == "b 1 → 2: −10.0 %, a 1 → 2: +5.00 %"
+    assert record.note == "The rest of the cause is among c, d: the duets did not decide."
+
+
+EFFECT: Final = Effect(ratio=1.05, low=1.04, high=1.06, duets=8)
+
+
+def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
+    """A release of its own packages, or one of our sentences about them; all else is another."""
+    concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
+
+    def told(*found: str, suspects: str = "", reason: str = "") -> Cause:
+        each = [Found(frozenset({name}), frozenset(), EFFECT) for name in found]
+        outcome = Outcome(found=each, suspects=frozenset(suspects), reason=reason)
+        return cause(outcome, moves("granian", "a", "b", "c"))
+
+    one = told("b")
+    two = told(suspects="ab", reason=NOT_DECIDED)
+    three = told("b", suspects="ac", reason=NOT_ALONE.format("c"))
+    known = blamed(concluded, one)
+    for found in (concluded, known, blamed(concluded, two), blamed(concluded, three)):
+        assert follows(found, concluded)
+    twice = blamed(blamed(concluded, two), three)
+    assert (twice, blamed(twice, one)) == (blamed(concluded, three), known)
+    notes = (
+        "Blame granian.",
+        "The cause is among a: the weather.",
+        "The cause is among x: the duets.",
+    )
+    wrong = [
+        (blamed(concluded, told("granian")), concluded),
+        *((concluded.model_copy(update={"note": note}), concluded) for note in notes),
+        (known.model_copy(update={"ratio": 1.051}), concluded),
+        (known.model_copy(update={"shares": ()}), concluded),
+        (known.model_copy(update={"note": "Blame a."}), concluded),
+        (blamed(concluded, told("a")), known),
+    ]
+    for found_, base in wrong:
+        assert not follows(found_, base)

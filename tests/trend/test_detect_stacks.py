@@ -1,0 +1,627 @@
+"""Locks by date: bumped in commits of their own, found again, and measured against each other."""
+
+import hashlib
+import json
+import math
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import pytest
+import rich.console
+
+from bench import Bench
+from detecting import CPU, MACHINE, moved_at, run_of
+from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.model import Case
+from duetbench.github import branches
+from duetbench.host.git import Remote
+from duetbench.host.progress import Narrator
+from duetbench.host.signals import InterruptedRun
+from duetbench.judge import revisions, session
+from duetbench.judge.builder import Question, unmeasured
+from duetbench.judge.duets import RealDuets, find_locks, lock_text
+from duetbench.judge.inprocess import Target
+from duetbench.judge.instruments import Reporter
+from duetbench.judge.samples import ProcessPair
+from duetbench.judge.sides import Side, Sides
+from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.project import locks, stacks
+from duetbench.project.locks import Move
+from duetbench.store.change import Candidate, Dismissal, SeriesName, StackState
+from duetbench.store.comparison import (
+    CaseComparison,
+    Comparison,
+    Judgement,
+    PackageChange,
+    SideName,
+    Verdict,
+)
+from duetbench.trend import explaining
+from duetbench.trend.bisect import searches
+from duetbench.trend.bisect.decision import TimeIsUpError
+from duetbench.trend.bisect.mixtures import Mixtures, Sought
+from duetbench.trend.conclude import conclude
+from fake_sessions import SilentReporter, readings
+from histories import QUICK
+from repos import borrow_cache, commit, git, make_tiny, write
+from tiny_index import serving, serving_beta
+
+QUIET = Narrator(rich.console.Console(quiet=True))
+LOCK = "apps/stacks/one.txt"
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository whose stack was locked at the end of January, in its only commit."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, "/dev/null")
+    root = make_tiny(tmp_path / "tiny")
+    declared = root / "apps" / "tiny" / "experiment.toml"
+    declared.write_text(declared.read_text().replace("quick", "nightly"))
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
+    with serving_beta(monkeypatch, tmp_path / "uv"):
+        locks.lock(as_of=date(2026, 1, 31))
+        write(root, ".gitignore", "__pycache__/\n")
+        commit(root, "Everything")
+        yield root
+
+
+@dataclass(frozen=True)
+class Bumps:
+    """A repository with two locks: the commits at which each was measured, and their digests."""
+
+    root: Path
+    commits: tuple[str, str]
+    digests: tuple[str, str]
+
+    def candidate(self, **changes: object) -> Candidate:
+        """Both cases moved between the locks."""
+        made = moved_at(
+            *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)
+              for name in ("alone", "dependent")),
+            packages=(PackageChange(stack="one", package="beta", base="1.0", head="1.5"),),
+        )  # fmt: skip
+        ours = {
+            "base": StackState(stack="one", digest=self.digests[0]),
+            "head": StackState(stack="one", digest=self.digests[1]),
+            "base_commit": self.commits[0],
+            "head_commit": self.commits[1],
+        }
+        return made.model_copy(update={**ours, **changes})
+
+
+@pytest.fixture
+def bumps(tiny: Path) -> Bumps:
+    """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
+    commits, digests = [git(tiny, "rev-parse", "HEAD")], [stacks.read("one").digest]
+    locks.lock(as_of=date(2026, 2, 20))
+    commits.append(branches.commit(tiny, "Stacks: beta 1.5\n").commit)
+    digests.append(stacks.read("one").digest)
+    locks.lock()
+    branches.commit(tiny, "Stacks: beta 2.0\n")
+    return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
+    """What would have been compared, and told to whom; nothing is measured."""
+    asked: list[tuple[Question, Reporter]] = []
+
+    def compare(question: Question, reporter: Reporter) -> Comparison:
+        asked.append((question, reporter))
+        return unmeasured(question)
+
+    monkeypatch.setattr(session, "compare", compare)
+    return asked
+
+
+Seen = list[tuple[Question, Reporter]]
+
+
+def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
+    """From the locks of then, installed, on the applications of now; what cannot differ is out."""
+    told = SilentReporter()
+    found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
+    ((question, reporter),) = seen
+    assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
+    sides = question.base, question.head
+    for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
+        stack = side.rig.stacks["one"]
+        assert (stack.packages["beta"], stack.digest) == (version, digest)
+        python = side.rig.pythons["one", "3.14"]
+        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
+    assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
+    assert (question.affected.unaffected, question.affected.targets) == (1, ())
+    assert found.base.label == f"one of {run_of(19)}"
+    assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
+
+
+def test_cases_that_cannot_differ_are_not_measured(bumps: Bumps, seen: Seen) -> None:
+    """What does not load the package that moved was moved by something else."""
+    duets, (step, _) = RealDuets(bumps.root, 7, SilentReporter(), QUIET), bumps.candidate().steps
+    found = duets(bumps.candidate(steps=(step,)), 90.0)
+    assert (found.planned, found.cases, seen) == (0, (), [])
+    lost = SeriesName(machine=MACHINE, case="tiny/gone", metric="x")
+    gone = bumps.candidate(steps=(step.model_copy(update={"series": lost}),))
+    with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
+        duets(gone, 90.0)
+
+
+def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
+    """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
+    base = StackState(stack="one", digest=bumps.digests[0])
+    right = lock_text(bumps.root, base, bumps.commits[0])
+    assert right is not None
+    assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
+    assert lock_text(bumps.root, base, bumps.commits[1]) == right
+    assert lock_text(bumps.root, base, "0" * 40) == right
+    assert lock_text(bumps.root, base, None) == right
+    unknown = base.model_copy(update={"digest": "0" * 64})
+    assert lock_text(bumps.root, unknown, bumps.commits[0]) is None
+
+    git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
+    assert lock_text(shallow, base, None) is None
+    assert lock_text(shallow, base, bumps.commits[0]) == right
+
+
+def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
+    """With the versions that the run recorded, and said so; without either lock nothing can be."""
+    lost = StackState(stack="one", digest="0" * 64)
+    found = find_locks(bumps.root, bumps.candidate(base=lost), QUIET)
+    assert "beta==1.0 --hash" in found.base
+    assert "beta==1.5 --hash" in found.head
+    assert "base is not in the git history any more" in found.notes[0]
+    found = find_locks(bumps.root, bumps.candidate(head=lost), QUIET)
+    assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
+    with pytest.raises(HistoryError, match="neither lock of the stack one"):
+        find_locks(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+
+
+def test_locks_as_of_dates_that_were_never_in_git_are_resolved_again(bumps: Bumps) -> None:
+    """The very files; where the index has changed since, with the versions that were recorded."""
+    days = {"base": "2026-01-31", "head": "2026-02-20"}
+    resolved = {
+        side: revisions.resolved(bumps.root, "one", QUIET, date.fromisoformat(day))
+        for side, day in days.items()
+    }
+    states = {
+        side: StackState(stack="one", digest=resolved[side].digest, as_of=day)
+        for side, day in days.items()
+    }
+    for lock in (one.lock for one in resolved.values()):
+        lock.unlink()  # as on another day, or another machine
+    git(bumps.root, "checkout", "--quiet", "--orphan", "other")  # no lock of old is in this history
+    commit(bumps.root, "All anew")
+    git(bumps.root, "branch", "--quiet", "-D", "main")
+    nowhere = {"base_commit": "0" * 40, "head_commit": "0" * 40}
+    found = find_locks(bumps.root, bumps.candidate(**states, **nowhere), QUIET)
+    for text, side in ((found.base, "base"), (found.head, "head")):
+        assert hashlib.sha256(text.encode()).hexdigest() == states[side].digest
+    assert found.notes == ()
+
+    other = states["base"].model_copy(update={"digest": "1" * 64, "as_of": "2026-02-20"})
+    found = find_locks(bumps.root, bumps.candidate(**{**states, "base": other}, **nowhere), QUIET)
+    assert "beta==1.0 " in found.base
+    assert "resolved again as of 2026-02-20, with the recorded versions" in found.notes[0]
+
+
+def test_a_message_lists_the_releases() -> None:
+    """The subject names as many as fit; the list has all, each with its stacks."""
+    moves = [
+        Move("granian", "2.8.7", "2.8.8", "current"),
+        Move("new", None, "1.0", "current"),
+        Move("granian", "2.8.7", "2.8.8", "v2"),
+        Move("old", "3", None, "v2"),
+    ]
+    assert branches.message(moves) == (
+        "Stacks: granian 2.8.8, new 1.0, old gone\n"
+        "\n"
+        "- granian 2.8.7 → 2.8.8 (current, v2)\n"
+        "- new (new) → 1.0 (current)\n"
+        "- old 3 → (gone) (v2)\n"
+    )
+    many = [Move(f"package-{n:02}", "1", "2", "current") for n in range(30)]
+    subject, *rest = branches.message(many).splitlines()
+    assert subject == "Stacks: package-00 2, package-01 2, package-02 2 and 27 more"
+    assert len(rest) == 31
+    assert branches.message([]) == "Stacks: other files of the same versions\n"
+
+
+@pytest.fixture
+def origin(tiny: Path, tmp_path: Path) -> Remote:
+    """A remote that has what the repository has."""
+    place = tmp_path / "origin.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(tiny), str(place))
+    git(tiny, "remote", "add", "origin", str(place))
+    return Remote(str(place))
+
+
+@pytest.fixture
+def protected(origin: Remote) -> Path:
+    """The remote, whose main takes no push."""
+    place = Path(origin.address)
+    hook = place / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        '#!/bin/sh\nwhile read -r old new name; do [ "$name" != refs/heads/main ] || exit 1; done\n'
+    )
+    hook.chmod(0o755)
+    return place
+
+
+def chain(place: Path, tip: str = branches.BRANCH) -> list[str]:
+    """The subjects of a branch's commits, the newest first, as asv follows them."""
+    return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
+
+
+def test_a_bump_is_a_commit_of_the_locks_alone(
+    tiny: Path,
+    protected: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a branch of its own, which main can be protected from; the checkout stays as it is."""
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    command = Bench(tiny, tmp_path, "bumping", capsys, monkeypatch)
+    write(tiny, "staged.txt", "staged")
+    git(tiny, "add", "staged.txt")
+    write(tiny, "apps/tiny/alone.py", "changed = True\n")
+    main = git(tiny, "rev-parse", "HEAD")
+    done = command("stack", "bump", "--commit", "--push", "--github-output")
+    assert done.code == 0, done
+    tip = git(protected, "rev-parse", branches.BRANCH)
+    shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
+    assert [line for line in shown if line] == [
+        main,
+        "Stacks: beta 2.0",
+        "- beta 1.0 → 2.0 (one)",
+        LOCK,
+    ]
+    assert git(protected, "rev-parse", "main") == git(tiny, "rev-parse", "main") == main
+    status = git(tiny, "status", "--porcelain").split()
+    assert sorted(status) == ["A", "M", "apps/tiny/alone.py", "staged.txt"]
+    assert git(tiny, "worktree", "list").count("\n") == 0
+    told = (tmp_path / "output").read_text().split()
+    assert [word for word in told if word in {"true", "false", main, tip}] == [
+        "false", main, "true", tip,
+    ]  # fmt: skip
+
+    done = command("stack", "bump", "--commit", "--push", "--json")
+    assert json.loads(done.out) == {"moved": False, "commit": tip, "moves": []}
+    assert command("stack", "bump", "--push").code == 2
+    assert command("stack", "bump", "--github-output").code == 2
+
+
+def test_the_branch_of_the_locks_follows_the_code(
+    tiny: Path, origin: Remote, protected: Path
+) -> None:
+    """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
+    workflow = ".github/workflows/one.yml"
+    commit(tiny, "A workflow", **{workflow: "name: One\n"})
+    first = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    kept = git(tiny, "show", f"{first.commit}:{LOCK}")
+    main = commit(
+        tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
+                          ".github/workflows/new.yml": "name: New\n", "gone.txt": ""},
+    )  # fmt: skip
+
+    def broken(_: Path) -> list[locks.Move]:
+        raise SetupError("the index is down")
+
+    reached: list[str] = []
+    with pytest.raises(SetupError):
+        branches.advance(tiny, origin, broken, reached=reached.append)
+    tip = git(protected, "rev-parse", branches.BRANCH)
+    assert reached == [tip]  # what can be measured although the locks cannot be renewed
+    assert chain(protected) == [
+        f"Code of {main[:12]}",
+        "Stacks: beta 2.0",
+        "A workflow",
+        "Everything",
+    ]
+    changed = git(protected, "diff", "--name-only", f"{tip}~1", tip).split()
+    assert changed == ["apps/tiny/alone.py", "gone.txt"]
+    assert git(protected, "show", f"{tip}:{LOCK}") == kept
+    # Nothing more to take over: the branch stays where it is.
+    again = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    assert again == branches.StackBump(moved=False, commit=tip)
+    # An older night that is run again does not take the branch back to its code.
+    git(protected, "fetch", "--quiet", str(tiny), "main:main")
+    git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
+    assert branches.advance(tiny, origin, lambda root: locks.lock(root=root)) == again
+    git(tiny, "checkout", "--quiet", "main")
+
+    # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
+    git(tiny, "fetch", "--quiet", "origin", branches.BRANCH)
+    git(tiny, "checkout", "--quiet", "FETCH_HEAD", "--", "apps/stacks")
+    git(tiny, "rm", "--quiet", "gone.txt")
+    main = commit(tiny, "Locks")
+    assert git(tiny, "show", f"{main}:{LOCK}") == kept
+    last = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
+        ".github/workflows/new.yml", workflow,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_what_somebody_pushes_beside_the_locks_is_not_measured(
+    forged: bool, tiny: Path, origin: Remote, protected: Path, tmp_path: Path
+) -> None:
+    """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
+    code = "apps/tiny/alone.py"
+    main = git(tiny, "rev-parse", "main")
+    branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    git(tmp_path, "clone", "--quiet", "--branch", branches.BRANCH, origin.address, "theirs")
+    theirs = tmp_path / "theirs"
+    added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
+    if forged:
+        text = f"All but locks and workflows: {added}"
+        git(theirs, "commit", "--quiet", "--allow-empty", "--message", "Code", "--message", text)
+    git(theirs, "push", "--quiet", "origin", branches.BRANCH)
+    found = branches.advance(tiny, origin, lambda _: ())
+    assert chain(protected)[0] == f"Code of {main[:12]}"
+    assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
+    assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
+    assert branches.advance(tiny, origin, lambda _: ()) == found
+
+
+def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
+    """Who is late begins again from what the other has pushed."""
+    others = tmp_path / "others"
+    git(tmp_path, "clone", "--quiet", origin.address, str(others))
+    tips: list[str] = []
+
+    def renew(root: Path) -> tuple[locks.Move, ...]:
+        if not tips:  # in the middle of ours, theirs is whole
+            day = date(2026, 2, 20)
+            theirs = branches.advance(others, origin, lambda root: locks.lock(as_of=day, root=root))
+            tips.append(theirs.commit)
+        return locks.lock(root=root)
+
+    told: list[str] = []
+    mine = branches.advance(tiny, origin, renew, patience=QUICK, told=told.append)
+    assert len(told) == 1
+    assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
+    assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
+
+
+def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:
+    """And where there is no repository, that is said."""
+    before = git(tiny, "rev-parse", "HEAD")
+    assert branches.commit(tiny, "x") == branches.StackBump(moved=False, commit=before)
+    outside = tmp_path / "outside"
+    subprocess.run(["cp", "-r", str(tiny), str(outside)], check=True)
+    subprocess.run(["rm", "-rf", str(outside / ".git")], check=True)
+    with pytest.raises(UsageError, match="expected a git repository with a commit"):
+        branches.commit(outside, "x")
+
+
+@dataclass
+class Ratios:
+    """Instruments whose head takes as much longer as a version of `gamma` says."""
+
+    stop: int | None = None
+    played: list[tuple[str, str]] = field(default_factory=list)
+    first: list[bool] = field(default_factory=list)
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
+    ) -> tuple[DuetOutcome, ...]:
+        ((base, head),) = pairs
+        self.first.append(head_first)
+        versions = [side.rig.stacks["one"].packages for side in (base, head)]
+        assert all(one["wrap"][0] == one["core"][0] for one in versions)
+        self.played.append((str(versions[0]), str(versions[1])))
+        if len(self.played) == self.stop:
+            raise InterruptedRun(signal.SIGINT)
+        grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
+        figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
+        metrics: dict[SideName, dict[str, float]] = {"base": figures[0], "head": figures[1]}
+        return (DuetOutcome({"base": (), "head": ()}, metrics, 4.0, 1.5),)
+
+
+@pytest.fixture
+def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """Two locks of a stack in which four packages moved; of two each pins the other."""
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = make_tiny(tmp_path / "tiny")
+    needs = '"beta", "gamma", "wrap", "core"'
+    file = root / "apps" / "pyproject.toml"
+    file.write_text(file.read_text().replace('"alpha"', needs))
+    write(root, "apps/tiny/dependent.py", "import beta, core, gamma, wrap\n\napp = beta\n")
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found = []
+    with serving(monkeypatch, tmp_path / "uv") as index:
+        for version, day in (("1.0", date(2026, 1, 10)), ("2.0", date(2026, 2, 10))):
+            for name in ("beta", "gamma", "core"):
+                index.add(name, version, str(day))
+            index.add("wrap", version, str(day), (f"core=={version}",))
+            text = locks.resolve("one", date.fromordinal(day.toordinal() + 5), root=root)
+            found.append(text)
+            write(root, "apps/stacks/one.txt", text)
+        yield found[0], found[1]
+
+
+DEPENDENT: Final = "tiny/dependent/py3.14"
+QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
+
+
+def test_what_pins_another_moves_with_it(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has moved is read from the mixture's lock, and the innocent half is left alone."""
+    root = tmp_path / "tiny"
+    sought = searches.of_locks(root, DEPENDENT, *four)
+    played = Ratios()
+    monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played)
+    mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
+    assert mixtures.row == ("beta", "core", "gamma", "wrap")
+    assert mixtures.moved(frozenset({"core"})) == {"core", "wrap"}
+    assert mixtures.moved(frozenset({"beta"})) == {"beta"}
+    assert mixtures.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
+        math.log(1.05)
+    )
+    late = Mixtures(root, sought, QUIETLY, tmp_path, 10.0, clock=lambda: 7.0)
+    assert late.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
+        math.log(1.05)
+    )
+    with pytest.raises(TimeIsUpError):
+        late.duet("half", frozenset(), frozenset({"beta", "gamma"}))
+
+
+def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: Seen) -> None:
+    """Of a comparison what moved most surely, between its own locks."""
+    made = RealDuets(bumps.root, 7, SilentReporter(), QUIET)(bumps.candidate(), 90.0)
+    ((question, _),) = seen
+    cases = question.head.cases
+
+    def moved(case: Case, verdict: Verdict, ratio: float) -> CaseComparison:
+        said = Judgement(
+            metric=CPU, verdict=verdict, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01
+        )
+        return CaseComparison(case=case, because="beta", judgements=(said,))
+
+    judged = (
+        moved(cases[0], Verdict.SLOWER, 1.03),
+        moved(cases[1], Verdict.FASTER, 0.95),
+        moved(cases[1], Verdict.NO_CHANGE, 1.2),
+    )
+    comparison = made.model_copy(update={"cases": judged})
+    sought = searches.of_comparison(bumps.root, comparison, None, QUIET)
+    assert (sought.series.case, sought.series.metric) == (cases[1].id, CPU)
+    assert sought.size == pytest.approx(-0.0513, abs=1e-4)
+    locks_ = [hashlib.sha256(text.encode()).hexdigest() for text in (sought.base, sought.head)]
+    assert tuple(locks_) == bumps.digests
+    sides = Sides(question.base, question.head, bumps.root)
+    surest = explaining.moved_most(comparison, sides)
+    assert surest is not None
+    assert [one.case.id for one in surest] == [cases[1].id] * 2
+    assert surest[1].rig is question.head.rig
+    larger = judged[1].judgements[0].model_copy(update={"metric": "pss_steady"})
+    memory = judged[1].model_copy(update={"judgements": (larger,)})
+    assert explaining.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
+    chosen = searches.of_comparison(bumps.root, comparison, cases[0].id, QUIET)
+    assert chosen.size == pytest.approx(0.0296, abs=1e-4)
+    with pytest.raises(UsageError, match="expected a case that moved where packages did"):
+        searches.of_comparison(bumps.root, made, None, QUIET)
+    machine = comparison.machine.model_copy(update={"id": "elsewhere-2c-000001"})
+    other = comparison.model_copy(update={"machine": machine})
+    with pytest.raises(UsageError, match="was made on elsewhere-2c-000001, and this is"):
+        searches.of_comparison(bumps.root, other, None, QUIET)
+
+    days = date(2026, 1, 31), date(2026, 2, 20)
+    dated = searches.of_dates(bumps.root, "*/dependent/*", days, QUIET)
+    assert (dated.base, dated.head, dated.size) == (sought.base, sought.head, None)
+    with pytest.raises(UsageError, match="expected one case, found 2: tiny/alone"):
+        searches.of_dates(bumps.root, "tiny/*", days, QUIET)
+
+
+def test_a_benchmark_inside_the_process_is_played_without_a_server(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environments of a case with its endpoint; what only a server loads is no suspect."""
+    root = tmp_path / "tiny"
+    write(root, "benchmarks/handlers.py", "")
+    name = "inprocess/handlers.Cpu.time_request(endpoint=tiny/dependent)/py3.14/one"
+    asked: list[tuple[str, str, bool]] = []
+
+    class Pairs:
+        def __init__(self, base: Side, head: Side) -> None:
+            self.versions = [one.rig.stacks["one"].packages["gamma"] for one in (base, head)]
+
+        def run(self, target: Target, *, head_first: bool) -> ProcessPair:
+            asked.append((target.name, " → ".join(self.versions), head_first))
+            return readings(2e-4, 2.1e-4)
+
+    monkeypatch.setattr("duetbench.judge.processes.RealProcesses", Pairs)
+    series = SeriesName(machine=MACHINE, case=name, metric="seconds")
+    sought = Sought(series, "one", *four)
+    mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
+    assert mixtures.row == ("beta", "core", "gamma", "wrap")
+    half: tuple[str, frozenset[str], frozenset[str]] = "half", frozenset(), frozenset({"gamma"})
+    assert [mixtures.duet(*half) for _ in range(2)] == [pytest.approx(math.log(1.05))] * 2
+    assert sorted(asked) == [
+        ("handlers.Cpu.time_request('tiny/dependent')", "1.0 → 2.0", first)
+        for first in (False, True)
+    ]
+    lost = Sought(series.model_copy(update={"case": f"{name}x"}), "one", *four)
+    with pytest.raises(UsageError, match="no case of this checkout is, or has, inprocess"):
+        Mixtures(root, lost, QUIETLY, tmp_path, math.inf)
+
+
+def test_a_search_that_was_stopped_goes_on(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the duet in which it was: what was played is not played again."""
+    root = tmp_path / "tiny"
+    sought = searches.of_locks(root, DEPENDENT, *four)
+    played: list[Ratios] = []
+    for stop in (7, 14, None):
+        played.append(Ratios(stop))
+        monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played[-1])
+        if stop:
+            with pytest.raises(InterruptedRun):
+                searches.find(root, sought, QUIETLY, 600.0, 1)
+            (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
+            with kept.open("a") as stream:
+                stream.write('[["half", [], ["be')  # as a killed one leaves it
+        else:
+            cause = searches.find(root, sought, QUIETLY, 600.0, 1)
+    assert [len(one.played) for one in played] == [7, 14, 5]  # of 24; in two of them it was stopped
+    assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
+    (share,) = cause.shares
+    assert [(one.package, one.previous, one.version) for one in share.releases] == [
+        ("gamma", "1.0", "2.0")
+    ]
+    assert share.ratio == pytest.approx(1.05)
+    assert share.duets == 8
+    assert (cause.suspects, cause.reason) == ((), "")
+    assert not kept.exists()
+
+
+def test_benchmarks_inside_the_process_are_played_without_a_server(
+    bumps: Bumps, seen: Seen
+) -> None:
+    """In the environments of a case with their endpoint; what cannot differ is out."""
+    write(bumps.root, "benchmarks/handlers.py", "")
+    names = {
+        name: f"inprocess/handlers.Cpu.time_request(endpoint=tiny/{name})/py3.14/one"
+        for name in ("alone", "dependent", "gone")
+    }
+    step = bumps.candidate().steps[0]
+
+    def moved(*which: str) -> Candidate:
+        series = [SeriesName(machine=MACHINE, case=names[one], metric="seconds") for one in which]
+        found = [step.model_copy(update={"series": one}) for one in series]
+        return bumps.candidate(steps=tuple(found))
+
+    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
+    duets(moved("alone", "dependent", "gone"), 90.0)
+    ((question, _),) = seen
+    assert question.affected.pairs == ()
+    assert [target.name for target in question.affected.targets] == [
+        "handlers.Cpu.time_request('tiny/dependent')"
+    ]
+    for side, version in ((question.base, "1.0"), (question.head, "1.5")):
+        python = side.rig.pythons["one", "3.14"]
+        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
+
+    found = duets(moved("alone"), 90.0)
+    assert len(seen) == 1
+    assert (found.planned, found.micro, found.cases) == (0, (), ())
+    assert isinstance(conclude(moved("alone"), found), Dismissal)
+    with pytest.raises(UsageError, match="no case of this checkout has this endpoint"):
+        duets.between([names["gone"]], "one", ("a", ""), ("b", ""), 90.0)

@@ -1,0 +1,216 @@
+"""What each release of a package did, and which of several did it."""
+
+import math
+
+import pytest
+
+import synthetic
+from duetbench.show.change import by_release, told
+from duetbench.store.change import ChangeRecord, Effect, Release, SeriesName, Share
+from duetbench.store.comparison import Verdict
+from duetbench.store.points import Points
+from duetbench.trend import releases
+from duetbench.trend.narrowing import narrowed, unmeasured
+from duetbench.trend.releases import ReleaseEffect
+from duetbench.trend.steps import CPU
+from site_builds import FREE, JSON, RELEASES, axis_of, release_points
+
+FIRST, SECOND, THIRD = RELEASES
+
+
+def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
+    first, last = axis_of(base, head).releases
+    return {one.case: one for one in releases.over(first, last) if one.metric == CPU}
+
+
+def test_errors_of_two_releases_add_in_quadrature() -> None:
+    """0.003 and 0.004 make 0.005, with 18 degrees of freedom (625 / 33.7): t is 2.1009."""
+    one = effects(FIRST, THIRD)[JSON]
+    assert one.ratio == pytest.approx(1.2)
+    half = 2.1009 * 0.005
+    assert (one.low, one.high) == pytest.approx(
+        (1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5
+    )
+    assert one.verdict is Verdict.SLOWER
+    swapped = effects(
+        release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
+        release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),
+    )
+    assert swapped[JSON].ratio == pytest.approx(1 / 1.2)
+    assert swapped[JSON].verdict is Verdict.FASTER
+
+
+def test_releases_are_in_the_order_of_versions() -> None:
+    """Not of letters, nor of when they were measured; what is no version comes first."""
+    odd = THIRD.model_copy(
+        update={"release": Release(package="FastAPI", version="odd", previous=None)}
+    )
+    axis = axis_of(THIRD, SECOND, odd, FIRST)
+    assert [one.version for one in axis.releases] == ["odd", "0.9.0", "0.10.0", "0.11.0"]
+    assert axis.package == "fastapi"
+
+
+def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
+    """2.2 standard errors leave out no change alone (t of 20 is 2.09), and not among two."""
+    base = release_points("1", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
+    error = math.hypot(0.003, 0.003)
+    ratio = math.exp(math.log1p(0.002) + 2.2 * error)  # beyond the relevance floor of CPU
+    head = release_points("2", "1", 8, gil=(ratio, 0.003), free=(1.0, 0.003))
+    both = effects(base, head)
+    assert both[JSON].low > 1.002
+    assert both[JSON].verdict is Verdict.INCONCLUSIVE
+    alone = [one.model_copy(update={"cases": one.cases[:1]}) for one in (base, head)]
+    assert effects(*alone)[JSON].verdict is Verdict.SLOWER
+    assert (effects(*alone)[JSON].detectable or 0) < (both[JSON].detectable or 0)
+    same = effects(FIRST, SECOND)
+    assert same[JSON].verdict is Verdict.NO_CHANGE  # all of ±0.69 % is within 1 %
+    assert same[FREE].verdict is Verdict.INCONCLUSIVE
+
+
+def test_other_metrics_cost_the_main_one_nothing() -> None:
+    """CPU and throughput are corrected apart from each other, for two cases each."""
+    pair = []
+    for one in (FIRST, SECOND):
+        rates = [case.points[0].model_copy(update={"metric": "throughput"}) for case in one.cases]
+        cases = (
+            case.model_copy(update={"points": (*case.points, rate)})
+            for case, rate in zip(one.cases, rates, strict=True)
+        )
+        pair.append(one.model_copy(update={"cases": tuple(cases)}))
+    first, last = axis_of(*pair).releases
+    found = {(one.case, one.metric): one.detectable for one in releases.over(first, last)}
+    assert found[JSON, CPU] == effects(FIRST, SECOND)[JSON].detectable
+    assert found[JSON, "throughput"] == found[JSON, CPU]
+
+
+def test_counts_are_no_verdict() -> None:
+    first, last = axis_of(FIRST, THIRD).releases
+    counted = [one for one in releases.over(first, last) if one.metric == "instructions"]
+    assert [(one.verdict, one.detectable) for one in counted] == [(None, None)] * 2
+
+
+def test_a_case_measured_again_counts_as_it_was_then_and_machines_stay_apart() -> None:
+    again = release_points("0.11.0", "0.10.1", 15, gil=(1.3, 0.004), free=(9.0, 0.02))
+    again = again.model_copy(update={"cases": again.cases[:1]})
+    merged = axis_of(FIRST, THIRD, again).releases[-1]
+    ratios = [merged.points[case].points[0].ratio for case in (JSON, FREE)]
+    assert ratios == [1.3, 1.1]
+    machine = THIRD.machine.model_copy(update={"id": "other-4c"})
+    elsewhere = THIRD.model_copy(update={"machine": machine})
+    ((one, other),) = releases.axes([FIRST, elsewhere]).values()
+    assert [one.machine.id, other.machine.id] == ["other-4c", FIRST.machine.id]
+
+
+SPAN = Release(package="fastapi", version="0.11.0", previous="0.9.0")
+EFFECT = Effect(ratio=1.2, low=1.19, high=1.21, duets=10)
+CHANGED = synthetic.change_record(
+    series=SeriesName(machine="m", case=JSON, metric=CPU),
+    culprit=SPAN,
+    shares=(Share(releases=(SPAN,), **EFFECT.model_dump()),),
+)
+
+
+def closer(*points: Points, record: ChangeRecord = CHANGED) -> ChangeRecord | None:
+    return next(iter(narrowed([record], releases.axes(points))), None)
+
+
+def test_of_several_releases_the_one_that_did_it_is_named() -> None:
+    """0.10.0 over 0.9.0 is 1.0, and 0.11.0 over 0.10.0 is 1.2."""
+    found = closer(*RELEASES)
+    assert found is not None
+    assert found.culprit == Release(package="fastapi", version="0.11.0", previous="0.10.0")
+    assert found.narrowed is not None
+    assert found.narrowed.series == SeriesName(machine=FIRST.machine.id, case=JSON, metric=CPU)
+    (step,) = found.narrowed.steps
+    assert step.ratio == pytest.approx(1.2)
+    assert found.releases == (found.culprit,)
+    assert not found.narrowed.complete
+    assert (told(found).releases, told(found).cause) == ("fastapi 0.10.0 → 0.11.0",) * 2
+    assert closer(*RELEASES, record=found) is None, "known already"
+
+
+def test_between_two_that_are_no_neighbours_the_search_goes_on() -> None:
+    """0.10.1 came out before 0.11.0 and was not measured: either may have done it."""
+    found = closer(*RELEASES)
+    assert found is not None
+    assert found.narrowed is not None
+    assert by_release(found.narrowed).endswith("; others between these were not measured")
+    between = release_points("0.10.1", "0.10.0", 14, gil=(1.0, 0.003), free=(1.0, 0.02))
+    known = closer(FIRST, SECOND, between, THIRD, record=found)
+    assert known is not None
+    assert known.narrowed is not None
+    assert (told(known).cause, known.narrowed.complete) == ("fastapi 0.10.1 → 0.11.0", True)
+    assert by_release(known.narrowed).endswith("%)")
+
+
+def test_the_way_to_a_release_goes_by_the_middle() -> None:
+    """Of twelve versions the eighth did it: the ends, then the seventh, the tenth, and so on."""
+    versions = tuple(f"1.{minor}" for minor in range(12))
+    assert unmeasured(versions, None) == ("1.0", "1.11")
+    measured: list[Points] = []
+    ways = []
+    while asked := unmeasured(versions, axis_of(*measured) if measured else None):
+        ways.append(asked)
+        for version in asked:
+            level = 1.2 if versions.index(version) >= 8 else 1.0
+            measured.append(release_points(version, None, 1, gil=(level, 0.003), free=(1.0, 0.003)))
+    assert ways == [("1.0", "1.11"), ("1.6",), ("1.9",), ("1.8",), ("1.7",)]
+    lost = measured[2].model_copy(update={"cases": ()})  # 1.6 could not be installed
+    assert unmeasured(versions, axis_of(*measured[:2], lost)) == ("1.5",)
+    still = release_points("1.11", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
+    assert unmeasured(versions, axis_of(measured[0], still)) == ()
+
+
+def test_releases_that_did_part_of_it_are_named_with_their_parts_that_of_the_whole_first() -> None:
+    """1.2 = 1.5 × 0.8: the second did more than the whole, and the third took some of it back."""
+    middle = release_points("0.10.0", "0.9.0", 8, gil=(1.5, 0.001), free=(1.0, 0.003))
+    found = closer(FIRST, middle, THIRD)
+    assert found is not None
+    assert told(found).cause == "fastapi 0.9.0 → 0.10.0: +50.0 %, fastapi 0.10.0 → 0.11.0: −20.0 %"
+    assert found.culprit is not None
+    assert found.culprit.version == "0.10.0"
+
+
+@pytest.mark.parametrize(
+    ("points", "changes"),
+    [
+        ((FIRST, THIRD), {}),  # none between is measured
+        ((FIRST, SECOND), {}),  # nor the last one
+        (RELEASES, {"shares": (), "culprit": None, "packages": ()}),
+        (RELEASES, {"ratio": 0.9, "low": 0.8, "high": 0.95}),  # there it went the other way
+        (RELEASES, {"series": SeriesName(machine="m", case="another", metric=CPU)}),
+        (
+            tuple(
+                release_points(version, None, 1, gil=(ratio, 0.02), free=(1.0, 0.003))
+                for version, ratio in (("0.9.0", 1.0), ("0.10.0", 1.01), ("0.11.0", 1.02))
+            ),
+            {},
+        ),  # nothing that is called
+    ],
+)
+def test_no_release_is_named_that_nothing_shows(
+    points: tuple[Points, ...], changes: dict[str, object]
+) -> None:
+    assert closer(*points, record=CHANGED.model_copy(update=changes)) is None
+
+
+def test_the_machine_of_the_change_is_asked_first_and_then_its_other_series() -> None:
+    other = FIRST.machine.model_copy(update={"id": "other-4c"})
+    there = [
+        one.model_copy(update={"machine": other, "cases": (one.cases[0],)}) for one in RELEASES
+    ]
+    own = [one.model_copy(update={"cases": (one.cases[1],)}) for one in RELEASES]
+    record = CHANGED.model_copy(
+        update={
+            "series": SeriesName(machine=FIRST.machine.id, case=JSON, metric=CPU),
+            "others": (SeriesName(machine=FIRST.machine.id, case=FREE, metric=CPU),),
+        }
+    )
+    found = closer(*there, *own, record=record)
+    assert found is not None
+    assert found.narrowed is not None
+    assert (found.narrowed.series.machine, found.narrowed.series.case) == (FIRST.machine.id, FREE)
+    elsewhere = closer(*there, record=record)
+    assert elsewhere is not None
+    assert elsewhere.narrowed is not None
+    assert elsewhere.narrowed.series.machine == "other-4c"

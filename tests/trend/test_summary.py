@@ -1,0 +1,138 @@
+"""Means and intervals over launches, with figures worked out by hand."""
+
+import math
+
+import pytest
+
+import synthetic
+from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import CaseResult, Load, LoadModel
+from duetbench.trend.summary import estimate, ratio, summarise, summarise_case, values
+
+T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
+T_1 = 12.706205
+
+
+def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
+    """1, 10, 100: the logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3)."""
+    found, half = estimate([1.0, 10.0, 100.0]), T_2 / math.sqrt(3)
+    expected = (10, 10 ** (1 - half), 10 ** (1 + half))
+    assert (found.mean, found.low, found.high) == pytest.approx(expected, rel=1e-5)
+    assert found.n == 3
+
+
+def test_one_launch_has_no_interval() -> None:
+    found = estimate([5.0])
+    assert (found.n, found.mean, found.low, found.high, found.spread) == (1, 5.0, None, None, None)
+    with pytest.raises(ValueError, match="no launch"):
+        estimate([])
+
+
+def test_zeros_are_averaged_as_they_are() -> None:
+    """0, 3 and 6 errors: mean 3, sd 3, half = t * 3 / sqrt(3); no logarithm of nothing."""
+    found = estimate([0.0, 3.0, 6.0])
+    assert found.mean == pytest.approx(3)
+    assert found.high == pytest.approx(3 + T_2 * 3 / math.sqrt(3), rel=1e-5)
+    assert estimate([0.0, 0.0]).spread is None
+
+
+def test_equal_launches_have_an_interval_of_no_width() -> None:
+    found = estimate([7.0, 7.0, 7.0])
+    assert (found.low, found.high) == pytest.approx((7, 7))
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "error"),
+    [
+        # Logs to base 10 are 1±1 (n=3) over 0 (n=3, no scatter): df is 2.
+        ([1.0, 10.0, 100.0], [1.0, 1.0, 1.0], 1 / math.sqrt(3)),
+        # Two launches each, the same scatter: df is 2, the error the deviation of 0 and 2 (n - 1).
+        ([10.0, 1000.0], [1.0, 100.0], math.sqrt(2)),
+    ],
+)
+def test_a_ratio_has_welchs_interval(above: list[float], below: list[float], error: float) -> None:
+    found = ratio(above, below)
+    assert found is not None
+    assert found.mean == pytest.approx(10)
+    ends = 10 ** (1 - T_2 * error), 10 ** (1 + T_2 * error)
+    assert (found.low, found.high) == pytest.approx(ends, rel=1e-4)
+
+
+def test_a_ratio_wants_figures_on_both_sides() -> None:
+    assert ratio([], [1.0]) is None
+    assert ratio([1.0], [0.0]) is None
+    alone = ratio([4.0], [1.0, 4.0])
+    assert alone is not None
+    assert alone.mean == pytest.approx(2)
+    assert alone.low is None
+
+
+def test_failed_launches_enter_nothing_and_are_told() -> None:
+    """Two good launches and a failed one: n is 2, the reason is kept, few launches are flagged."""
+    case = synthetic.make_case("x/json/a")
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    result = CaseResult(
+        case=case,
+        launches=(
+            synthetic.ok(case.id, 0, {"throughput": 4.0}, noise),
+            synthetic.failed(case.id, 1, FlagName.WRONG_BODY, "expected 'a', found 'b'"),
+            synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}),
+        ),
+    )
+    found = summarise_case(result, expected=3)
+    assert found.status == "measured"
+    assert (found.measured, found.expected) == (2, 3)
+    assert found.metrics["throughput"].mean == pytest.approx(6)
+    assert found.metrics["throughput"].n == 2
+    assert found.metrics["errors"].n == 1
+    assert found.failures[0].reason == "wrong_body: expected 'a', found 'b'"
+    assert [(flag.name, flag.launches) for flag in found.warnings] == [
+        (FlagName.HOST_NOISE, 1),
+        (FlagName.FEW_LAUNCHES, 2),
+    ]
+
+
+def test_a_case_without_good_launches_has_no_figures() -> None:
+    case = synthetic.make_case("x/json/a")
+    failed = synthetic.failed(case.id, 0, FlagName.NOT_READY, "10 s")
+    bad = summarise_case(CaseResult(case=case, launches=(failed,)), 3)
+    assert (bad.status, bad.metrics, bad.warnings) == ("failed", {}, ())
+    absent = summarise_case(CaseResult(case=case), 3)
+    assert (absent.status, absent.metrics, absent.expected) == ("not measured", {}, 3)
+
+
+def test_coverage_counts_launches_of_all_cases() -> None:
+    good, lost = (synthetic.make_case(f"x/json/{n}") for n in "ab")
+    run = synthetic.make_run(
+        [synthetic.steady_result(good, {"throughput": 2.0}), CaseResult(case=lost)], launches=3
+    )
+    assert summarise(run).coverage == (3, 6)
+    assert values(run, good.id, "throughput") == [2.0, 2.0, 2.0]
+    assert values(run, lost.id, "throughput") == []
+    assert values(run, good.id, "errors") == []
+
+
+def test_the_table_of_t_is_right() -> None:
+    """One degree of freedom, through the public function: half = t * sqrt(0.5) / sqrt(2)."""
+    high = estimate([1.0, math.e]).high
+    assert high == pytest.approx(math.exp(0.5 + T_1 / 2), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "limit", "told"),
+    [
+        ("min(rate, min(c, slots, cores) / unit)", "4.81/s", True),
+        ("min(rate, min(c, slots, cores) / unit)", "10.0/s", False),  # what was offered
+        ("min(c, slots) / floor", "4.81/s", False),
+    ],
+)
+def test_what_a_measured_single_request_made_void_says_so(
+    ceiling: str, limit: str, told: bool
+) -> None:
+    """Recorded runs stay as they are: the reader is told that such a ceiling is none."""
+    load = Load(model=LoadModel.PACED, connections=5, rate=10, duration=5, timeout=10)
+    case = synthetic.make_case("e/x/py3.14", ceiling=ceiling, load=load)
+    detail = f"expected at most {limit}, the ceiling, found 5.36/s; the measurement is wrong"
+    launch = synthetic.failed(case.id, 0, FlagName.IMPOSSIBLE, detail)
+    (failure,) = summarise_case(CaseResult(case=case, launches=(launch,)), 1).failures
+    assert ("flagged above_unit, not void" in failure.reason) == told
