@@ -6,24 +6,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duetbench.api import (
-        Audit,
-        Comparison,
-        Points,
-        Run,
-        Tidy,
-        audit,
-        compare,
-        load,
-        run,
-        tables,
-    )
+    from duetbench.api import Comparison, Points, Run, Tidy, compare, load, run, tables
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Audit", "Comparison", "Points", "Run", "Tidy", "audit", "compare", "load", "run", "tables",
-]  # fmt: skip
+__all__ = ["Comparison", "Points", "Run", "Tidy", "compare", "load", "run", "tables"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,17 +10,12 @@ from duetbench.cli import app
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.host import paths
-from duetbench.measure import audit as auditing
-from duetbench.measure.audit import Audit
-from duetbench.project import published_table
-from duetbench.project.published_table import Terms
 from duetbench.show.tidy import Tidy, tables
 from duetbench.store import anything, files, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
-__all__ = ["Audit", "Comparison", "Points", "Run", "Tidy", "audit", "compare", "load", "run",
-           "tables"]  # fmt: skip
+__all__ = ["Comparison", "Points", "Run", "Tidy", "compare", "load", "run", "tables"]
 
 Option = str | float | Path | bool | None | Sequence[str | Path]
 """A keyword argument as an option: True is a flag, a list an option given several times, a tuple
@@ -62,28 +57,6 @@ def run(**options: Option) -> Run:
         DuetbenchError: As the command.
     """
     return store.decode(_called("run", (), options), "the run")
-
-
-def audit(
-    path: str | Path,
-    *,
-    columns: Mapping[str, str] | None = None,
-    units: Mapping[str, str] | None = None,
-    common: Mapping[str, str] | None = None,
-) -> Audit:
-    """Hold a published table against what arithmetic allows, as `duetbench audit` does.
-
-    Args:
-        path: CSV or JSON.
-        columns: Names of quantities for the table's own columns.
-        units: Units of columns that do not say theirs.
-        common: What holds for all rows: `{"connections": "128"}`.
-
-    Raises:
-        UsageError: The table lacks what it takes.
-    """
-    terms = Terms(columns=columns or {}, units=units or {}, common=common or {})
-    return auditing.audit(published_table.read(Path(path), terms))
 
 
 def _called(verb: str, words: Sequence[str | None], options: Mapping[str, Option]) -> bytes:

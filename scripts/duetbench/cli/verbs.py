@@ -44,8 +44,6 @@ VERBS: Final[Table] = {
         "Find the release that caused a change, and write it into the change's record."),
     "why": ("why:why_command",
         "Say which function a change of instructions lies in: a change's, or of two sides."),
-    "audit": ("audit:audit_command",
-        "Hold a published table against ceilings, Little's law and counts: which cells cannot be?"),
     "anchor": ("anchor:anchor_app",
         "What trend points stand against: show it, hold this checkout against it, renew it."),
     "backfill": ("backfill:backfill_command",
