@@ -5,10 +5,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from duetbench.core import __version__ as __version__
+
 if TYPE_CHECKING:
     from duetbench.api import Comparison, Points, Run, Tidy, compare, load, run, tables
-
-__version__ = "0.1.0"
 
 __all__ = ["Comparison", "Points", "Run", "Tidy", "compare", "load", "run", "tables"]
 

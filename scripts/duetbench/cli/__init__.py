@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from duetbench import __version__
 from duetbench.cli.verbs import VerbGroup
+from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
 from duetbench.host.signals import InterruptedRun
 

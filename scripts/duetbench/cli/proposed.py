@@ -20,9 +20,9 @@ import platformdirs
 from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
-from duetbench import __version__
 from duetbench.cli.github import DEFAULT_PATIENCE, Author, Patience, connected
 from duetbench.cli.options import budget_option, commit
+from duetbench.core import __version__
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError, UsageError
 from duetbench.github import actions, comments, preface, proposal, upgrades
 from duetbench.github.actions import Context

@@ -1,1 +1,3 @@
-"""Words and arithmetic: cases, metrics, flags, units, errors. No input or output."""
+"""Words and arithmetic: cases, metrics, flags, units, errors."""
+
+__version__ = "0.1.0"

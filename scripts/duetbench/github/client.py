@@ -20,7 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type
 from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.errors import ServiceError
 from duetbench.core.text import one_line
 from duetbench.github.actions import Context

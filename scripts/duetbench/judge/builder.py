@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.model import Case
 from duetbench.judge import statistics
 from duetbench.judge.affected import Affected

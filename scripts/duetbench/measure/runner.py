@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError, UsageError
 from duetbench.core.flags import Flag
 from duetbench.core.metrics import BRIEF, METRICS

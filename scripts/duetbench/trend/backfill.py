@@ -17,7 +17,7 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.core.text import one_line

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from packaging.utils import canonicalize_name
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.model import Case, Commands, InterpreterRecord, Machine, StackRecord
 from duetbench.core.text import require_plain, shown

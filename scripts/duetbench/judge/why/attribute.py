@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from packaging.utils import canonicalize_name
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.errors import CountError
 from duetbench.host import paths
 from duetbench.host.progress import Narrator

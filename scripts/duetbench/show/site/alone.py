@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from duetbench import __version__
+from duetbench.core import __version__
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import CaseResult
 from duetbench.show import formats
