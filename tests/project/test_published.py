@@ -103,7 +103,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     for found in claims.check_all(summary, published):
         assert found.verdict in {"holds", "not measured"}, found.statement
         if found.ours is not None and found.published is not None:
-            assert found.ours.mean == pytest.approx(found.published)
+            assert found.ours.estimate == pytest.approx(found.published)
 
 
 def test_computing_says_of_each_axis_whether_it_found_the_second_core() -> None:
@@ -130,7 +130,7 @@ def test_computing_says_of_each_axis_whether_it_found_the_second_core() -> None:
     ]
     summary = summarise(synthetic.make_run(results))
     checked = [
-        (one.verdict, round(one.ours.mean, 2))
+        (one.verdict, round(one.ours.estimate, 2))
         for one in claims.check_all(summary, PUBLISHED["asgi-wsgi"])
         if one.ours is not None
     ]

@@ -10,6 +10,7 @@ import synthetic
 from duetbench.cli.show import findings_command
 from duetbench.core.errors import RecordError
 from duetbench.core.flags import Flag, FlagName
+from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult, Profile, Run
 from duetbench.project.experiments import load_experiments
 from duetbench.project.published import Published, load_published
@@ -17,7 +18,7 @@ from duetbench.show.claims import change
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import About
 from duetbench.store import store
-from duetbench.trend.summary import Estimate, summarise
+from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = Published.model_validate(
@@ -179,20 +180,20 @@ def test_two_runs_of_one_lock_say_how_far_runs_lie_apart() -> None:
 @pytest.mark.parametrize(
     ("estimate", "words"),
     [
-        (Estimate(n=3, mean=0.79, low=0.77, high=0.81), "21 % lower (19…23 %)"),
-        (Estimate(n=3, mean=1.1, low=1.05, high=1.16), "10 % higher (5.0…16 %)"),
-        (Estimate(n=3, mean=2.1, low=2.0, high=2.2), "2.10 times as high (2.00…2.20)"),
-        (Estimate(n=3, mean=0.5, low=0.4, high=0.6), "0.500 times as high (0.400…0.600)"),
-        (Estimate(n=3, mean=1.0, low=0.995, high=1.004), "the same within 0.50 %"),
+        (Interval(0.79, 0.77, 0.81, 3), "21 % lower (19…23 %)"),
+        (Interval(1.1, 1.05, 1.16, 3), "10 % higher (5.0…16 %)"),
+        (Interval(2.1, 2.0, 2.2, 3), "2.10 times as high (2.00…2.20)"),
+        (Interval(0.5, 0.4, 0.6, 3), "0.500 times as high (0.400…0.600)"),
+        (Interval(1.0, 0.995, 1.004, 3), "the same within 0.50 %"),
         (
-            Estimate(n=3, mean=1.2, low=0.9, high=1.6),
+            Interval(1.2, 0.9, 1.6, 3),
             "no different as far as can be told (0.900…1.60 times)",
         ),
-        (Estimate(n=1, mean=0.79), "about the same (one launch: no verdict)"),
-        (Estimate(n=1, mean=3.12), "about 3 times as high (one launch)"),
+        (Interval(0.79), "about the same (one launch: no verdict)"),
+        (Interval(3.12), "about 3 times as high (one launch)"),
     ],
 )
-def test_words_claim_no_more_than_the_interval_bears(estimate: Estimate, words: str) -> None:
+def test_words_claim_no_more_than_the_interval_bears(estimate: Interval, words: str) -> None:
     assert change(estimate) == words
 
 

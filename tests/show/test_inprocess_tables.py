@@ -155,7 +155,7 @@ def test_statements_about_the_gil_are_checked_with_intervals(tmp_path: Path) -> 
     found = {shape.statement: shape for shape in shapes}
     threads = found["with the GIL, four CPU threads are no faster than serial"]
     assert threads.ours is not None
-    assert threads.ours.mean == pytest.approx(1.05, rel=0.01)
+    assert threads.ours.estimate == pytest.approx(1.05, rel=0.01)
     assert threads.published == pytest.approx(2.7011 / 2.1103)
     assert threads.verdict == "holds"
     assert found["with the GIL, four processes are"].verdict == "holds"
@@ -222,7 +222,7 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
     )
     (shape,) = made.shapes
     assert shape.ours is not None
-    assert shape.ours.mean == pytest.approx(2.0)
+    assert shape.ours.estimate == pytest.approx(2.0)
     assert shape.verdict == "holds"
     (shape,) = section(snapshot, "pydantic_models").shapes
     assert (shape.verdict, shape.reason) == ("not measured", "no run has both responses")

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 import synthetic
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case
 from duetbench.project import names
@@ -120,7 +121,7 @@ def test_requests_stand_for_ids_where_they_tell_cases_apart() -> None:
 def test_a_move_is_said_in_plain_words(
     metric: str, ratio: float, ends: tuple[float | None, float | None], said: str
 ) -> None:
-    assert formats.moved(metric, ratio, *ends) == said
+    assert formats.moved(metric, Interval(ratio, *ends)) == said
 
 
 def test_every_judged_metric_has_words_for_both_directions() -> None:

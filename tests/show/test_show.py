@@ -23,6 +23,7 @@ from comparing import BROKEN, SAME, SLOWER, made, one
 from duetbench.cli.show import schema_command, show_command
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.flags import Flag, FlagName
+from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
 from duetbench.host import console as printing
 from duetbench.project.experiments import load_experiments
@@ -37,7 +38,7 @@ from duetbench.show.terminal import print_comparison, print_page
 from duetbench.store import change, comparison_store, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.store import encode, schema
-from duetbench.trend.summary import Estimate, summarise
+from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
@@ -217,22 +218,22 @@ def test_a_shape_is_decided_by_its_whole_interval() -> None:
         (1.0, 1.2, 1.4, "does not hold"),
         (None, 1.7, None, "not decided"),
     ):
-        assert judge(Estimate(n=3, mean=mean, low=low, high=high), 1.5, None) == verdict
+        assert judge(Interval(mean, low, high, 3), 1.5, None) == verdict
     assert judge(None, 1.5, None) == "not measured"
 
 
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
-        (Estimate(n=3, mean=0.01, low=0.0099, high=0.0101), "±1.0 %"),
-        (Estimate(n=3, mean=0.01, low=0.005, high=0.02), "5.00…20.0 ms"),
-        (Estimate(n=3, mean=0.01, low=0.0005, high=0.2), "500 µs…200 ms"),
-        (Estimate(n=3, mean=0.01, low=0.01, high=0.01), ""),
-        (Estimate(n=1, mean=0.01), ""),
+        (Interval(0.01, 0.0099, 0.0101, 3), "±1.0 %"),
+        (Interval(0.01, 0.005, 0.02, 3), "5.00…20.0 ms"),
+        (Interval(0.01, 0.0005, 0.2, 3), "500 µs…200 ms"),
+        (Interval(0.01, 0.01, 0.01, 3), ""),
+        (Interval(0.01), ""),
         (None, ""),
     ],
 )
-def test_intervals_are_short(estimate: Estimate | None, text: str) -> None:
+def test_intervals_are_short(estimate: Interval | None, text: str) -> None:
     assert formats.interval("response_mean", estimate) == text
 
 

@@ -10,6 +10,7 @@ import pytest
 import site_builds
 import sites
 import synthetic
+from duetbench.core.interval import Interval
 from duetbench.show.site.pages import packages as pages
 from duetbench.show.site.pages import trends
 from duetbench.store import change, comparison_store
@@ -51,7 +52,7 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
 
 def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> ReleaseEffect:
     return ReleaseEffect(
-        JSON, "3.14", CPU, ratio, ratio * 0.99, ratio * 1.01, detectable, verdict
+        JSON, "3.14", CPU, Interval(ratio, ratio * 0.99, ratio * 1.01), detectable, verdict
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 from markupsafe import Markup
 
 import synthetic as runs
+from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult, Run, StackRecord
 from duetbench.show.site import overview
 from duetbench.show.site.overview import Stated
@@ -21,7 +22,6 @@ from duetbench.store.change import ChangeRecord, SeriesName
 from duetbench.store.comparison import Verdict
 from duetbench.trend import events
 from duetbench.trend.columns import RunColumns, of_run
-from duetbench.trend.summary import Estimate
 from duetbench.trend.table import Table
 from site_builds import FREE, JSON, a_run, disturbed, failed, scattered, steady, table_of
 
@@ -169,7 +169,7 @@ def test_nights_of_one_launch_give_an_interval_together() -> None:
         nights.append(a_run(day, scattered(JSON, 5000.0), free))
     ratio = stated_of(table_of(*nights))[RATIO]
     assert (ratio.figure, ratio.interval, ratio.firm) == ("1.20×", "±3.0 %", True)
-    assert (ratio.launches, ratio.nights) == (3, 3)
+    assert (ratio.value.n, ratio.nights) == (3, 3)
     card = next(one for one in front.headline_cards([table_of(*nights)]) if one.stated is not None)
     assert card.meaning.endswith("; launches of 3 nights")
     assert stated_of(table_of(nights[-1]))[RATIO].interval == "one launch"
@@ -309,8 +309,8 @@ def test_the_command_of_a_figure(
         (words.breakable("py3.14/gil.Cpu"), Markup("py3.14/<wbr>gil.<wbr>Cpu")),
         (words.breakable("a\x00b"), Markup("a\ufffdb")),
         (words.prose("`/x` < y"), Markup("<code>/x</code> &lt; y")),
-        (words.spread(Estimate(n=3, mean=1, low=0.99, high=1.01), "throughput"), "±1.0 %"),
-        (words.spread(Estimate(n=1, mean=1), "seconds"), ""),
+        (words.spread(Interval(1, 0.99, 1.01, 3), "throughput"), "±1.0 %"),
+        (words.spread(Interval(1), "seconds"), ""),
         (words.spread(None, "seconds"), ""),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
     assert (cpu.ratio, cpu.duets, cpu.excluded) == (round(math.exp(0.02), 7), 4, 0)
     assert cpu.se == pytest.approx(math.sqrt(2e-4 / 3) / 2, rel=1e-3)
     # Student's t of 3 degrees of freedom: 3.182 × 0.0040825 = 0.01299.
-    assert cpu.interval() == pytest.approx((math.exp(0.00701), math.exp(0.03299)), rel=1e-4)
+    assert cpu.interval.ends == pytest.approx((math.exp(0.00701), math.exp(0.03299)), rel=1e-4)
     assert cpu.anchor == 1e-4
     assert (instructions.metric, instructions.ratio, instructions.se) == (
         "instructions", 1.005, 1e-4,

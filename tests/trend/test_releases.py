@@ -26,17 +26,15 @@ def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
 def test_errors_of_two_releases_add_in_quadrature() -> None:
     """0.003 and 0.004 make 0.005, with 18 degrees of freedom (625 / 33.7): t is 2.1009."""
     one = effects(FIRST, THIRD)[JSON]
-    assert one.ratio == pytest.approx(1.2)
+    assert one.ratio.estimate == pytest.approx(1.2)
     half = 2.1009 * 0.005
-    assert (one.low, one.high) == pytest.approx(
-        (1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5
-    )
+    assert one.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
     assert one.verdict is Verdict.SLOWER
     swapped = effects(
         release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
         release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),
     )
-    assert swapped[JSON].ratio == pytest.approx(1 / 1.2)
+    assert swapped[JSON].ratio.estimate == pytest.approx(1 / 1.2)
     assert swapped[JSON].verdict is Verdict.FASTER
 
 
@@ -57,7 +55,7 @@ def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
     ratio = math.exp(math.log1p(0.002) + 2.2 * error)  # beyond the relevance floor of CPU
     head = release_points("2", "1", 8, gil=(ratio, 0.003), free=(1.0, 0.003))
     both = effects(base, head)
-    assert both[JSON].low > 1.002
+    assert (both[JSON].ratio.low or 0) > 1.002
     assert both[JSON].verdict is Verdict.INCONCLUSIVE
     alone = [one.model_copy(update={"cases": one.cases[:1]}) for one in (base, head)]
     assert effects(*alone)[JSON].verdict is Verdict.SLOWER

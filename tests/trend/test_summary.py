@@ -17,13 +17,19 @@ def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
     """1, 10, 100: the logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3)."""
     found, half = estimate([1.0, 10.0, 100.0]), T_2 / math.sqrt(3)
     expected = (10, 10 ** (1 - half), 10 ** (1 + half))
-    assert (found.mean, found.low, found.high) == pytest.approx(expected, rel=1e-5)
+    assert (found.estimate, found.low, found.high) == pytest.approx(expected, rel=1e-5)
     assert found.n == 3
 
 
 def test_one_launch_has_no_interval() -> None:
     found = estimate([5.0])
-    assert (found.n, found.mean, found.low, found.high, found.spread) == (1, 5.0, None, None, None)
+    assert (found.n, found.estimate, found.low, found.high, found.spread) == (
+        1,
+        5.0,
+        None,
+        None,
+        None,
+    )
     with pytest.raises(ValueError, match="no launch"):
         estimate([])
 
@@ -31,7 +37,7 @@ def test_one_launch_has_no_interval() -> None:
 def test_zeros_are_averaged_as_they_are() -> None:
     """0, 3 and 6 errors: mean 3, sd 3, half = t * 3 / sqrt(3); no logarithm of nothing."""
     found = estimate([0.0, 3.0, 6.0])
-    assert found.mean == pytest.approx(3)
+    assert found.estimate == pytest.approx(3)
     assert found.high == pytest.approx(3 + T_2 * 3 / math.sqrt(3), rel=1e-5)
     assert estimate([0.0, 0.0]).spread is None
 
@@ -53,7 +59,7 @@ def test_equal_launches_have_an_interval_of_no_width() -> None:
 def test_a_ratio_has_welchs_interval(above: list[float], below: list[float], error: float) -> None:
     found = ratio(above, below)
     assert found is not None
-    assert found.mean == pytest.approx(10)
+    assert found.estimate == pytest.approx(10)
     ends = 10 ** (1 - T_2 * error), 10 ** (1 + T_2 * error)
     assert (found.low, found.high) == pytest.approx(ends, rel=1e-4)
 
@@ -63,7 +69,7 @@ def test_a_ratio_wants_figures_on_both_sides() -> None:
     assert ratio([1.0], [0.0]) is None
     alone = ratio([4.0], [1.0, 4.0])
     assert alone is not None
-    assert alone.mean == pytest.approx(2)
+    assert alone.estimate == pytest.approx(2)
     assert alone.low is None
 
 
@@ -82,7 +88,7 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
     found = summarise_case(result, expected=3)
     assert found.status == "measured"
     assert (found.measured, found.expected) == (2, 3)
-    assert found.metrics["throughput"].mean == pytest.approx(6)
+    assert found.metrics["throughput"].estimate == pytest.approx(6)
     assert found.metrics["throughput"].n == 2
     assert found.metrics["errors"].n == 1
     assert found.failures[0].reason == "wrong_body: expected 'a', found 'b'"

@@ -23,6 +23,7 @@ from duetbench.cli.options import (
     workflow_option,
 )
 from duetbench.core.errors import UsageError
+from duetbench.core.interval import Interval
 from duetbench.github import actions
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, errors, print_json
@@ -265,7 +266,8 @@ def _show(
 
 def _size(step: Step) -> str:
     """A step, with its interval where it has one."""
-    return percent(step.ratio) + (f" ({ends(*step.within)})" if step.within else "")
+    within = f" ({ends(Interval(step.ratio, *step.within))})" if step.within else ""
+    return percent(step.ratio) + within
 
 
 def _headline(candidate: Candidate) -> str:

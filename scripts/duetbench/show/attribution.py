@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.project import names
@@ -212,7 +213,7 @@ def _headline(record: Attribution) -> str:
         return f"{what}: instructions per request did not move (counts repeat within {scatter})."
     ratio = totals.head / totals.base
     size = formats.percent(ratio).lstrip("+−")
-    within = formats.ends(ratio * (1 - totals.spread), ratio * (1 + totals.spread))
+    within = formats.ends(Interval(ratio, ratio * (1 - totals.spread), ratio * (1 + totals.spread)))
     return (
         f"{what} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request "
         f"({within}, as far as counts repeat): "

@@ -46,9 +46,9 @@ def told(record: ChangeRecord) -> ChangeText:
         cause = ", ".join(f"{released(one)}: {formats.percent(one.ratio)}" for one in parts)
     elif record.culprit is not None:
         cause = _release(record.culprit)
-    change, interval = formats.percent(record.ratio), formats.ends(record.low, record.high)
+    change, interval = formats.percent(record.ratio), formats.ends(record.interval)
     name = names.name(record.series.case)
-    sentence = f"{name.what} {formats.moved(metric, record.ratio, record.low, record.high)}"
+    sentence = f"{name.what} {formats.moved(metric, record.interval)}"
     return ChangeText(record, name, sentence, title(metric), word, change, interval, cause)
 
 
@@ -90,7 +90,7 @@ def alone(share: Share) -> str:
 def by_release(found: Narrowed) -> str:
     """What releases did that were held against an anchor one by one."""
     steps = "; ".join(
-        f"{released(one)} {formats.percent(one.ratio)} ({formats.ends(one.low, one.high)})"
+        f"{released(one)} {formats.percent(one.ratio)} ({formats.ends(one.interval)})"
         for one in found.steps
     )
     left = "" if found.complete else "; others between these were not measured"
@@ -99,7 +99,7 @@ def by_release(found: Narrowed) -> str:
 
 
 def _effect(effect: Effect) -> str:
-    within = formats.ends(effect.low, effect.high)
+    within = formats.ends(effect.interval)
     return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
 
 

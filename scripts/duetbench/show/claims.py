@@ -22,12 +22,13 @@ from jinja2.sandbox import SandboxedEnvironment
 from duetbench.core import units
 from duetbench.core.errors import DeclarationError
 from duetbench.core.flags import DISTURBING
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Frozen
 from duetbench.project.published import Published, Shape
 from duetbench.show import formats
 from duetbench.trend import summary as over_launches
-from duetbench.trend.summary import Estimate, RunSummary
+from duetbench.trend.summary import RunSummary
 
 _LARGE = 1.5  # from here a ratio reads better than per cent
 _EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"
@@ -71,7 +72,7 @@ class _Figures:
         estimate = found.metrics.get(_known(metric)) if found else None
         if estimate is None:
             raise _NotMeasuredError(f"{metric} of {case_id}")
-        text = formats.figure(metric, estimate.mean)
+        text = formats.figure(metric, estimate.estimate)
         interval = formats.interval(metric, estimate)
         return f"{text} ({interval})" if interval else text
 
@@ -87,14 +88,14 @@ class _Figures:
         estimate = self._ratio(above, below, metric)
         interval = formats.ratio_interval(estimate)
         if not interval:
-            return f"{units.significant(estimate.mean, 1)} (one launch)"
-        return f"{formats.ratio(estimate.mean)} ({interval})"
+            return f"{units.significant(estimate.estimate, 1)} (one launch)"
+        return f"{formats.ratio(estimate.estimate)} ({interval})"
 
     def change(self, case: str, base: str, metric: str) -> str:
         """How a case's figure differs from that of another, in words that its interval bears."""
         return change(self._ratio(case, base, metric))
 
-    def _ratio(self, above: str, below: str, metric: str) -> Estimate:
+    def _ratio(self, above: str, below: str, metric: str) -> Interval:
         cases = [self._cite(above, metric), self._cite(below, metric)]
         sides = [over_launches.values(self.summary.run, case, metric) for case in cases]
         missing = [case for case, side in zip(cases, sides, strict=True) if not side]
@@ -114,28 +115,28 @@ class _Figures:
         return case_id
 
 
-def change(estimate: Estimate) -> str:
+def change(estimate: Interval) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
-    low, high = estimate.low, estimate.high
-    if low is None or high is None:
+    if estimate.ends is None:
         # Launches of one and the same differ by up to a fifth.
-        if 1 / _LARGE < estimate.mean < _LARGE:
+        if 1 / _LARGE < estimate.estimate < _LARGE:
             return "about the same (one launch: no verdict)"
-        return f"about {units.significant(estimate.mean, 1)} times as high (one launch)"
-    if low <= 1 <= high:
+        return f"about {units.significant(estimate.estimate, 1)} times as high (one launch)"
+    low, high = estimate.ends
+    if not estimate.excludes(1):
         widest = max(high - 1, 1 - low)
         if widest <= _EQUAL:
             return f"the same within {units.significant(100 * widest, 2)} %"
         return (
             f"no different as far as can be told ({formats.ratio(low)}…{formats.ratio(high)} times)"
         )
-    if estimate.mean >= _LARGE or estimate.mean <= 1 / _LARGE:
+    if estimate.estimate >= _LARGE or estimate.estimate <= 1 / _LARGE:
         interval = f" ({formats.ratio(low)}…{formats.ratio(high)})"
-        return f"{formats.ratio(estimate.mean)} times as high{interval}"
+        return f"{formats.ratio(estimate.estimate)} times as high{interval}"
     near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
     interval = f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
-    size = units.significant(abs(estimate.mean - 1) * 100, 2)
-    return f"{size} % {'higher' if estimate.mean > 1 else 'lower'}{interval}"
+    size = units.significant(abs(estimate.estimate - 1) * 100, 2)
+    return f"{size} % {'higher' if estimate.estimate > 1 else 'lower'}{interval}"
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
@@ -181,7 +182,7 @@ class ShapeResult(Frozen):
     statement: str
     expected: str
     published: float | None
-    ours: Estimate | None
+    ours: Interval | None
     verdict: ShapeVerdict
     reason: str
     flags: tuple[str, ...] = ()
@@ -243,22 +244,22 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
         ours=ours,
         verdict=verdict,
         reason=ONE_LAUNCH
-        if ours is not None and ours.low is None
+        if ours is not None and ours.ends is None
         else _reason(summary, cases, shape, verdict, disturbed),
         flags=_flags(summary, cases) if ours is not None else (),
     )
 
 
-def judge(ours: Estimate | None, least: float | None, most: float | None) -> ShapeVerdict:
+def judge(ours: Interval | None, least: float | None, most: float | None) -> ShapeVerdict:
     """A statement is decided when the whole interval lies on one side of its limits.
 
     Without an interval nothing is: one launch may be anywhere within what launches scatter by.
     """
     if ours is None:
         return "not measured"
-    low, high = ours.low, ours.high
-    if low is None or high is None:
+    if ours.ends is None:
         return "not decided"
+    low, high = ours.ends
     floor = float("-inf") if least is None else least
     top = float("inf") if most is None else most
     if low >= floor and high <= top:

@@ -229,7 +229,7 @@ def _event(event: Event) -> str:
     return (
         f"One event: {len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
         f"{formats.verdict(event.metric, event.verdict)}, {formats.percent(event.ratio)} "
-        f"({formats.ends(event.low, event.high)})."
+        f"({formats.ends(event.interval)})."
     )
 
 

@@ -78,7 +78,11 @@ def _apart(sources: Sequence[RunSource]) -> str:
     if len(runs) < 2 or circumstances[0] != circumstances[1]:
         return ""
     first, second = (
-        {name: case.metrics[CPU].mean for name, case in run.cases.items() if CPU in case.metrics}
+        {
+            name: case.metrics[CPU].estimate
+            for name, case in run.cases.items()
+            if CPU in case.metrics
+        }
         for run in runs
     )
     logs = [math.log(second[name] / first[name]) for name in first if name in second]

@@ -1,17 +1,13 @@
 """How estimates, changes and verdicts read: figures with units, intervals, per cent, and counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.store.comparison import Verdict
-
-if TYPE_CHECKING:  # figures are computed with numpy; words about them need none
-    from duetbench.trend.summary import Estimate
 
 GLOSSARY: Final = "docs/glossary.md"
 """What the words of reports mean; the site has it at `glossary/`."""
@@ -35,16 +31,16 @@ def figure(metric: str, value: float | None) -> str:
     return MISSING if value is None else METRICS[metric].format(value)
 
 
-def interval(metric: str, estimate: Estimate | None) -> str:
+def interval(metric: str, figure: Interval | None) -> str:
     """The 95 % interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
-    if estimate is None or estimate.low is None or estimate.high is None:
+    if figure is None or figure.ends is None:
         return ""
-    if math.isclose(estimate.low, estimate.high, rel_tol=_ROUNDING):
+    if math.isclose(*figure.ends, rel_tol=_ROUNDING):
         return ""  # the same in every launch: a declared value, or a count of zero
-    spread = estimate.spread
+    spread = figure.spread
     if spread is not None and spread <= _SYMMETRIC:
         return f"±{units.significant(100 * spread, 2)} %"
-    low, high = (METRICS[metric].format(end) for end in (estimate.low, estimate.high))
+    low, high = (METRICS[metric].format(end) for end in figure.ends)
     # `1.2…3.4 ms` rather than `1.2 ms…3.4 ms`.
     number, _, unit = low.partition(" ")
     if unit and high.endswith(f" {unit}"):
@@ -59,17 +55,15 @@ def ratio(value: float | None) -> str:
     return MISSING if value is None else units.significant(value, 3)
 
 
-def ratio_interval(estimate: Estimate) -> str:
+def ratio_interval(figure: Interval) -> str:
     """The interval of a ratio: `1.83…1.97`; empty when there is none."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"{ratio(estimate.low)}…{ratio(estimate.high)}"
+    return "…".join(map(ratio, figure.ends or ()))
 
 
-def ratio_with_interval(estimate: Estimate) -> str:
+def ratio_with_interval(figure: Interval) -> str:
     """A ratio as it is cited: `1.90 (1.83…1.97)`."""
-    interval = ratio_interval(estimate)
-    return ratio(estimate.mean) + (f" ({interval})" if interval else "")
+    interval = ratio_interval(figure)
+    return ratio(figure.estimate) + (f" ({interval})" if interval else "")
 
 
 def limits(least: float | None, most: float | None) -> str:
@@ -105,26 +99,26 @@ def percent(ratio: float | None) -> str:
     return MISSING if ratio is None else f"{_signed(ratio)} %"
 
 
-def ends(low: float, high: float) -> str:
-    """Two ratios as the ends of a change: `+0.9…+1.5 %`."""
-    return f"{_signed(low)}…{_signed(high)} %"
+def ends(ratio: Interval | None) -> str:
+    """A ratio's interval as the ends of a change: `+0.9…+1.5 %`; empty when there is none."""
+    return f"{'…'.join(map(_signed, ratio.ends))} %" if ratio and ratio.ends else ""
 
 
-def moved(metric: str, ratio: float, low: float | None, high: float | None) -> str:
+def moved(metric: str, ratio: Interval) -> str:
     """By how much a case moved, in plain words: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
 
     `metric` is of the registry, or the unit that asv gives to a benchmark inside the process.
     Without an interval the size is none that could scatter: it was counted, which is said.
     """
-    rose = ratio >= 1
-    if low is None or high is None:
+    rose = ratio.estimate >= 1
+    if ratio.ends is None:
         within = "counted"
-    elif low <= 1 <= high:
-        within = ends(low, high)  # whose signs say that it may be either
-    else:
-        near, far = sorted((low, high), key=lambda end: abs(end - 1))
+    elif ratio.excludes(1):
+        near, far = sorted(ratio.ends, key=lambda end: abs(end - 1))
         within = f"{_plain(near)}…{_plain(far)} %"
-    size = f"{_plain(ratio)} %"
+    else:
+        within = ends(ratio)  # whose signs say that it may be either
+    size = f"{_plain(ratio.estimate)} %"
     if metric in METRICS:
         said = METRICS[metric].moved(size, rose=rose)
     else:

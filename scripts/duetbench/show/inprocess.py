@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.model import Case
 from duetbench.project.suites import SuiteColumn, SuiteDeclaration, SuiteShape, SuiteTable
 from duetbench.show import formats
@@ -18,7 +19,7 @@ from duetbench.show.page import RunPage, Section
 from duetbench.show.tables import Cell, FigureRow, FigureTable
 from duetbench.store.asv_results import Reading, Snapshot, environments, newest
 from duetbench.trend import summary
-from duetbench.trend.summary import Estimate, RunSummary
+from duetbench.trend.summary import RunSummary
 
 TITLE: Final = "Inside the process"
 IMPOSSIBLE: Final = 0.95
@@ -243,7 +244,7 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
                         break
                     cells.append(Cell(formats.ratio_with_interval(gain)))
                 elif side and (found := run.cases[side.id].metrics.get(metric)):
-                    cells.append(Cell(formats.figure(metric, found.mean), case=side.id))
+                    cells.append(Cell(formats.figure(metric, found.estimate), case=side.id))
                 else:
                     cells.append(Cell(formats.MISSING))
             else:
@@ -292,7 +293,7 @@ def _shape(
 
 def _ours(
     sides: Sequence[Reading | None], shape: SuiteShape, run: RunSummary | None
-) -> Estimate | None:
+) -> Interval | None:
     """Ratio of two figures, with an interval where there is one: over samples, or launches."""
     above, below = sides
     plain = quotient(above, below)
@@ -301,16 +302,19 @@ def _ours(
     if shape.per is None:
         if above.samples and below.samples:
             return summary.ratio(above.samples, below.samples)
-        return Estimate(n=1, mean=plain)
-    if run is None:
-        return None
+        return Interval(plain)
     cases = (shape.per.above, shape.per.below)
-    whole = summary.ratio(*(summary.values(run.run, case, shape.per.metric) for case in cases))
+    found = [summary.values(run.run, case, shape.per.metric) for case in cases] if run else []
+    whole = summary.ratio(*found) if found else None
     if whole is None:
         return None
-    low = None if whole.high is None else plain / whole.high
-    high = None if whole.low is None else plain / whole.low
-    return Estimate(n=whole.n, mean=plain / whole.mean, low=low, high=high)
+    low, high = whole.ends or (None, None)
+    return Interval(
+        plain / whole.estimate,
+        None if high is None else plain / high,
+        None if low is None else plain / low,
+        whole.n,
+    )
 
 
 def _cell(reading: Reading | None, published: str = "") -> Cell:

@@ -16,7 +16,7 @@ def sentences(found: Points, path: Path | None = None) -> Iterator[str]:
     yield f"{found.label} against the anchor {found.anchor}, {found.seconds / 60:.0f} min:"
     for case in found.cases:
         for point in case.points:
-            low, high = point.interval()
+            low, high = point.interval.ends or (point.ratio, point.ratio)
             yield (
                 f"{case.case}  {_title(point)} {percent(point.ratio)} "
                 f"({percent(low)} to {percent(high)}; "
@@ -57,10 +57,10 @@ def lines(found: Points, width: int) -> Iterator[str]:
 
 def _row(case: str, point: AnchoredPoint) -> ComparisonRow:
     """The point as what draws comparisons knows it; its verdict is nobody's."""
-    low, high = point.interval()
+    ends = point.interval
     metric = point.metric if point.metric in METRICS else ""
     found = Judgement(
-        metric=metric, verdict=Verdict.INCONCLUSIVE, ratio=point.ratio, low=low, high=high
+        metric=metric, verdict=Verdict.INCONCLUSIVE, ratio=point.ratio, low=ends.low, high=ends.high
     )
     return ComparisonRow(case, metric, found)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, WORK
 from duetbench.project import names
 from duetbench.project.names import CaseName
@@ -63,9 +64,7 @@ class ComparisonRow:
     @property
     def moved(self) -> str:
         """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
-        return formats.moved(
-            self.metric, self.judged.ratio or 1.0, self.judged.low, self.judged.high
-        )
+        return formats.moved(self.metric, self.judged.interval or Interval(1.0))
 
     @property
     def verdict(self) -> str:
@@ -77,8 +76,7 @@ class ComparisonRow:
 
     @property
     def interval(self) -> str:
-        low, high = self.judged.low, self.judged.high
-        return "" if low is None or high is None else formats.ends(low, high)
+        return formats.ends(self.judged.interval)
 
     @property
     def detectable(self) -> str:

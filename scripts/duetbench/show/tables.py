@@ -174,7 +174,7 @@ def _pivot(
 def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:
     """One figure; a case without figures says so once, in its first cell."""
     estimate = case.metrics.get(metric)
-    ours = formats.figure(metric, estimate.mean if estimate else None)
+    ours = formats.figure(metric, estimate.estimate if estimate else None)
     if case.status != "measured" and first:
         ours = case.status
     theirs = published.figure(case.id, metric) if published else None

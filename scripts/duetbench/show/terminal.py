@@ -140,7 +140,7 @@ def print_cases(console: Console, summary: RunSummary) -> None:
     """Print a line per case of a run: its headline figures with their intervals, or why not."""
     cases = [*summary.cases.values()]
     asked = names.requests(case.case for case in cases)
-    wanted = {name for case in cases for name, one in case.metrics.items() if one.mean}
+    wanted = {name for case in cases for name, one in case.metrics.items() if one.estimate}
     shown = sorted(
         (name for name in wanted if METRICS[name].rank is not None),
         key=lambda name: METRICS[name].rank or 0,
@@ -180,7 +180,7 @@ def print_cases(console: Console, summary: RunSummary) -> None:
 def _figure(case: CaseSummary, metric: str) -> str:
     one = case.metrics.get(metric)
     within = formats.interval(metric, one)
-    return " ".join(filter(None, (formats.figure(metric, one.mean if one else None), within)))
+    return " ".join(filter(None, (formats.figure(metric, one.estimate if one else None), within)))
 
 
 def _state(case: CaseSummary) -> Text:

@@ -130,8 +130,9 @@ def _points(found: Points) -> Iterator[tuple[Cell, ...]]:
         for one in case.points:
             yield (
                 found.id, found.machine.id, found.anchor, found.label, found.when.isoformat(),
-                case.case, case.stack, case.python, one.metric, one.ratio, *one.interval(),
-                one.duets, one.excluded, _unit(one.metric), one.anchor,
+                case.case, case.stack, case.python, one.metric, one.ratio,
+                one.interval.low, one.interval.high, one.duets, one.excluded,
+                _unit(one.metric), one.anchor,
             )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from duetbench.core.interval import Interval
 from duetbench.core.model import Artefact, Frozen
 from duetbench.store.comparison import PackageChange, Verdict
 from duetbench.store.files import attempted, write
@@ -54,6 +55,10 @@ class Effect(Frozen):
     low: float = Field(gt=0, allow_inf_nan=False)
     high: float = Field(gt=0, allow_inf_nan=False)
     duets: int = Field(ge=1)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.ratio, self.low, self.high, self.duets)
 
 
 class Share(Effect):
@@ -141,6 +146,10 @@ class ChangeRecord(Artefact):
     )
     method: str = Field(description="How it was found and confirmed, in a sentence.")
     note: str = Field(default="", description="Why it was closed, where the release is fixed, …")
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.ratio, self.low, self.high)
 
     @property
     def measured_on(self) -> str:

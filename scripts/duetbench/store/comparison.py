@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.flags import DISTURBING, Flag, FlagName
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import (
     Artefact,
@@ -140,6 +141,13 @@ class Judgement(Frozen):
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
     reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
 
+    @property
+    def interval(self) -> Interval | None:
+        """The ratio with its interval; None without a ratio."""
+        if self.ratio is None:
+            return None
+        return Interval(self.ratio, self.low, self.high, self.duets)
+
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
         known = [one for one in (self.low, self.ratio, self.high) if one is not None]
@@ -205,6 +213,10 @@ class Event(Frozen):
     low: float
     high: float
     cases: tuple[str, ...]
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.ratio, self.low, self.high)
 
 
 class Missing(Frozen):

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import AwareDatetime, Field
 
+from duetbench.core.interval import Interval
 from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, StackRecord
 from duetbench.store import files
 from duetbench.store.change import Release
@@ -48,10 +49,13 @@ class AnchoredPoint(Frozen):
     def log(self) -> float:
         return math.log(self.ratio)
 
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the ratio: Student's t over its duets, which may be few."""
+    @property
+    def interval(self) -> Interval:
+        """The ratio with its interval: Student's t over its duets, which may be few."""
         half = _width(self.duets) * self.se
-        return math.exp(self.log - half), math.exp(self.log + half)
+        return Interval(
+            self.ratio, math.exp(self.log - half), math.exp(self.log + half), self.duets
+        )
 
 
 class CasePoints(Frozen):

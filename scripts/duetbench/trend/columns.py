@@ -210,12 +210,12 @@ def of_run(run: Run) -> RunColumns:
     mean, low, high, launches = empty(header)
     for row, summary in enumerate(summaries):
         for column, name in enumerate(TRENDS):
-            if (estimate := summary.metrics.get(name)) is not None:
-                ends = (estimate.mean, estimate.low, estimate.high)
+            if (figure := summary.metrics.get(name)) is not None:
+                ends = (figure.estimate, figure.low, figure.high)
                 for block, value in zip((mean, low, high), ends, strict=True):
                     if value is not None:
                         block[row, column] = min(max(value, -_LARGEST), _LARGEST)
-                launches[row, column] = min(estimate.n, MOST_LAUNCHES)
+                launches[row, column] = min(figure.n, MOST_LAUNCHES)
     return RunColumns(header, mean, low, high, launches)
 
 

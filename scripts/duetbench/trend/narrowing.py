@@ -104,10 +104,10 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
             steps.append(
                 Share(
                     releases=(release,), duets=point.duets,
-                    ratio=one.ratio, low=one.low, high=one.high,
+                    ratio=one.ratio.estimate, low=one.ratio.low, high=one.ratio.high,
                 )
             )  # fmt: skip
-    rose = whole.ratio > 1
+    rose = whole.ratio.estimate > 1
     steps.sort(key=lambda one: ((one.ratio > 1) is not rose, -abs(math.log(one.ratio))))
     if not whole.moved or not steps or (steps[0].ratio > 1) is not rose:
         return None

@@ -74,7 +74,7 @@ def of_points(found: Points, places: Mapping[str, tuple[str, str]] | None = None
             if point.metric in METRICS:
                 column = METRICS.index(point.metric)
                 mean[row, column] = point.ratio
-                low[row, column], high[row, column] = point.interval()
+                low[row, column], high[row, column] = point.interval.ends or (math.nan, math.nan)
                 launches[row, column] = min(point.duets, MOST_LAUNCHES)
     return RunColumns(header, mean, low, high, launches)
 

@@ -16,6 +16,7 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, Metric
 from duetbench.core.model import Machine
 from duetbench.judge import statistics
@@ -94,7 +95,6 @@ class ReleaseEffect:
     """What a release does to one metric of a case, over another release.
 
     Attributes:
-        low: End of the 95 % interval.
         detectable: The smallest change that would have been called four times in five.
         verdict: With its interval beyond the relevance floor, after correction for all figures of
             its family; None: it is not judged.
@@ -103,9 +103,7 @@ class ReleaseEffect:
     case: str
     python: str
     metric: str
-    ratio: float
-    low: float
-    high: float
+    ratio: Interval
     detectable: float | None = None
     verdict: Verdict | None = None
 
@@ -115,7 +113,7 @@ class ReleaseEffect:
 
     @property
     def size(self) -> float:
-        return abs(math.log(self.ratio))
+        return abs(math.log(self.ratio.estimate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,34 +221,35 @@ def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, called, strict=True)]
 
 
-def ratio(base: AnchoredPoint, head: AnchoredPoint) -> tuple[float, float, float]:
+def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
     """How many times another release's figure one is, with the 95 % interval."""
     found = _sample(base, head)
     low, high = statistics.interval(found, CONFIDENCE_RATE)
-    return math.exp(found.mean), math.exp(low), math.exp(high)
+    return Interval(math.exp(found.mean), math.exp(low), math.exp(high), found.n)
 
 
 def _verdict(
     case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
 ) -> ReleaseEffect:
     """What is said of one figure; `p` is corrected for so many in its family."""
-    scale, (mean, low, high) = _scale(after.metric), ratio(before, after)
+    scale, found = _scale(after.metric), ratio(before, after)
     detectable = statistics.detectable(
         _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
     )
+    low, high = found.ends or (0.0, math.inf)
     inside = max(high, 1 / low) <= 1 + scale.tolerance
     verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
     if p <= _METHOD.rate:
-        worse = (mean > 1) == (scale.better == "lower")
+        worse = (found.estimate > 1) == (scale.better == "lower")
         verdict = Verdict.SLOWER if worse else Verdict.FASTER
-    return ReleaseEffect(case.case, case.python, after.metric, mean, low, high, detectable, verdict)
+    return ReleaseEffect(case.case, case.python, after.metric, found, detectable, verdict)
 
 
 def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
     """A figure without a verdict."""
     apart, error = after.log - before.log, math.hypot(before.se, after.se)
     low, mean, high = (math.exp(apart + side * _NORMAL * error) for side in (-1, 0, 1))
-    return ReleaseEffect(case.case, case.python, after.metric, mean, low, high)
+    return ReleaseEffect(case.case, case.python, after.metric, Interval(mean, low, high))
 
 
 def scatters(*points: AnchoredPoint) -> bool:

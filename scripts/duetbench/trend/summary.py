@@ -15,26 +15,11 @@ import numpy as np
 
 from duetbench.core import units
 from duetbench.core.flags import FlagName
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
 
-CONFIDENCE: Final = 0.95
 ENOUGH_LAUNCHES: Final = 3
-
-
-class Estimate(Frozen):
-    """A figure over `n` launches, in SI units; `low` and `high` are its 95 % interval if n ≥ 2."""
-
-    n: int
-    mean: float
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def spread(self) -> float | None:
-        if self.low is None or self.high is None or self.mean == 0:
-            return None
-        return max(self.high - self.mean, self.mean - self.low) / abs(self.mean)
 
 
 class WarningCount(Frozen):
@@ -59,7 +44,7 @@ class CaseSummary(Frozen):
     status: Literal["measured", "failed", "not measured"]
     expected: int
     measured: int
-    metrics: dict[str, Estimate]
+    metrics: dict[str, Interval]
     warnings: tuple[WarningCount, ...]
     failures: tuple[Failure, ...]
     commands: Commands | None
@@ -119,7 +104,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     )
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float]) -> Interval:
     """Mean and 95 % t interval of one figure per launch; ValueError: no values."""
     if not values:
         raise ValueError("no launch, no figure")
@@ -128,15 +113,15 @@ def estimate(values: Sequence[float]) -> Estimate:
     scale = np.log(sample) if logarithmic else sample
     mean = float(scale.mean())
     if len(sample) < 2:
-        return Estimate(n=1, mean=float(sample[0]))
+        return Interval(float(sample[0]))
     half = _t(len(sample) - 1) * float(scale.std(ddof=1)) / math.sqrt(len(sample))
     low, high = mean - half, mean + half
     if logarithmic:
         mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
-    return Estimate(n=len(sample), mean=mean, low=low, high=high)
+    return Interval(mean, low, high, len(sample))
 
 
-def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate | None:
+def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Interval | None:
     """How many times the denominator the numerator is, over launches of two cases.
 
     The ratio of geometric means, with Welch's t interval of the difference of the logarithms
@@ -149,7 +134,7 @@ def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate 
     count = min(len(above), len(below))
     difference = float(above.mean() - below.mean())
     if count < 2:
-        return Estimate(n=count, mean=math.exp(difference))
+        return Interval(math.exp(difference), n=count)
     parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (above, below)]
     variance = sum(part for part, _ in parts)
     half = 0.0
@@ -157,7 +142,7 @@ def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate 
         freedom = variance**2 / sum(part**2 / free for part, free in parts)
         half = _t(freedom) * math.sqrt(variance)
     mean, low, high = (math.exp(difference + side) for side in (0.0, -half, half))
-    return Estimate(n=count, mean=mean, low=low, high=high)
+    return Interval(mean, low, high, count)
 
 
 def values(run: Run, case: str, metric: str) -> list[float]:
@@ -175,7 +160,7 @@ def _t(freedom: float) -> float:
     """Student's t quantile; scipy.stats has it too, and takes a second more to import."""
     from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
 
-    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
 
 
 def _reasons(launch: Launch, case: Case) -> str:

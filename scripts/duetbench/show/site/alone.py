@@ -79,7 +79,7 @@ def _overview(metric: str, cases: list[CaseSummary]) -> Markup:
     for case in cases:
         one = case.metrics.get(metric)
         note = "" if one else _state(case) or "no such figure"
-        value = Value(one.mean, one.low, one.high) if one else Value(None, note=note)
+        value = Value.of(one) if one else Value(None, note=note)
         dots.append(Dot(case.id, value))
     about = Caption(
         f"of-{metric.replace('_', '-')}",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import significant
 from duetbench.project.published import Headline, headlines
@@ -34,30 +35,25 @@ class Stated:
 
     Attributes:
         night: The newest that it is of.
-        launches: How many it rests on; of a ratio, the fewer of both sides.
+        value: Its `n` are launches; of a ratio, the fewer of both sides.
         nights: Of how many nights these are.
     """
 
     headline: Headline
     night: int
-    launches: int
-    mean: float
-    low: float | None
-    high: float | None
+    value: Interval
     nights: int = 1
 
     @property
     def doubt(self) -> str:
         """Why it is no more than a figure; empty: it has an interval of enough launches."""
-        lone = "no interval" if self.low is None or self.high is None else ""
-        return too_few(self.launches) or lone
+        lone = "" if self.value.ends else "no interval"
+        return too_few(self.value.n) or lone
 
     @property
     def half(self) -> float:
         """Half the width of its interval, as a share of the figure; 0: it has none."""
-        if self.low is None or self.high is None:
-            return 0.0
-        return max(self.high - self.mean, self.mean - self.low) / self.mean
+        return self.value.spread or 0.0
 
     @property
     def wide(self) -> bool:
@@ -67,9 +63,9 @@ class Stated:
     @property
     def figure(self) -> str:
         """The figure with its unit; of a wide interval its ends: `1.8…3.7×`."""
-        values, digits = (self.mean,), 3  # type: tuple[float, ...], int
-        if self.wide and self.low is not None and self.high is not None:
-            values, digits = (self.low, self.high), 2
+        values, digits = (self.value.estimate,), 3  # type: tuple[float, ...], int
+        if self.wide and self.value.ends:
+            values, digits = self.value.ends, 2
         if self.headline.base is None:
             return "…".join(map(METRICS[self.headline.metric].format, values))
         return "…".join(significant(value, digits) for value in values) + "×"
@@ -162,11 +158,10 @@ def stated(table: Table, headline: Headline) -> Stated | None:
         ]
         values = [_value(table, one, cases, headline.metric) for one in recent]
         if len(values) > launches:
-            found = estimate(values)
-            return Stated(headline, night, found.n, found.mean, found.low, found.high, len(values))
+            return Stated(headline, night, estimate(values), len(values))
     mean, *below = (point.mean or math.nan for point in points)
     if not below:
-        return Stated(headline, night, launches, mean, points[0].low, points[0].high)
+        return Stated(headline, night, Interval(mean, points[0].low, points[0].high, launches))
     mean /= below[0]
     # Intervals of both sides are independent, and symmetric on the logarithmic scale.
     halves = [
@@ -174,7 +169,7 @@ def stated(table: Table, headline: Headline) -> Stated | None:
     ]
     factor = math.exp(math.hypot(*halves)) if len(halves) == len(points) else None
     low, high = (mean / factor, mean * factor) if factor else (None, None)
-    return Stated(headline, night, launches, mean, low, high)
+    return Stated(headline, night, Interval(mean, low, high, launches))
 
 
 def _defined(table: Table, night: int, cases: Sequence[str]) -> list[str]:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Self
 
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, Direction
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
@@ -72,6 +73,10 @@ class Value:
     published: float | None = None
     valid: bool = True
     note: str = ""
+
+    @classmethod
+    def of(cls, figure: Interval, note: str = "") -> Self:
+        return cls(figure.estimate, figure.low, figure.high, note=note)
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.low, self.high, self.ceiling, self.published)

@@ -74,10 +74,10 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
         flag.name in DISTURBING and 2 * flag.launches >= case.measured for flag in case.warnings
     )
     return Value(
-        mean=estimate.mean,
+        mean=estimate.estimate,
         low=estimate.low,
         high=estimate.high,
-        ceiling=ceiling.mean if ceiling else None,
+        ceiling=ceiling.estimate if ceiling else None,
         published=theirs,
         valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
         note=", ".join(flag.name for flag in case.warnings),
@@ -181,7 +181,7 @@ def _curve(shown: ChartCases, layout: CurveLayout) -> Chart:
         if across is None:
             continue  # a case without throughput has no place in the plane; the table above has it
         point = LinePoint(
-            across.mean,
+            across.estimate,
             shown.value(case, layout.y),
             _words(case, (layout.label,)),
             shown.address(case.id),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.text import clean
 from duetbench.show import formats
 from duetbench.show.comparison import make_view
@@ -28,7 +29,9 @@ ROWS: Final = 80
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
 """CSS classes of verdicts; of others: open."""
 CHANGE: Final = Quantity(
-    "change", lambda value: formats.percent(1 + value), span=lambda a, b: formats.ends(1 + a, 1 + b)
+    "change",
+    lambda value: formats.percent(1 + value),
+    span=lambda a, b: formats.ends(Interval(1.0, 1 + a, 1 + b)),
 )
 """A ratio less 1."""
 

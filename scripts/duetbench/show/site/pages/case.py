@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from duetbench.core.flags import DISTURBING
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import Case, Endpoint, Launch, LoadModel, Status
 from duetbench.project.suites import SHARED_PAGE
@@ -24,7 +25,7 @@ from duetbench.show.site.pages.site import Site, Trended, grouped, has_page
 from duetbench.store.change import ChangeRecord
 from duetbench.trend import table as history
 from duetbench.trend.columns import RunHeader
-from duetbench.trend.summary import Estimate, RunSummary
+from duetbench.trend.summary import RunSummary
 from duetbench.trend.table import Point, Table
 
 _INSIDE: Final = "inprocess"
@@ -193,7 +194,7 @@ def _interval(table: Table, point: Point, metric: str) -> str:
         return point.reason or (point.status if point.status != "measured" else "not in this run")
     if table.track.ratio:
         return interval(trends.quantity(table, metric, ""), trends.value(point, with_ends=True))
-    estimate = Estimate(n=point.launches, mean=point.mean, low=point.low, high=point.high)
+    estimate = Interval(point.mean, point.low, point.high, point.launches)
     return words.spread(estimate, metric)
 
 

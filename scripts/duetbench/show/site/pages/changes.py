@@ -163,7 +163,7 @@ def _forest(told_: ChangeText) -> Markup:
     record = told_.record
     dot = forest.change(
         f"{record.series.case} · {told_.title}",
-        Value(record.ratio, record.low, record.high),
+        Value.of(record.interval),
         record.verdict,
         f"{verdicts.MARKS[record.verdict]} {told_.word}",
     )

@@ -199,7 +199,7 @@ def _variant(shown: Shown | None, tables: Sequence[Table], case: str, metric: st
     sketch, sketched = next((one for one in drawn if one[0]), ("", ""))
     return Variant(
         case=case,
-        figure=words.figure(estimate.mean, metric) if estimate else "",
+        figure=words.figure(estimate.estimate, metric) if estimate else "",
         interval=words.spread(estimate, metric),
         profile=shown.run.profile if shown else "",
         flags=", ".join(flags),

@@ -112,7 +112,7 @@ def _released(packages: Iterable[ReleasedPackage]) -> Lead | None:
         f"{package} {result.head.version}",
         addresses.release(package, result.head.version),
         when,
-        _sentence(most.case, formats.moved(most.metric, most.ratio, most.low, most.high)),
+        _sentence(most.case, formats.moved(most.metric, most.ratio)),
         f"measured over {result.base.version}, alone",
         most.verdict or "",
         formats.worded(most.metric, most.verdict) if most.verdict else "",

@@ -199,7 +199,7 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
         elif first is None:
             first, value = point, Value(1.0, note="the first")
         else:
-            value = Value(*releases.ratio(first, point))
+            value = Value.of(releases.ratio(first, point))
         href = root + addresses.release(axis.package, release.version)
         yield LinePoint(float(place), value, href=href)
 
@@ -230,7 +230,7 @@ def _dot(site: Site, root: str, one: ReleaseEffect) -> Dot:
     name = str(names.name(one.case))
     # Where there is no room a chart leaves out the beginning: what tells rows apart is at the end.
     label = name if one.metric in MAIN else f"{name} · {formats.title(one.metric)}"
-    value = Value(one.ratio, one.low, one.high, note=f"could see {formats.size(one.detectable)}")
+    value = Value.of(one.ratio, note=f"could see {formats.size(one.detectable)}")
     dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
     href = root + addresses.case(one.case) if one.case in site.planned else ""
     return replace(dot, href=href)
@@ -307,18 +307,18 @@ def _instructions(result: Result) -> list[ReleaseEffect]:
 def said(result: Result) -> tuple[str, str]:
     """A result in a few words for a badge, and its tone: `+22 % CPU`, `no change`."""
     judged = [one for one in result.main if one.metric == CPU]
-    moved = sorted((one for one in judged if one.moved), key=lambda one: one.ratio)
+    moved = sorted((one for one in judged if one.moved), key=lambda one: one.ratio.estimate)
     if not judged:
         return "", ""
     if not moved:
         if all(one.verdict is Verdict.NO_CHANGE for one in judged):
             return "no change", "same"
         return f"no change above {formats.size(max(one.detectable or 0 for one in judged))}", "same"
-    least, most = words.change(moved[0].ratio), words.change(moved[-1].ratio)
-    if moved[0].ratio < 1 < moved[-1].ratio:
-        return f"{least} to {most} CPU", "open"
-    text, tone = (most, "worse") if moved[0].ratio > 1 else (least, "better")
-    return f"{'up to ' if len(moved) > 1 else ''}{text} CPU", tone
+    least, most = moved[0].ratio.estimate, moved[-1].ratio.estimate
+    if least < 1 < most:
+        return f"{words.change(least)} to {words.change(most)} CPU", "open"
+    size, tone = (most, "worse") if least > 1 else (least, "better")
+    return f"{'up to ' if len(moved) > 1 else ''}{words.change(size)} CPU", tone
 
 
 def picture(axis: ReleaseAxis, result: Result) -> str:
@@ -330,6 +330,6 @@ def picture(axis: ReleaseAxis, result: Result) -> str:
     moved = [one for one in result.moved if one.metric == CPU][:MOST_NAMED]
     told = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
     named = (
-        f"{names.name(one.case)} {percent(one.ratio)} ({ends(one.low, one.high)})" for one in moved
+        f"{names.name(one.case)} {percent(one.ratio.estimate)} ({ends(one.ratio)})" for one in moved
     )
     return badge(name, text, tone, ": ".join(filter(None, (told, "; ".join(named)))))

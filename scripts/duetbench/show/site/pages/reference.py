@@ -7,6 +7,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from duetbench.core.flags import FlagName
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.host import paths
 from duetbench.judge.selftest import scores
@@ -18,7 +19,7 @@ from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site
 from duetbench.store.attribution_trial import AttributionTrial
 from duetbench.store.trial import Trial
-from duetbench.trend.summary import CONFIDENCE, ENOUGH_LAUNCHES
+from duetbench.trend.summary import ENOUGH_LAUNCHES
 
 
 def method_pages(site: Site) -> Iterator[PageFile]:
@@ -30,7 +31,7 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         addresses.METHOD,
         "Method",
         "How the figures are made and judged, and how often the judgement is wrong, as measured.",
-        confidence=f"{100 * CONFIDENCE:g} %",
+        confidence=f"{100 * Interval.confidence:g} %",
         enough=ENOUGH_LAUNCHES,
         eras=[_era(trials) for trials in (now, before) if trials],
         before=selftest.BEFORE if before else "",

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from duetbench.core.errors import RecordError
+from duetbench.core.interval import Interval
 from duetbench.core.model import RunStatus
 from duetbench.show.page import make_page
 from duetbench.show.site.pages import addresses, trace, trends, words
@@ -20,7 +21,7 @@ from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.store.change import ChangeRecord
 from duetbench.trend.columns import CaseState, RunColumns, RunHeader
-from duetbench.trend.summary import Estimate, RunSummary
+from duetbench.trend.summary import RunSummary
 
 NEWEST: Final = 60
 """So many runs are on the first page of them."""
@@ -161,8 +162,8 @@ def lines(night: RunColumns) -> Iterator[CaseLine]:
         count, unit, titled = int(night.launches[at]), header.metrics[at[1]], ""
         if header.track.ratio:
             unit, titled = words.RATIO, f"{trends.title(unit)} "
-        known = {} if np.isnan(low) else {"low": low, "high": high}
-        interval = words.spread(Estimate(n=count, mean=mean, **known), unit)
+        known = Interval(mean, n=count) if np.isnan(low) else Interval(mean, low, high, count)
+        interval = words.spread(known, unit)
         yield CaseLine(case, odd, titled + words.figure(mean, unit), interval, count)
 
 

@@ -236,5 +236,5 @@ def value(night: Point, *, with_ends: bool) -> Value:
 
 
 def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
-    ratio = Value(record.ratio, record.low, record.high)
+    ratio = Value.of(record.interval)
     return TrendEvent(record.when, told(record).cause, record.verdict, ratio, href)

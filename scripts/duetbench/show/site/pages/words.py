@@ -8,6 +8,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import clean
 from duetbench.core.units import count, seconds, significant
@@ -15,7 +16,6 @@ from duetbench.project.names import experiment, name
 from duetbench.show import formats
 from duetbench.show.site.pages import addresses
 from duetbench.store.comparison import PackageChange
-from duetbench.trend.summary import Estimate
 
 __all__ = ["experiment", "name"]
 
@@ -42,13 +42,13 @@ def figure(value: float | None, metric: str) -> str:
     return f"{significant(value, 4)} {metric}".rstrip()
 
 
-def spread(estimate: Estimate | None, metric: str) -> str:
+def spread(estimate: Interval | None, metric: str) -> str:
     """The interval of a figure: `±1.2 %`, or its ends; empty where there is none."""
     if metric in METRICS:
         return formats.interval(metric, estimate)
-    if estimate is None or estimate.low is None or estimate.high is None:
+    if estimate is None or estimate.ends is None:
         return ""
-    return f"{figure(estimate.low, metric)} … {figure(estimate.high, metric)}"
+    return " … ".join(figure(end, metric) for end in estimate.ends)
 
 
 def change(ratio: float) -> str:
