@@ -126,7 +126,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     """What fails has no point, and its reason; where and of what it is says the plan."""
     scene.anchored("first")
     plan, sent = tmp_path / "night.json", tmp_path / "sent"
-    done = scene.call("plan", "--profile", "nightly", "--output", plan)
+    done = scene.call("ci", "plan", "--output", plan)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)
     assert night.anchor == "first"

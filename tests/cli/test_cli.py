@@ -89,7 +89,6 @@ def test_the_version_waits_for_no_verb() -> None:
         (("show", "--help"), ("options", "show")),
         (("ci", "history", "pull", "--help"), ("history", "options")),
         (("stack", "list", "--json"), ("options", "stack")),
-        (("plan", "--select", "asgi-wsgi/*", "--json"), ("options", "plan", "target_options")),
     ],
     ids=" ".join,
 )
@@ -165,7 +164,7 @@ def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> N
     with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
         budget_seconds("soon")
     profiles = helps(verbs, "--profile")
-    assert {"compare", "ci fleet compare", "plan", "run"} <= set(profiles)
+    assert {"compare", "ci fleet compare", "ci plan", "run"} <= set(profiles)
     for verb, text in profiles.items():
         assert [name for name in get_args(Profile) if f" {name}: " not in text] == [], verb
 
@@ -220,7 +219,7 @@ def test_help_reads_well_on_eighty_columns() -> None:
     def helped(verb: str, columns: int) -> str:
         return CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": str(columns)}).stdout
 
-    for verb in ("run", "plan", "selftest"):
+    for verb in ("run", "compare"):
         said = helped(verb, 80)
         lines = [line.strip() for line in said.splitlines()]
         text = lines[3 : next(n for n, line in enumerate(lines) if line.startswith("╭"))]

@@ -143,7 +143,7 @@ def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench
     assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
 
 
-@pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("plan",), ("run",)])
+@pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run", "--dry-run"), ("run",)])
 def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ def test_options_of_a_target_are_not_for_experiments(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DUETBENCH_ROOT", str(make_repository(tmp_path / "repository")))
-    done = bench("plan", "--workers", "2")
+    done = bench("run", "--dry-run", "--workers", "2")
     assert (done.code, "--workers: the experiments of this repository say that" in done.err) == (
         2, True,
     )  # fmt: skip

@@ -199,7 +199,7 @@ def test_a_hostile_release_is_measured_and_harms_nobody(
     commit(repository, "An anchor")
     folder, loot = hostile(tmp_path, repository, "")
     plan = folder / "night.json"
-    words = ["plan", "--profile", "nightly", "--select", "short/one", "--launches", "1"]
+    words = ["ci", "plan", "--select", "short/one", "--launches", "1"]
     assert CliRunner().invoke(app, [*words, "--output", str(plan)]).exit_code == 0
     words = [*verb, "--plan", plan.name, "--plan-sha256"]
     words += [hashlib.sha256(plan.read_bytes()).hexdigest(), "--shard", "1"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from bench import make_checkout
-from duetbench.cli.plan import plan_command
+from duetbench.cli.run import run_command
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
 from duetbench.core.protocol import WINDOW_SECONDS
@@ -202,28 +202,25 @@ def test_a_plan_can_be_tried_out_with_short_loads() -> None:
     assert planning.lasting(short, 300.0) == plan
 
 
-@pytest.fixture
-def app() -> typer.Typer:
+def dry_run(*arguments: str) -> Result:
     made = typer.Typer()
-    made.command()(plan_command)
-    return made
-
-
-def test_the_command_prints_plans_as_json(app: typer.Typer) -> None:
-    arguments = ["--profile", "nightly", "--select", "gil-endpoints/*", "--shards", "2", "--json"]
-    result = CliRunner().invoke(app, arguments)
+    made.command()(run_command)
+    result = CliRunner().invoke(made, ["--dry-run", *arguments])
     assert result.exit_code == 0, result.output
-    shards = json.loads(result.stdout)["shards"]
-    plans = [Plan.model_validate(one["plan"]) for one in shards]
-    planned = {case.id for plan in plans for case in plan.cases}
-    assert planned == {case.id for case in make_plan("nightly", ["gil-endpoints/*"], None, 1).cases}
-    for one, plan in zip(shards, plans, strict=True):
-        assert one["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
-        assert 0 < one["load_seconds"] < one["expected_seconds"]
+    return result
+
+
+def test_a_dry_run_gives_its_plan_as_json() -> None:
+    result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json", "-")
+    found = json.loads(result.stdout)
+    plan = Plan.model_validate(found["plan"])
+    assert plan == make_plan("nightly", ["gil-endpoints/*"], None, 1)
+    assert found["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
+    assert 0 < found["load_seconds"] < found["expected_seconds"]
 
 
 def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain `uvicorn` brings no httptools, and every launch would fail after its time-out."""
     make_checkout(tmp_path)
@@ -237,15 +234,13 @@ def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
     with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):
         testbed.assemble([served], tmp_path / "logs")
     lock.write_text("".join(line for line in lines if not line.startswith("granian==")))
-    result = CliRunner().invoke(app, [])
-    assert result.exit_code == 0, result.output
+    result = dry_run()
     assert "note: this cannot be run yet: " in result.stdout
     assert "found 'no granian'" in result.stdout
 
 
-def test_the_command_shows_each_experiment(app: typer.Typer) -> None:
-    result = CliRunner().invoke(app, ["--profile", "published", "--cases", "--launches", "2"])
-    assert result.exit_code == 0, result.output
+def test_a_dry_run_shows_each_experiment() -> None:
+    result = dry_run("--profile", "published", "--details", "--launches", "2")
     for name in ("asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"):
         assert f"│ {name} " in result.stdout
     assert "await-patterns/async_concurrent/py3.14  " in result.stdout

@@ -68,7 +68,6 @@ def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
             Shard(
                 number=number,
                 machine=machine,
-                expected_seconds=60,
                 plan=Plan(profile="nightly", launches=3, seed=1, cases=_cases(number)),
             )
             for number, machine in enumerate(machines, start=1)

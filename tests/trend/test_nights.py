@@ -3,8 +3,6 @@
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,225 +11,78 @@ import pytest
 
 import foreign
 import synthetic
-from bench import Bench
-from duetbench.core.errors import RecordError, UsageError
+from bench import Bench, make_checkout
+from duetbench.core.errors import DeclarationError, RecordError, UsageError
 from duetbench.core.flags import FlagName
-from duetbench.core.model import Case, Load, LoadModel, Plan, Run, RunStatus
+from duetbench.core.model import Case, Plan, Run, RunStatus
 from duetbench.host import machine
 from duetbench.host.git import Remote
-from duetbench.project.duration import expected
 from duetbench.store import files, store
 from duetbench.store.comparison import Missing
 from duetbench.store.night import NightPlan, NightRecord, Shard, assignment
-from duetbench.trend import nights as nights_
-from duetbench.trend import outcomes
-from duetbench.trend.nights import Recorded, share_out
+from duetbench.trend import nights
 from histories import good, listing, make_remote, night_run, result_of, save
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
 
 def case(name: str) -> Case:
-    """A case that waits: it cannot calibrate."""
     return synthetic.make_case(f"experiment/{name}")
 
 
-def computing(name: str, seconds: float = 1) -> Case:
-    """A closed loop on one worker that only computes."""
-    made = case(name)
-    load = Load(model=LoadModel.CLOSED, connections=16, duration=seconds, timeout=10)
-    endpoint = made.endpoint.model_copy(update={"floor": 0.0})
-    return made.model_copy(update={"endpoint": endpoint, "load": load, "ceiling": None})
-
-
-def plan_of(*names: str, launches: int = 1) -> Plan:
-    """A nightly plan of cases that wait."""
-    return Plan(
-        profile="nightly", launches=launches, seed=1, cases=tuple(case(name) for name in names)
-    )
-
-
-def measured(
-    seconds: Mapping[tuple[str, str], float], nights: Mapping[tuple[str, str], int] | None = None
-) -> Recorded:
-    """A history of (machine, case name) → seconds, of one night each where not said otherwise."""
-    keys = {(who, name): (who, f"experiment/{name}") for who, name in seconds}
-    return Recorded(
-        seconds={keys[key]: value for key, value in seconds.items()},
-        nights={full: (nights or {}).get(key, 1) for key, full in keys.items()},
-        latest=dict.fromkeys(keys.values(), "20261101T030000Z-nightly-3f2a9c17"),
-    )
-
-
-def shared(
-    plan: Plan, machines: Sequence[str | None], known: Recorded | None = None
-) -> list[list[str]]:
-    """The cases' names by shard."""
-    shards, _ = share_out(plan, machines, known)
-    return [[one.id.removeprefix("experiment/") for one in s.plan.cases] for s in shards]
-
-
-def test_durations_that_were_measured_balance_the_shards() -> None:
-    """70 | 60, then 51 to the latter (111), 50 to the former (120), 40 (151) and 30 (150)."""
-    seconds = dict(zip("abcdef", (30.0, 40.0, 50.0, 60.0, 70.0, 51.0), strict=True))
-    # Measured on a machine that is gone: it tells how long, not where.
-    known = measured({("gone", name): value for name, value in seconds.items()})
-    plan = plan_of(*"abcdef", launches=2)
-    shards, _ = share_out(plan, (None, None), known)
-    names = [[one.id[-1] for one in shard.plan.cases] for shard in shards]
-    assert names == [["a", "c", "e"], ["b", "d", "f"]]
-    assert {(s.plan.launches, s.plan.seed, s.plan.profile) for s in shards} == {(2, 1, "nightly")}
-
-
-STAYING = measured({(A, "a"): 50.0, (A, "b"): 50.0, (B, "c"): 70.0})
-AWAY = measured({(A, "a"): 10.0, (B, "a"): 10.0}, {(A, "a"): 9, (B, "a"): 1})
-AWAY = replace(AWAY, latest={**AWAY.latest, (B, "experiment/a"): "20261120T030000Z-nightly-x"})
+def plan_of(*names: str) -> Plan:
+    cases = tuple(case(name) for name in names)
+    return Plan(profile="nightly", launches=1, seed=1, cases=cases)
 
 
 @pytest.mark.parametrize(
-    ("names", "machines", "known", "expected"),
+    ("fleet", "expected"),
     [
-        ("abc", (A, B), STAYING, ["ab", "c"]),
-        ("cba", (B, A), STAYING, ["c", "ba"]),
-        ("abcd", (A, B), STAYING, ["ab", "cd"]),
-        # A machine that was away gets its case back. Of three new ones, all of 10 s, the first goes
-        # to who has nothing yet.
-        ("abcd", (A, B), AWAY, ["ac", "bd"]),
-        # As often on both: where it was measured last.
-        ("abcd", (A, B), replace(AWAY, nights=dict.fromkeys(AWAY.nights, 3)), ["bc", "ad"]),
-        # A machine that is gone leaves its cases to the others: 100 | 90, then 60 and 50.
-        ("abcd", (A, B), measured(
-            {(A, "a"): 100.0, (B, "b"): 90.0, (C, "c"): 60.0, (C, "d"): 50.0}), ["ad", "bc"]),
-        # A new machine takes what has the shortest history: up to 5/4 of the fair share stays; of
-        # 4 × 50 s on one machine, two cases go to the other.
-        ("abcd", (A, B), measured({(A, name): 50.0 for name in "abcd"},
-            {(A, "a"): 9, (A, "b"): 2, (A, "c"): 9, (A, "d"): 3}), ["ac", "bd"]),
-        # 110 of 200 s are 10 % above the fair share, which moves nothing.
-        ("abcd", (A, B), measured(
-            {(A, "a"): 55.0, (A, "b"): 55.0, (B, "c"): 50.0, (B, "d"): 40.0}), ["ab", "cd"]),
-        # B takes three times as long as A: 20 s and five times 20 s here, 60 s and once 60 s there.
-        ("xystuvwz", (A, B), measured({(A, "x"): 20.0, (B, "y"): 60.0}), ["xstuvw", "yz"]),
-        # What has nothing to do is no shard.
-        ("ab", (None,) * 5, None, ["a", "b"]),
+        ({}, {None: "abcd"}),
+        ({A: ["*"]}, {A: "abcd"}),
+        ({A: ["experiment/[ad]"], B: ["*/b", "*/c"]}, {A: "ad", B: "bc"}),
+        ({A: ["*"], B: ["*/b"]}, {A: "abcd", B: "b"}),
+        ({A: ["other/*"], B: ["experiment/*"]}, {B: "abcd"}),
     ],
-)  # fmt: skip
-def test_cases_stay_where_they_were_measured_as_long_as_that_is_fair(
-    names: str, machines: Sequence[str | None], known: Recorded | None, expected: list[str]
+)
+def test_each_machine_measures_what_is_declared(
+    fleet: Mapping[str, Sequence[str]], expected: Mapping[str | None, str]
 ) -> None:
-    assert ["".join(many) for many in shared(plan_of(*names), machines, known)] == expected
+    shards = nights.share_out(plan_of(*"abcd"), fleet)
+    found = {s.machine: "".join(one.id[-1] for one in s.plan.cases) for s in shards}
+    assert found == expected
+    assert [shard.number for shard in shards] == list(range(1, len(expected) + 1))
+    assert {(s.plan.launches, s.plan.seed, s.plan.profile) for s in shards} == {(1, 1, "nightly")}
 
 
-def test_what_moved_stays_in_the_next_night() -> None:
-    known = measured({(A, name): 50.0 for name in "abcd"})
-    first = shared(plan_of(*"abcd"), (A, B), known)
-    homes = {(who, name): 50.0 for who, names in zip((A, B), first, strict=True) for name in names}
-    assert shared(plan_of(*"abcd"), (A, B), measured(homes)) == first
-
-
-def test_duets_count_too() -> None:
-    """Launches of 10 s each; a's duets take 30 s on a machine as quick as was thought: 40 | 20."""
-    plan = plan_of(*"abc")
-    known = measured({("gone", name): 10.0 for name in "abc"})
-    whole = [expected(one, "nightly").total for one in plan.cases]
-    slower = 10.0 / whole[0]  # than was thought: so are its duets
-    shards, _ = share_out(plan, (None, None), known, {plan.cases[0].id: 30.0 / slower})
-    assert ["".join(one.id[-1] for one in shard.plan.cases) for shard in shards] == ["a", "bc"]
-    assert [shard.expected_seconds for shard in shards] == [40.0, 20.0]
-
-
-def test_every_shard_calibrates() -> None:
-    """The shortest case that only computes, on one worker, is in all of them, at its place."""
-    cases = (case("a"), computing("long", 5), computing("short"), case("b"))
-    several = computing("quick").model_copy(update={"workers": 2})
-    plan = Plan(profile="nightly", launches=1, seed=1, cases=(*cases, several))
-    shards, calibration = share_out(plan, (A, B))
-    assert calibration == "experiment/short"
-    names = [[one.id for one in shard.plan.cases] for shard in shards]
-    assert all(calibration in many for many in names)
-    everything = [name for many in names for name in many]
-    assert sorted(everything) == sorted([*(one.id for one in plan.cases), calibration])
-    for many in names:
-        assert many == [one.id for one in plan.cases if one.id in many]
-    only = plan.model_copy(update={"cases": (computing("short"),)})
-    assert shared(only, (None, None, None)) == [["short"]]
-    assert shared(only, (A, B)) == [["short"], ["short"]]
-    assert share_out(plan_of("a"), (None,))[1] is None
-
-
-@pytest.mark.parametrize("machines", [(A, A), ()])
-def test_a_night_needs_machines_and_each_once(machines: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="expected one or more machines"):
-        share_out(plan_of("a"), machines)
-
-
-def test_recent_runs_say_who_measured_what_and_how_long(tmp_path: Path) -> None:
-    one, two = case("a"), case("b")
-    save(
-        tmp_path,
-        night_run(0, A, [result_of(one, good(one, 10), good(one, 20)), result_of(two, good(two))]),
-        night_run(1, A, [result_of(one, good(one, 30)), result_of(two)]),
-        night_run(1, B, [result_of(one, good(one, 7))]),
-    )
-    (tmp_path / "runs" / A / "2026" / "20261103T030000Z-nightly-x.json").write_text("{")
-    known = nights_.recorded(tmp_path, "nightly")
-    assert known.seconds == {(A, one.id): 30, (A, two.id): 20, (B, one.id): 7}
-    assert known.nights == {(A, one.id): 2, (A, two.id): 1, (B, one.id): 1}
-    assert known.latest[A, one.id] == night_run(1).id
-    assert not nights_.recorded(tmp_path, "quick").seconds
+def test_a_case_without_a_machine_is_an_error() -> None:
+    with pytest.raises(
+        DeclarationError, match=r"fleet: found 'no machine for experiment/b, experiment/d'; allowed"
+    ):
+        nights.share_out(plan_of(*"abcd"), {A: ["*/a"], B: ["*/c", "other/*"]})
 
 
 def test_a_machine_that_has_left_is_not_waited_for() -> None:
     """A week after its last night; by the nights of the others, whatever the clock says."""
     latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
-    assert nights_.present(latest) == {B, C}
-    assert nights_.present({}) == set()
+    assert nights.present(latest) == {B, C}
+    assert nights.present({}) == set()
 
 
-@pytest.mark.parametrize(
-    ("shards", "machines", "fleet"),
-    [
-        (None, (), (None,)),
-        (3, (), (None, None, None)),
-        (None, (f"{A},{B}", C), (A, B, C)),
-        (3, (A,), (A, None, None)),
-        (1, (A, B), (A, B)),
-        (257, (), None),
-        (None, (A, A), None),
-    ],
-)
-def test_the_fleet_is_named_or_counted(
-    shards: int | None, machines: tuple[str, ...], fleet: tuple[str | None, ...] | None
-) -> None:
-    with nullcontext() if fleet else pytest.raises(UsageError, match="expected"):
-        assert nights_.fleet(shards, machines) == fleet
+def test_a_plan_of_a_night_names_its_runners(tmp_path: Path) -> None:
+    def night_of(fleet: Mapping[str, Sequence[str]]) -> NightPlan:
+        shards = nights.share_out(plan_of(*"ab"), fleet)
+        now = datetime(2026, 11, 20, 3, tzinfo=UTC)
+        return nights.make(shards, commit="3f2a9c17" * 5, now=now)
 
-
-def night_of(plan: Plan, machines: Sequence[str | None], results: Path) -> NightPlan:
-    """The plan of a night at a fixed time."""
-    return nights_.make(
-        plan, machines, results=results, commit="3f2a9c17" * 5,
-        now=datetime(2026, 11, 20, 3, tzinfo=UTC),
-    )  # fmt: skip
-
-
-def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
-    one, two = case("a"), case("b")
-    save(tmp_path, night_run(0, A, [result_of(one, good(one)), result_of(two, good(two))]))
-    night = night_of(plan_of(*"ab"), (A, B), tmp_path)
+    night = night_of({A: ["*/a"], B: ["*/b"]})
     assert night.id == "20261120T030000Z-nightly-3f2a9c17"
-    assert night.notes[0].startswith(f"no night of {B} is recorded: if that is no new machine")
-    assert night.notes[1:] == (
-        f"1 case moves from {A} to {B}, where their series begin anew: experiment/a",
-    )
-    assert not night_of(plan_of(*"ab"), (A,), tmp_path).notes
     files.write(tmp_path / "night.json", night)
     assert files.read(NightPlan, tmp_path / "night.json") == night
-    matrix = json.loads(nights_.outputs(night)["matrix"])["include"]
-    who = [(one["shard"], one["machine"], one["runner"]) for one in matrix]
-    assert who == [(1, A, A), (2, B, B)]
-    anywhere = json.loads(nights_.outputs(night_of(plan_of("a"), (None,), tmp_path))["matrix"])
-    (one,) = anywhere["include"]
-    assert (one["machine"], one["runner"]) == ("", "duetbench")
+    matrix = json.loads(nights.outputs(night)["matrix"])["include"]
+    assert matrix == [{"shard": 1, "runner": A}, {"shard": 2, "runner": B}]
+    (anywhere,) = json.loads(nights.outputs(night_of({}))["matrix"])["include"]
+    assert anywhere["runner"] == "duetbench"
     (tmp_path / "night.json").write_bytes(files.encode(night)[:-30])
     with pytest.raises(RecordError, match="expected a night's plan"):
         files.read(NightPlan, tmp_path / "night.json")
@@ -240,7 +91,7 @@ def test_a_plan_of_a_night_says_what_moves(tmp_path: Path) -> None:
 def shards_of(*names: str) -> NightPlan:
     """A night of one case per shard."""
     shards = tuple(
-        Shard(number=number, machine=who, expected_seconds=1, plan=plan_of(name))
+        Shard(number=number, machine=who, plan=plan_of(name))
         for number, (name, who) in enumerate(zip(names, (A, B, C), strict=False), start=1)
     )
     return NightPlan(
@@ -261,9 +112,9 @@ def arrived(planned_: NightPlan, number: int, who: str, **changes: Any) -> Run:
 def test_a_whole_night_is_complete() -> None:
     night = shards_of("a", "b", "c")
     runs = [arrived(night, n, who) for n, who in enumerate((A, B, C), start=1)]
-    record = outcomes.outcome(night, runs)
+    record = nights.outcome(night, runs)
     assert (record.status, record.missing) == ("complete", ())
-    assert outcomes.sentences(record) == ()
+    assert nights.sentences(record) == ()
     assert [shard.runs for shard in record.shards] == [
         (f"{who}/{night_run(0).id}",) for who in (A, B, C)
     ]
@@ -277,7 +128,7 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
     failed = arrived(night, 3, C).model_copy(update={"results": (result_of(case("c"), broken),)})
     another = arrived(night, 1, A, night="20261119T030000Z-nightly-3f2a9c17")
     useful = arrived(night, 3, C, notes=("the other launches",))
-    record = outcomes.outcome(night, [cut, failed, another])
+    record = nights.outcome(night, [cut, failed, another])
     assert record.status == "empty"
     assert [(one.missing, one.failed, one.reason) for one in record.shards] == [
         (("experiment/a",), (), "no run of this shard arrived"),
@@ -285,8 +136,8 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
         ((), ("experiment/c",), ""),
     ]
     assert [one.shard for one in record.missing] == [1, 2]
-    assert outcomes.outcome(night, [cut, useful]).status == "incomplete"
-    text = outcomes.markdown(record)
+    assert nights.outcome(night, [cut, useful]).status == "incomplete"
+    text = nights.markdown(record)
     assert f"| 1 | {A} | none | 1 | 1 | 0 | 0 |" in text
     assert "- `experiment/b`" in text
 
@@ -296,13 +147,13 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
     runs = [arrived(night, n, who) for n, who in enumerate((A, B), start=1)]
     found = foreign.points(night=night.id, missing=(), cases=())
     other = found.model_copy(update={"night": "20261119T030000Z-nightly-3f2a9c17", "shard": 2})
-    record = outcomes.outcome(night, runs, [found, other])
+    record = nights.outcome(night, runs, [found, other])
     assert record.status == "complete"
     assert [[(one.case, one.reason) for one in s.without_point] for s in record.shards] == [
         [("experiment/a", "its points do not hold it")],
         [("experiment/b", "no points of this shard arrived")],
     ]
-    assert outcomes.sentences(record)[1] == (
+    assert nights.sentences(record)[1] == (
         f"shard 2 ({B}): 1 of 1 cases have no anchored point, the first of them: 'no points of "
         "this shard arrived'"
     )
@@ -314,17 +165,17 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
             "missing": (Missing(case="experiment/a", reason="60 s"),),
         }
     )
-    record = outcomes.outcome(night, runs, [why])
+    record = nights.outcome(night, runs, [why])
     assert record.shards[0].without_point == why.missing
     hostile = Missing(case="experiment/a", reason="##[set-env name=X]`y")
-    told = outcomes.outcome(night, runs, [why.model_copy(update={"missing": (hostile,)})])
-    assert outcomes.sentences(told)[0].endswith("the first of them: '# #[set-env name=X]'y'")
-    record = outcomes.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
+    told = nights.outcome(night, runs, [why.model_copy(update={"missing": (hostile,)})])
+    assert nights.sentences(told)[0].endswith("the first of them: '# #[set-env name=X]'y'")
+    record = nights.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
     assert record.shards[0].without_point == ()
-    assert f"| 1 | {A} | `{A}/{night_run(0).id}` | 1 | 0 | 0 | 0 |" in outcomes.markdown(record)
+    assert f"| 1 | {A} | `{A}/{night_run(0).id}` | 1 | 0 | 0 | 0 |" in nights.markdown(record)
     # A night that had no anchor, and a check that does not look at points, say nothing of them.
-    for silent in (outcomes.outcome(night, runs), outcomes.outcome(shards_of("a", "b"), runs, [])):
-        assert outcomes.sentences(silent) == ()
+    for silent in (nights.outcome(night, runs), nights.outcome(shards_of("a", "b"), runs, [])):
+        assert nights.sentences(silent) == ()
 
 
 def test_records_are_read_in_order(tmp_path: Path) -> None:
@@ -371,6 +222,14 @@ def remote(tmp_path: Path) -> Remote:
     return make_remote(tmp_path)
 
 
+def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
+    table = "".join(f'"{name}" = ["{glob}"]\n' for name, glob in fleet.items())
+    root = make_checkout(bench.folder / "checkout")
+    bench.patch.setenv("DUETBENCH_ROOT", str(root))
+    with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write(f"\n[tool.duetbench.fleet]\n{table}")
+
+
 @pytest.mark.real
 def test_a_night_from_its_plan_to_the_history(
     bench: Bench, remote: Remote, monkeypatch: pytest.MonkeyPatch
@@ -382,8 +241,9 @@ def test_a_night_from_its_plan_to_the_history(
     monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     summary = bench.folder / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    shards = ("--shards", "2", "--output", plan, "--github-output")
-    done = bench("plan", "--seconds", "0.6", *shards)
+    declare_fleet(bench, {machine.fingerprint().id: "badapps/right", B: "badapps/error"})
+    words = ("--profile", "quick", "--seconds", "0.6", "--output", plan, "--github-output")
+    done = bench("ci", "plan", *words)
     assert done.code == 0, done
     night = files.read(NightPlan, plan)
     assert len(night.shards) == 2
@@ -437,15 +297,16 @@ def test_a_plan_that_names_another_machine_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = bench.folder / "night.json"
-    monkeypatch.setenv("DUETBENCH_MACHINES", f"{A}, {B}")
-    done = bench("plan", "--select", "badapps/right", "--output", plan)
+    declare_fleet(bench, {A: "badapps/right"})
+    words = ("ci", "plan", "--profile", "quick", "--select", "badapps/right", "--output", plan)
+    done = bench(*words)
     assert done.code == 0, done
     assert f"on {A}: 1 case," in done.out
     done = bench("run", "--plan", plan, "--shard", "1", "--results", bench.results)
     assert (done.code, machine.fingerprint().id in done.err) == (2, True)
     assert not bench.results.exists()
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
-    done = bench("plan", "--select", "badapps/right", "--output", plan, "--github-output")
+    done = bench(*words, "--github-output")
     assert (done.code, "GITHUB_OUTPUT, which is not set" in done.err) == (2, True)
 
 

@@ -35,8 +35,8 @@ def _root(
 ) -> None:
     """Benchmark the Python web stack: what did a change do to it, and how sure is that?
 
-    Start with `duetbench doctor` (is everything there?) and `duetbench plan` (what would run?),
-    then `duetbench run` and `duetbench show latest`.
+    Start with `duetbench doctor` (is everything there?) and `duetbench run --dry-run` (what would
+    run?), then `duetbench run` and `duetbench show latest`.
     """
 
 

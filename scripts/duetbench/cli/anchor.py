@@ -82,7 +82,9 @@ def play_command(
     budget: Annotated[str | None, budget_option("Time for playing")] = None,
     plan_file: Annotated[
         Path | None,
-        workflow_option("--plan", help="Play a shard of this night (`duetbench plan --output`)."),
+        workflow_option(
+            "--plan", help="Play a shard of this night (`duetbench ci plan --output`)."
+        ),
     ] = None,
     plan_sha256: PlanSha256Option = None,
     shard: Annotated[

@@ -18,7 +18,7 @@ from duetbench.store.history.sync import pull, push
 from duetbench.store.night import NightPlan, NightRecord
 from duetbench.store.points import FOLDER as POINTS
 from duetbench.store.points import Points
-from duetbench.trend import outcomes
+from duetbench.trend import nights
 
 history_app = Typer(no_args_is_help=True)
 
@@ -111,7 +111,7 @@ def push_command(
             for one in files
             if one.path.startswith(f"{POINTS}/")
         ]
-        record = outcomes.outcome(files_.read(NightPlan, plan), runs, played)
+        record = nights.outcome(files_.read(NightPlan, plan), runs, played)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -134,8 +134,8 @@ def push_command(
 
 
 def _judge(record: NightRecord) -> None:
-    actions.summary(outcomes.markdown(record))
-    for sentence in outcomes.sentences(record):
+    actions.summary(nights.markdown(record))
+    for sentence in nights.sentences(record):
         errors().say(sentence)
     if record.status == "empty":
         raise NothingMeasuredError(

@@ -1,13 +1,15 @@
 """`duetbench run`: measure."""
 
+import json
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 from typing import Annotated, Final
 
+from rich.table import Table
 from typer import Context, Exit, Option
 
 from duetbench.cli import answers
@@ -37,18 +39,20 @@ from duetbench.cli.target_options import (
     told,
     with_target,
 )
-from duetbench.core.errors import UsageError
+from duetbench.core import units
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Plan, Profile, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import paths
 from duetbench.host.console import Console
-from duetbench.host.progress import Narrator, Progress
+from duetbench.host.progress import Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import sides
 from duetbench.judge.sides import Scope
 from duetbench.measure import launch, runner
-from duetbench.measure.testbed import Rig, assemble
+from duetbench.measure.testbed import Rig, assemble, require_packages
 from duetbench.project import run_plan as planning
+from duetbench.project import stacks
 from duetbench.project.duration import expected
 from duetbench.project.experiments import load_experiments
 from duetbench.show.terminal import print_cases, print_page
@@ -83,7 +87,7 @@ def run_command(
     plan_file: Annotated[
         Path | None,
         workflow_option(
-            "--plan", help="Measure a shard of this night (`duetbench plan --output`)."
+            "--plan", help="Measure a shard of this night (`duetbench ci plan --output`)."
         ),
     ] = None,
     plan_sha256: PlanSha256Option = None,
@@ -91,6 +95,14 @@ def run_command(
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
     results: ResultsOption = None,
+    dry_run: Annotated[
+        bool,
+        Option(
+            "--dry-run",
+            help="Start nothing: show cases, launches and expected time per experiment, and with "
+            "--details each case.",
+        ),
+    ] = False,
     python: PythonOption = None,
     output: JsonFileOption = None,
     markdown: MarkdownOption = None,
@@ -104,7 +116,7 @@ def run_command(
 
     The run file is saved after every launch. Ctrl-C keeps what was measured; `--resume latest`
     goes on with its plan. With --plan and --shard it is one machine's part of a night, in which a
-    launch that failed is a result.
+    launch that failed is a result. --dry-run says what would be done, and how long it would take.
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
@@ -112,7 +124,7 @@ def run_command(
     require_sha256(plan_file, plan_sha256)
     root = repository(console)
     results = results or paths.results_dir()
-    left = clean_up(console)
+    left = [] if dry_run else clean_up(console)
     earlier = _earlier(resume, results)
     assigned = assignment(plan_file, shard)
     target, narrator = told(root, options, [python] if python else []), Narrator(console)
@@ -124,6 +136,9 @@ def run_command(
                     f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, "
                     "or start a new run"
                 )
+        if dry_run:
+            _show(console, plan, place, output, cases=details)
+            return
         files.require_room(results)
         logs = paths.state_dir() / "logs"
         if target is None:
@@ -205,7 +220,7 @@ def _planned(
     if assigned is not None and own:
         raise UsageError(
             "--plan says what is measured: leave --select, --launches and --seconds out, or give "
-            "them to `duetbench plan`"
+            "them to `duetbench ci plan`"
         )
     if earlier is not None:
         return planning.of_run(earlier)
@@ -214,6 +229,45 @@ def _planned(
     experiments = load_experiments(root)
     plan = planning.make_plan(profile, list(select or ()), launches, seed, experiments)
     return planning.lasting(plan, seconds) if seconds is not None else plan
+
+
+def _show(console: Console, plan: Plan, root: Path, document: Path | None, *, cases: bool) -> None:
+    """Print what a run would do, and why it would be refused, as far as declarations tell."""
+    console.print(_table(plan))
+    for case in plan.cases if cases else ():
+        console.say(f"{case.id}  {units.seconds(expected(case, plan.profile).total)}")
+    try:
+        names = sorted({case.stack for case in plan.cases})
+        require_packages(plan.cases, {name: stacks.read(name, root) for name in names})
+    except (DeclarationError, SetupError) as problem:
+        console.say(f"note: this cannot be run yet: {problem}")
+    found = {
+        "expected_seconds": round(planning.plan_seconds(plan), 1),
+        "load_seconds": round(planning.load_seconds(plan), 1),
+        "plan": plan.model_dump(mode="json"),
+    }
+    answers.put(f"{json.dumps(found, indent=1)}\n", document)
+
+
+def _table(plan: Plan) -> Table:
+    table = Table(title=f"Profile {plan.profile}", title_justify="left", show_footer=True)
+    for heading in ("experiment", "cases", "launches", "expected", "of it under load"):
+        table.add_column(heading, justify="left" if heading == "experiment" else "right")
+    for name, cases in groupby(plan.cases, key=lambda case: case.experiment):
+        table.add_row(name, *_totals(plan.model_copy(update={"cases": tuple(cases)})))
+    for column, text in zip(table.columns, ("all", *_totals(plan)), strict=True):
+        column.footer = text
+    return table
+
+
+def _totals(plan: Plan) -> tuple[str, ...]:
+    seconds = planning.plan_seconds(plan)
+    return (
+        str(len(plan.cases)),
+        str(len(plan.cases) * plan.launches),
+        duration(seconds),
+        units.share(planning.load_seconds(plan) / seconds) if seconds else "—",
+    )
 
 
 def _measure(

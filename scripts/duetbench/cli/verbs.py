@@ -30,8 +30,6 @@ VERBS: Final[Table] = {
         "Make interpreters, load generator and environments; a second run only checks them."),
     "init": ("init:init_command",
         "Write how this repository's application is measured into its pyproject.toml."),
-    "plan": ("plan:plan_command",
-        "Show what a run would do: cases, launches and expected time per experiment."),
     "run": ("run:run_command",
         "Measure: launch each case's server, load it, record what it did."),
     "show": ("show:show_command",
@@ -67,6 +65,8 @@ VERBS: Final[Table] = {
 in it, and its line in the list. To add a verb, add a row."""
 
 CI: Final[Table] = {
+    "plan": ("night:plan_command",
+        "Share a night's cases out over the machines that measure them."),
     "history": ("history:history_app",
         "The results of all nights, on a branch of their own."),
     "accept": ("accept:accept_command",
@@ -109,7 +109,7 @@ DEV: Final[Table] = {
 """The verbs of `duetbench dev`."""
 # fmt: on
 
-_YOUNG: Final = frozenset({"sides", "compare", "report"})  # of `ci` from the beginning
+_YOUNG: Final = frozenset({"plan", "sides", "compare", "report"})  # of `ci` from the beginning
 
 OLD: Final[Table] = {
     **{verb: row for verb, row in CI.items() if verb not in _YOUNG},

@@ -17,7 +17,7 @@ from duetbench.host.git import BRANCH
 from duetbench.show.formats import duration
 from duetbench.store.history.branch import RESULTS
 from duetbench.store.night import FOLDER, NightRecord
-from duetbench.trend import outcomes
+from duetbench.trend import nights as nights_
 
 KEY: Final = "watchdog"
 NIGHTLY: Final = "nightly.yml"
@@ -164,7 +164,7 @@ def _nights_missing(
     how = "none has been stored"
     if newest is not None:
         how = f"the newest that was stored, {newest.id}, is {newest.status}"
-        how += "".join(f" ({sentence})" for sentence in outcomes.sentences(newest)[:1])
+        how += "".join(f" ({sentence})" for sentence in nights_.sentences(newest)[:1])
     return [
         Trouble(
             what=f"no complete night has begun for {duration(limit.total_seconds())}; {how}",

@@ -68,6 +68,9 @@ class Settings(Frozen):
     oha: OhaSpec
     setup: SetupSpec = SetupSpec()
     go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
+    fleet: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="Machine's id → globs of the cases that it measures."
+    )
     cooldown_days: int = Field(
         default=3, ge=0, alias="cooldown-days",
         description="Days that a release has to be out before nights lock it.",

@@ -25,27 +25,22 @@ class Shard(Frozen):
     machine: str | None = Field(
         default=None, pattern=_NAME, description="Id of the machine; null: whichever takes it."
     )
-    expected_seconds: float = Field(ge=0)
     plan: Plan
 
 
 class NightPlan(Artefact):
     """A plan shared out over machines."""
 
-    what: ClassVar[str] = "a night's plan (duetbench plan --output)"
+    what: ClassVar[str] = "a night's plan (duetbench ci plan --output)"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
     created: str = Field(description="UTC, ISO 8601.")
     commit: str | None
-    calibration: str | None = Field(
-        default=None, description="The case that every shard measures: it shows the machines."
-    )
     anchor: str | None = Field(
         default=None, description="Name of the anchor that the cases are played against."
     )
     shards: tuple[Shard, ...] = Field(min_length=1)
-    notes: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _numbered(self) -> Self:

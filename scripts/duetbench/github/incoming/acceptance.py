@@ -26,7 +26,7 @@ from duetbench.store.change import Candidate
 from duetbench.store.comparison import Comparison
 from duetbench.store.night import NightPlan
 from duetbench.store.points import Points
-from duetbench.trend.outcomes import outcome, sentences
+from duetbench.trend.nights import outcome, sentences
 
 COMPARISON: Final = "comparison.json"
 UPGRADE: Final = "upgrade.json"

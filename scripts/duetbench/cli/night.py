@@ -1,0 +1,85 @@
+"""`duetbench ci plan`: share a night's cases out over the machines."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from duetbench.cli.options import (
+    DEFAULT_SEED,
+    SECONDS,
+    SELECT,
+    ProfileOption,
+    SeedOption,
+    repository,
+)
+from duetbench.core.errors import NothingMeasuredError
+from duetbench.github import actions
+from duetbench.host.console import Console
+from duetbench.host.progress import duration
+from duetbench.judge import inprocess
+from duetbench.measure import runner
+from duetbench.project import anchor as declared
+from duetbench.project import run_plan as planning
+from duetbench.project import settings
+from duetbench.project.experiments import load_experiments
+from duetbench.store import files
+from duetbench.trend import anchored, nights
+
+
+def plan_command(
+    output: Annotated[
+        Path, Option("--output", "-o", help="Write the night's plan, for `run --plan`.")
+    ],
+    profile: ProfileOption = "nightly",
+    select: Annotated[
+        list[str] | None, Option("--select", help=SELECT, envvar="DUETBENCH_SELECT")
+    ] = None,
+    launches: Annotated[
+        int | None,
+        Option("--launches", min=1, help="Launches per case.", envvar="DUETBENCH_LAUNCHES"),
+    ] = None,
+    seconds: Annotated[
+        float | None, Option("--seconds", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS")
+    ] = None,
+    github_output: Annotated[
+        bool,
+        Option(
+            "--github-output",
+            help="Hand the shards to a workflow: matrix, shards, night and sha256 (of the "
+            "plan) in GITHUB_OUTPUT.",
+        ),
+    ] = False,
+    seed: SeedOption = DEFAULT_SEED,
+) -> None:
+    """Plan a night: a shard per machine of `[tool.duetbench.fleet]`, or one for any machine.
+
+    Its cases are launched (`duetbench run --plan`) and, where an anchor is declared, played
+    against it (`duetbench anchor play --plan`).
+    """
+    console = Console()
+    root = repository(console)
+    plan = planning.make_plan(profile, list(select or ()), launches, seed, load_experiments(root))
+    if seconds is not None:
+        plan = planning.lasting(plan, seconds)
+    if not plan.cases:
+        raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
+    shards = nights.share_out(plan, settings.load(root).fleet)
+    commit, _ = runner.revision(root)
+    anchor = declared.load(root).name if declared.place(root).is_file() else None
+    night = nights.make(shards, commit=commit, anchor=anchor)
+    files.write(output, night)
+    if github_output:
+        actions.outputs(nights.outputs(night))
+    suites = inprocess.available([root])
+    duets = anchored.expected(plan.cases, suites, anchored.NIGHTLY) if anchor else {}
+    for shard in shards:
+        where = f" on {shard.machine}" if shard.machine else ""
+        many = len(shard.plan.cases)
+        against = sum(duets.get(case.id, 0) for case in shard.plan.cases)
+        console.say(
+            f"shard {shard.number} of {len(shards)}{where}: {many} case{'s' * (many != 1)}, "
+            f"{duration(planning.plan_seconds(shard.plan) + against)}"
+            + (f", of which {duration(against)} against the anchor" if against else "")
+        )
+    console.say(f"{output}: night {night.id}")
