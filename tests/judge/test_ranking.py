@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from duetbench.judge.why.naming import Name, Naming
-from duetbench.judge.why.ranking import Fact, Ranked, Seen, rank
-from duetbench.measure.instructions.dumps import Code
+from duetbench.judge.why.ranking import Calls, Fact, Ranked, rank
+from duetbench.measure.instructions.profiling import Code
 from duetbench.store.attribution import APPLICATION, PYTHON
 
 
@@ -15,10 +15,10 @@ def function(name: str) -> Name:
     return Name(name, f"web/{name.lower().partition('.')[0]}.py", "web")
 
 
-def seen(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Seen:
+def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Calls:
     """Own instructions by calls, `a b c`, in one symbol; with a dot and its name in another."""
-    paths = {tuple(map(function, calls.split())): {"eval": cost} for calls, cost in costs.items()}
-    return Seen(paths, {function(name): fact for name, fact in (facts or {}).items()})
+    paths = {tuple(map(function, chain.split())): {"eval": cost} for chain, cost in costs.items()}
+    return Calls(paths, {function(name): fact for name, fact in (facts or {}).items()})
 
 
 def rows(ranked: Ranked) -> dict[str, tuple[str, float, float, str | None]]:
@@ -32,14 +32,14 @@ BASE = {"": 10.0, "serve": 100.0, "serve route": 200.0, "serve route dump": 690.
 
 
 def test_nothing_is_named_where_nothing_changed() -> None:
-    ranked = rank(seen(BASE), seen(BASE), 0.005)
+    ranked = rank(calls(BASE), calls(BASE), 0.005)
     assert ranked.rows == ()
     assert (ranked.base, ranked.head, ranked.tree.base) == (1000.0, 1000.0, 1000.0)
 
 
 def test_what_moved_by_less_than_the_threshold_is_not_named() -> None:
     head = {**BASE, "serve": 104.0, "serve route": 206.0}
-    assert rows(rank(seen(BASE), seen(head), 0.005)) == {"route": ("both", 200, 206, "serve")}
+    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"route": ("both", 200, 206, "serve")}
 
 
 def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -> None:
@@ -47,7 +47,7 @@ def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -
         "": 10.0, "serve": 100.0, "serve ware": 50.0, "serve ware look": 30.0,
         "serve ware route": 200.0, "serve ware route dump": 690.0,
     }  # fmt: skip
-    ranked = rank(seen(BASE), seen(head), 0.005)
+    ranked = rank(calls(BASE), calls(head), 0.005)
     assert rows(ranked) == {"ware": ("came", 0, 80, "serve")}
     (row,) = ranked.rows
     assert row.share == pytest.approx(1)
@@ -56,14 +56,14 @@ def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -
         "route": (890, 890),
         "ware": (0, 80),
     }
-    taken_away = rank(seen(head), seen(BASE), 0.005)
+    taken_away = rank(calls(head), calls(BASE), 0.005)
     assert rows(taken_away) == {"ware": ("went", 80, 0, "serve")}
 
 
 def test_one_function_in_place_of_another_around_the_same_work() -> None:
     base = {"serve": 100.0, "serve old": 40.0, "serve old route": 500.0}
     head = {"serve": 100.0, "serve new": 70.0, "serve new route": 505.0}
-    assert rows(rank(seen(base), seen(head), 0.005)) == {
+    assert rows(rank(calls(base), calls(head), 0.005)) == {
         "new": ("came", 0, 70, "serve"),
         "old": ("went", 40, 0, "serve"),
         "route": ("both", 500, 505, "serve"),
@@ -73,25 +73,25 @@ def test_one_function_in_place_of_another_around_the_same_work() -> None:
 def test_more_calls_of_what_is_called_anyway_belong_to_the_new_caller() -> None:
     base = {"serve": 100.0, "serve get": 50.0}
     head = {"serve": 100.0, "serve get": 50.0, "serve ware": 5.0, "serve ware get": 25.0}
-    assert rows(rank(seen(base), seen(head), 0.005)) == {"ware": ("came", 0, 30, "serve")}
+    assert rows(rank(calls(base), calls(head), 0.005)) == {"ware": ("came", 0, 30, "serve")}
 
 
 def test_a_known_function_at_a_new_place_is_named_with_its_caller() -> None:
     base = {"serve": 100.0, "serve route": 200.0, "start get": 5.0}
     head = {**base, "serve route get": 60.0, "serve route get decode": 20.0}
-    assert rows(rank(seen(base), seen(head), 0.005)) == {"get": ("both", 5, 85, "route")}
+    assert rows(rank(calls(base), calls(head), 0.005)) == {"get": ("both", 5, 85, "route")}
 
 
 def test_a_renamed_function_is_one_function() -> None:
     def fact(line: int, code: str) -> Fact:
         return Fact(line, 2.0, 30.0, code)
 
-    base = seen(
+    base = calls(
         {"serve": 100.0, "serve dump": 600.0, "serve dump Old.walk": 40.0},
         {"dump": fact(4, "same"), "Old.walk": fact(9, "mine")},
     )
     other = Name("Old.walk", "web/elsewhere.py", "web")
-    head = Seen(
+    head = Calls(
         {
             (function("serve"),): {"eval": 100.0},
             (function("serve"), function("write")): {"eval": 600.0},
@@ -109,8 +109,8 @@ def test_a_renamed_function_is_one_function() -> None:
 
 def test_compiled_code_below_a_row_and_what_each_package_has() -> None:
     python = Name("loads", "json/__init__.py", PYTHON)
-    base = Seen({(function("a"),): {"eval": 100.0}, (function("a"), python): {"scan": 40.0}})
-    head = Seen(
+    base = Calls({(function("a"),): {"eval": 100.0}, (function("a"), python): {"scan": 40.0}})
+    head = Calls(
         {
             (function("a"),): {"eval": 90.0, "regex_compile": 55.0},
             (function("a"), python): {"scan": 40.0},
@@ -150,6 +150,10 @@ def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:
     """Both medians are 12 larger; where memory lies decides about one of them."""
     head = {**BASE, "serve": 112.0, "serve route": 212.0}
     elsewhere = {**BASE, "serve": 112.0, "serve route": 195.0}
-    runs = [(seen(BASE), seen(head)), (seen(BASE), seen(elsewhere)), (seen(BASE), seen(head))]
-    assert set(rows(rank(seen(BASE), seen(head), 0.005))) == {"serve", "route"}
-    assert rows(rank(seen(BASE), seen(head), 0.005, runs)) == {"serve": ("both", 100, 112, None)}
+    runs = [
+        (calls(BASE), calls(head)),
+        (calls(BASE), calls(elsewhere)),
+        (calls(BASE), calls(head)),
+    ]
+    assert set(rows(rank(calls(BASE), calls(head), 0.005))) == {"serve", "route"}
+    assert rows(rank(calls(BASE), calls(head), 0.005, runs)) == {"serve": ("both", 100, 112, None)}

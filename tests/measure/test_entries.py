@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import CountError
-from duetbench.measure.instructions import entries
+from duetbench.measure.instructions import profiling
 from duetbench.project import interpreters
 
 PAYLOAD = """
@@ -60,7 +60,7 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
     file = tmp_path / "payload.py"
     file.write_text(textwrap.dedent(PAYLOAD))
     executable = interpreters.locate(python).executable
-    found = entries.count(executable, ["-P", str(file)], ["work", "threads"])
+    found = profiling.count_entries(executable, ["-P", str(file)], ["work", "threads"])
     assert str(found.pop("threads")).startswith("it starts threads")
     (functions,) = found.values()
     assert not isinstance(functions, str)
@@ -81,4 +81,6 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
 def test_a_program_that_cannot_start_is_told_with_its_words(tmp_path: Path) -> None:
     (tmp_path / "payload.py").write_text("raise SystemExit('no such stack')")
     with pytest.raises(CountError, match=r"expected to observe what is entered.*no such stack"):
-        entries.count(Path(sys.executable), ["-P", str(tmp_path / "payload.py")], ["work"])
+        profiling.count_entries(
+            Path(sys.executable), ["-P", str(tmp_path / "payload.py")], ["work"]
+        )

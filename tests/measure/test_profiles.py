@@ -9,9 +9,8 @@ import pytest
 from duetbench.core.errors import CountError
 from duetbench.host import paths
 from duetbench.measure import testbed
-from duetbench.measure.instructions import dumps, entries, profiling
-from duetbench.measure.instructions.dumps import TRAMPOLINE, Code
-from duetbench.measure.instructions.profiling import Profile
+from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions.profiling import TRAMPOLINE, Code, Profile
 from duetbench.project import interpreters
 
 MAP = """\
@@ -66,7 +65,9 @@ CORE = Code("core", "/env/site-packages/core/core.cpython-314.so")
 
 
 def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that_it_is_in() -> None:
-    found = dumps.chains(DUMP.splitlines(), dumps.stubs(MAP), "/env/site-packages")
+    found = profiling.read_chains(
+        DUMP.splitlines(), profiling.read_stubs(MAP), "/env/site-packages"
+    )
     assert found == {
         (): {TRAMPOLINE: 5},
         (HANDLE,): {"eval": 120},
@@ -80,7 +81,7 @@ def test_a_dump_that_was_cut_short_is_none() -> None:
     lines = DUMP.splitlines()
     for short in (lines[:-1], [*lines[:8], lines[-1]]):
         with pytest.raises(CountError, match="add up to its total"):
-            dumps.chains(short, {}, "/env")
+            profiling.read_chains(short, {}, "/env")
 
 
 def test_a_median_is_that_of_each_symbol_of_each_chain() -> None:
@@ -144,7 +145,9 @@ def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) 
     asked = {"path": "/items/7", "paths": [], "method": "GET", "headers": {}, "body": ""}
     (tmp_path / "request.json").write_text(json.dumps({**asked, "status": 203}))
     python = interpreters.locate("3.14").executable
-    found = entries.count(python, ["-P", "-m", "benchmarks._counted"], ["served/items"], env=env)
+    found = profiling.count_entries(
+        python, ["-P", "-m", "benchmarks._counted"], ["served/items"], env=env
+    )
     functions = found["served/items"]
     assert not isinstance(functions, str), functions
     assert functions["read", str(tmp_path / "shop.py"), 10].entries == 1

@@ -20,7 +20,7 @@ from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.duet import SideCase
-from duetbench.measure.instructions import entries
+from duetbench.measure.instructions import profiling
 from duetbench.measure.room import Room
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig, equip, fill
@@ -126,7 +126,9 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     side = SideCase(case, rig)
     for _ in range(2):
         with counted.program(side) as one:
-            found = entries.count(one.python, one.payload, [counted.unit(side)], env=one.env)
+            found = profiling.count_entries(
+                one.python, one.payload, [counted.unit(side)], env=one.env
+            )
         functions = found["served/post-orders"]
         assert not isinstance(functions, str), functions
         place = "create.<locals>.app", str(one.folder / "src" / "shop" / "main.py"), 9

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attributing import ROUTE, SEND, attribution, node, row
+from attributing import SEND, attribution, node, row
 from duetbench.show import attribution as report
 from duetbench.show.formats import MISSING
 from duetbench.store import attribution as attributions
-from duetbench.store.attribution import Sampled, SampledRow, Totals
+from duetbench.store.attribution import Totals
 
 FOLDED = """\
 App.__call__ (main.py:3) 5000 5000
@@ -113,22 +113,3 @@ def test_folded_stacks_have_what_functions_have_of_their_own() -> None:
     head = report.folded(attribution(), "head").splitlines()
     assert sum(int(line.rpartition(" ")[2]) for line in head) == 116_000
     assert not any("old_check" in line for line in head)
-
-
-def test_samples_stand_with_intervals_and_say_what_they_would_overlook() -> None:
-    """Of 100 µs: 12 µs more is sure; alone, 3 µs with an interval of 4 µs to each side is not."""
-    slow = SampledRow(function=SEND, base=20e-6, head=32e-6, low=9e-6, high=15e-6)
-    same = SampledRow(function=ROUTE, base=40e-6, head=43e-6, low=-1e-6, high=7e-6)
-    seen = Sampled(launches=6, base=100e-6, head=115e-6, rows=(slow, same))
-    found = report.told(attribution(sampled=seen))
-    assert found.sampled == (
-        "Of 6 launches of each side, CPU time per request: 100 µs and 115 µs. What surely moved "
-        "most is send, granian/asgi.py:30, granian."
-    )
-    assert [row[1:] for row in found.samples] == [
-        ("20.0 µs", "32.0 µs", "+12 %", "+9.0 % … +15 %"),
-        ("40.0 µs", "43.0 µs", MISSING, "−1.0 % … +7.0 %"),
-    ]
-    quiet = attribution(sampled=seen.model_copy(update={"rows": (same,)}))
-    assert "samples cannot tell a change of up to 4.0 % of all CPU time" in report.written(quiet)
-    assert report.told(attribution()).samples == ()

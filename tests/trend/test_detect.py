@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 
 import numpy as np
@@ -35,6 +34,7 @@ from detecting import (
 from duetbench.core.errors import CountError, HistoryError, RecordError, SetupError
 from duetbench.host.console import errors
 from duetbench.host.progress import Narrator
+from duetbench.judge.why import explain
 from duetbench.project import tools
 from duetbench.show.change import causes, released, told
 from duetbench.store import attribution as attributions
@@ -54,7 +54,7 @@ from duetbench.store.change import (
 )
 from duetbench.store.comparison import Comparison, PackageChange, Verdict
 from duetbench.store.points import INSTRUCTIONS
-from duetbench.trend import explaining, reading
+from duetbench.trend import reading
 from duetbench.trend import table as history
 from duetbench.trend.bisect import decision as bisect
 from duetbench.trend.candidates import detect, of_table
@@ -409,46 +409,39 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
 def test_what_is_confirmed_is_attributed_and_what_moved_in_instructions_at_once(
     compared: Compared, tmp_path: Path
 ) -> None:
-    """Once each, by whichever is first; where it cannot be, the change is one none the less."""
-    comparison, said, asked = compared("a", a=0.05), list[str](), list[str]()
+    comparison, asked = compared("a", a=0.05), list[str]()
 
-    def explain(change: Candidate | ChangeRecord) -> Attribution:
+    def explain(change: Candidate | ChangeRecord) -> None:
         asked.append(f"{type(change).__name__} {change.id}")
+
+    named = {name: candidate_of((f"x/{case}", 1.05)).model_copy(update={"id": name})
+             for name, case in (("one", "a"), ("other", "b"))}  # fmt: skip
+    counted = SeriesName(machine=MACHINE, case="x/a", metric=INSTRUCTIONS)
+    named["counted"] = moved_at(counted, ratios=[1.05]).model_copy(update={"id": "counted"})
+    found = confirm(list(named.values()), lambda *_: comparison, 600.0, tmp_path,
+                    told=lambda _: None, explain=explain)  # fmt: skip
+    assert [record.id for record in found.records] == ["one", "counted"]
+    assert asked == ["ChangeRecord one", "Candidate counted", "ChangeRecord counted"]
+
+
+def test_a_change_is_attributed_once_and_is_one_also_where_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, notes = list[str](), list[str]()
+
+    def attributed(_: Path, change: Candidate | ChangeRecord, *__: object) -> Attribution:
+        asked.append(change.id)
         if change.id == "lost":
             raise CountError("no Valgrind")
         return attribution(id=change.id, change=change.id)
 
-    named = {name: candidate_of((f"x/{case}", 1.05)).model_copy(update={"id": name})
-             for name, case in (("one", "a"), ("other", "b"), ("lost", "a"))}  # fmt: skip
-    counted = SeriesName(machine=MACHINE, case="x/a", metric=INSTRUCTIONS)
-    named["counted"] = moved_at(counted, ratios=[1.05]).model_copy(update={"id": "counted"})
-    found = confirm(list(named.values()), lambda *_: comparison, 600.0, tmp_path,
-                    told=said.append, explain=explain)  # fmt: skip
-    assert [record.id for record in found.records] == ["one", "lost", "counted"]
-    assert asked == ["ChangeRecord one", "ChangeRecord lost", "Candidate counted"]
-    assert set(attributions.every(tmp_path)[0]) == {"one", "counted"}
-    assert "note: lost: its code was not looked at: no Valgrind" in said
-
-
-def test_servers_are_sampled_only_of_what_duets_have_confirmed(
-    compared: Compared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That takes minutes, and of a candidate nobody knows yet that its time moved."""
-    asked: list[str] = []
-
-    def attribute(*_: object, live: str, **__: object) -> Attribution:
-        asked.append(live)
-        return attribution()
-
-    side = SimpleNamespace(cases=[busy("x/a")], rig=None)
-    monkeypatch.setattr(explaining, "attribute", attribute)
-    monkeypatch.setattr(explaining, "sides_of", lambda *_: SimpleNamespace(base=side, head=side))
-    candidate = candidate_of(("x/a", 1.05))
-    record = conclude(candidate, compared("a", a=0.05))
-    assert isinstance(record, ChangeRecord)
-    explain = explaining.Counting(tmp_path, Narrator(errors()))
-    assert [explain(one).change for one in (candidate, record)] == [candidate.id] * 2
-    assert asked == ["no", "unmoved"]
+    monkeypatch.setattr(explain, "explain", attributed)
+    for name in ("one", "lost", "one"):
+        change = candidate_of(("x/a", 1.05)).model_copy(update={"id": name})
+        explain.keep(tmp_path, change, tmp_path, Narrator(errors()), notes.append)
+    assert asked == ["one", "lost"]
+    assert set(attributions.every(tmp_path)[0]) == {"one"}
+    assert notes == ["note: lost: its code was not looked at: no Valgrind"]
 
 
 def test_files_of_detection_read_back(tmp_path: Path) -> None:

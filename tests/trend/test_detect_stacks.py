@@ -29,6 +29,7 @@ from duetbench.judge.inprocess import Target
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.samples import ProcessPair
 from duetbench.judge.sides import Side, Sides
+from duetbench.judge.why import explain
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.locks import Move
@@ -41,7 +42,6 @@ from duetbench.store.comparison import (
     SideName,
     Verdict,
 )
-from duetbench.trend import explaining
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.decision import TimeIsUpError
 from duetbench.trend.bisect.mixtures import Mixtures, Sought
@@ -506,13 +506,13 @@ def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: 
     locks_ = [hashlib.sha256(text.encode()).hexdigest() for text in (sought.base, sought.head)]
     assert tuple(locks_) == bumps.digests
     sides = Sides(question.base, question.head, bumps.root)
-    surest = explaining.moved_most(comparison, sides)
+    surest = explain.moved_most(comparison, sides)
     assert surest is not None
     assert [one.case.id for one in surest] == [cases[1].id] * 2
     assert surest[1].rig is question.head.rig
     larger = judged[1].judgements[0].model_copy(update={"metric": "pss_steady"})
     memory = judged[1].model_copy(update={"judgements": (larger,)})
-    assert explaining.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
+    assert explain.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
     chosen = searches.of_comparison(bumps.root, comparison, cases[0].id, QUIET)
     assert chosen.size == pytest.approx(0.0296, abs=1e-4)
     with pytest.raises(UsageError, match="expected a case that moved where packages did"):

@@ -22,6 +22,7 @@ from duetbench.cli.options import (
     tell,
 )
 from duetbench.cli.target_options import Options, PythonOption, ready, told, with_target
+from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json
@@ -37,7 +38,7 @@ from duetbench.store import change, comparison_store, files
 from duetbench.store import points as record_points
 from duetbench.store.change import ChangeRecord
 from duetbench.store.comparison import Comparison
-from duetbench.trend import conclude, explaining
+from duetbench.trend import conclude
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.mixtures import Sought
 from duetbench.trend.narrowing import narrowed
@@ -237,7 +238,7 @@ def _changes(
         blamed = next(iter(narrowed([blamed], measured)), blamed)
         change.save(folder, blamed)
         found.append(blamed)
-        explaining.keep(explaining.Counting(root, reporter), blamed, folder, errors().say)
+        hook("explain_change")(root, blamed, folder, reporter)
         if not as_json:
             more = (by_release(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*causes(cause), *more))}")

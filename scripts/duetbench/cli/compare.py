@@ -21,7 +21,8 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.target_options import Options, left_out, ready, repeated, told, with_target
-from duetbench.core.errors import CountError, UsageError
+from duetbench.cli.verbs import hook
+from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.machine_lock import measuring
@@ -33,18 +34,14 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.builder import Question, unmeasured
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope, Sides
-from duetbench.judge.why.attribute import attribute
 from duetbench.project import interpreters
 from duetbench.project.target import STACK
-from duetbench.show.attribution import print_attribution
 from duetbench.show.comparison import exit_code
 from duetbench.show.site.charts.forest import of_comparison
 from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.store import comparison_store
 from duetbench.store import reproduce as again
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
-from duetbench.trend import explaining
 
 _AS_LOCKED: Final = "locked"
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
@@ -194,7 +191,7 @@ def compare_command(
         comparison, interruption = _compared(question, console)
         explained = None
         if why is not None and interruption is None:
-            explained = _explained(comparison, sides, narrator)
+            explained = hook("explain_comparison")(comparison, sides, narrator)
     try:
         answers.of_comparison(comparison, document=output, markdown=markdown, html=html)
         if svg is not None:
@@ -205,7 +202,7 @@ def compare_command(
         (print_comparison if details else print_overview)(console, comparison)
         if explained is not None:
             console.say("")
-            print_attribution(console, explained)
+            hook("print_attribution")(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
         if console.is_terminal and comparison_store.file_of(comparison).is_file():
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")
@@ -274,20 +271,6 @@ def sides_of(
             )
         return sides_.of_interpreters(root, *both, scope)
     return sides_.of_revisions(root, *revisions, scope)
-
-
-def _explained(comparison: Comparison, sides: Sides, narrator: Narrator) -> Attribution | None:
-    """Which code it is; None: nothing moved that instructions explain, or a reason was told."""
-    found = explaining.moved_most(comparison, sides)
-    if found is None:
-        return None
-    try:
-        with measuring():
-            one = attribute(*found, narrator, live="unmoved")
-    except CountError as problem:
-        narrator.say(f"which code it is was not found out: {problem}")
-        return None
-    return one.model_copy(update={"comparison": comparison.id})
 
 
 def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:

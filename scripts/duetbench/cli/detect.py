@@ -22,6 +22,7 @@ from duetbench.cli.options import (
     tell,
     workflow_option,
 )
+from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.core.interval import Interval
 from duetbench.github import actions
@@ -40,7 +41,6 @@ from duetbench.trend import reading
 from duetbench.trend.candidates import searched, unjudged
 from duetbench.trend.conclude import closed, grown
 from duetbench.trend.confirm import confirm as conclude
-from duetbench.trend.explaining import Counting
 from duetbench.trend.narrowing import narrowed
 from duetbench.trend.nights import present
 from duetbench.trend.releases import axes
@@ -195,7 +195,10 @@ def _confirm(
     told = Console(stderr=as_json)
     root, narrator = paths.project_root(), Narrator(told)
     judge = RealDuets(root, seed, Reporter(told), narrator)
-    explain = Counting(root, narrator)
+
+    def explain(change: Candidate | ChangeRecord) -> None:
+        hook("explain_change")(root, change, results, narrator)
+
     with interruptible():
         confirmed = conclude(ours, judge, seconds, results, told=told.say, explain=explain)
     document = {

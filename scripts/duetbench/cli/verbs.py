@@ -109,6 +109,13 @@ DEV: Final[Table] = {
 """The verbs of `duetbench dev`."""
 # fmt: on
 
+HOOKS: Final = {
+    "explain_change": "why:explain_change",
+    "explain_comparison": "why:explain_comparison",
+    "print_attribution": "why:print_attribution",
+}
+"""What a verb does for other verbs, which import it by `hook` only where they use it."""
+
 _YOUNG: Final = frozenset({"plan", "sides", "compare", "report"})  # of `ci` from the beginning
 
 OLD: Final[Table] = {
@@ -119,6 +126,11 @@ OLD: Final[Table] = {
 }
 """Verbs that once had other names or no group before them. They are found, and not listed:
 workflows and habits go on."""
+
+
+def hook(name: str) -> Any:
+    """Import the function of `HOOKS` that has this name."""
+    return pkgutil.resolve_name(f"{__package__}.{HOOKS[name]}")
 
 
 class Verb(TyperCommand):

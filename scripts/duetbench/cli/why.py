@@ -8,24 +8,22 @@ from typer import Argument, Option
 from duetbench.cli.compare import sides_of
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repository
 from duetbench.cli.target_options import Options, PythonOption, told, with_target
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import CountError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, print_json, write
+from duetbench.host.console import Console, errors, print_json, write
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
-from duetbench.judge import inprocess, pairs, revisions
-from duetbench.judge import sides as sides_
+from duetbench.judge import pairs, revisions
 from duetbench.judge.sides import Scope, Sides
-from duetbench.judge.why.attribute import Live, attribute
+from duetbench.judge.why import explain
+from duetbench.judge.why.attribute import attribute
 from duetbench.measure.duet import SideCase
 from duetbench.show.attribution import folded, print_attribution
 from duetbench.store import attribution, change, comparison_store, files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Candidate, ChangeRecord
 from duetbench.store.comparison import Comparison
-from duetbench.trend import explaining
-from duetbench.trend.bisect import searches
 
 
 @with_target
@@ -56,14 +54,6 @@ def why_command(
         Path | None,
         Option("--folded", help="Write stacks with both sides' counts, for flame graph viewers."),
     ] = None,
-    live: Annotated[
-        bool,
-        Option(
-            "--live",
-            help="Sample both servers under load, too (perf, 3 to 4 minutes); of a change or "
-            "comparison that is done where time moved and instructions did not.",
-        ),
-    ] = False,
     as_json: JsonOption = False,
     python: PythonOption = None,
     *,
@@ -80,42 +70,39 @@ def why_command(
     console = Console(stderr=as_json)
     root, narrator = repository(console), Narrator(console)
     record, comparison = _known(names or [], folder)
-    found: list[Attribution] = []
+    made: list[Attribution] = []
     with interruptible(), revisions.copies(narrator) as copies:
         target = None
         if record is None and comparison is None:
             target = told(root, options, [python] if python else [])
         logs, globs = paths.state_dir() / "logs", tuple(select or ())
-        loaded = live or record is not None or comparison is not None
-        scope = Scope("quick", globs, logs, narrator, copies, target, loaded)
-        job = None if record is None or select else inprocess.job(record.series.case)
+        scope = Scope("quick", globs, logs, narrator, copies, target, loaded=False)
         if record is not None:
-            sides = explaining.sides_of(root, record, scope)
+            sides = explain.sides_of(root, record, scope)
         elif comparison is not None:
-            sides = _of_comparison(root, comparison, scope)
+            sides = explain.sides_of_comparison(root, comparison, scope)
         else:
             named = names or []
             given = (named[0] if named else None, named[1] if len(named) > 1 else None)
             sides = sides_of(root, given, [], (base_with or [], with_ or []), lock, None, scope)
         surest = None
         if comparison is not None and not select:
-            surest = explaining.moved_most(comparison, sides)
-        wanted: Live = "yes" if live else "unmoved" if record or surest else "no"
+            surest = explain.moved_most(comparison, sides)
         with measuring():
             for base, head in [surest] if surest else _once(sides):
-                one = attribute(base, head, narrator, job=job, live=wanted)
+                one = attribute(base, head, narrator)
                 if record is not None:
                     one = one.model_copy(update={"id": record.id, "change": record.id})
                 elif comparison is not None:
                     one = one.model_copy(update={"comparison": comparison.id})
                 attribution.save(folder, one)
-                found.append(one)
+                made.append(one)
                 if not as_json:
                     print_attribution(console, one)
     if folded_ is not None:
-        write("".join(map(folded, found)), folded_)
+        write("".join(map(folded, made)), folded_)
     if as_json:
-        print_json([one.model_dump(mode="json") for one in found])
+        print_json([one.model_dump(mode="json") for one in made])
 
 
 def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Comparison | None]:
@@ -130,20 +117,6 @@ def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Compari
     given = Path(names[0])
     found = given if given.is_file() else comparison_store.find(names[0], folder)
     return None, None if found is None else files.read(Comparison, found)
-
-
-def _of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
-    """What was compared: revisions as they are, or else the stack whose packages moved."""
-    base, head = comparison.base, comparison.head
-    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
-        return sides_.of_revisions(root, base.commit, head.commit, scope)
-    stacks = dict.fromkeys(move.stack for move in comparison.packages)
-    if len(stacks) != 1:
-        raise UsageError(
-            f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
-            f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
-        )
-    return explaining.of_locks(root, searches.between(comparison, next(iter(stacks))), scope)
 
 
 _MOST: Final = 4
@@ -163,3 +136,26 @@ def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
         some = ", ".join(head.case.id for _, head in list(found.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(found)}: {some}")
     return list(found.values())
+
+
+def explain_change(
+    root: Path, record: Candidate | ChangeRecord, results: Path, narrator: Narrator
+) -> None:
+    """Attribute a change that has no attribution yet, for verbs that find changes."""
+    explain.keep(root, record, results, narrator, errors().say)
+
+
+def explain_comparison(
+    comparison: Comparison, sides: Sides, narrator: Narrator
+) -> Attribution | None:
+    """Say which code it is, for `compare --why`; None: nothing moved that instructions explain."""
+    moved = explain.moved_most(comparison, sides)
+    if moved is None:
+        return None
+    try:
+        with measuring():
+            made = attribute(*moved, narrator)
+    except CountError as problem:
+        narrator.say(f"which code it is was not found out: {problem}")
+        return None
+    return made.model_copy(update={"comparison": comparison.id})

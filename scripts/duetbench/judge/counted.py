@@ -30,23 +30,17 @@ def instructions(
     limit: float,
     *,
     switched: bool = False,
-    job: str | None = None,
 ) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time within `limit` s; the counter is this checkout's.
-
-    `job` is a unit of work in the cases' environments instead of a request.
-    """
+    """Count both sides at the same time within `limit` s; the counter is this checkout's."""
     sides = zip(*pairs, strict=True)
     ends = time.monotonic() + limit
     try:
         with ExitStack() as stack:
-            under_way = [stack.enter_context(_counting(side, switched, job)) for side in sides]
+            under_way = [stack.enter_context(_counting(side, switched)) for side in sides]
             base, head = (collect(ends - time.monotonic()) for collect in under_way)
     except CountError as error:
         return (str(error),) * len(pairs)
-    return tuple(
-        _together(base[job or unit(below)], head[job or unit(above)]) for below, above in pairs
-    )
+    return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +105,17 @@ def _asked(endpoint: Endpoint) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _counting(
-    side: Sequence[SideCase], switched: bool, job: str | None
-) -> Iterator[counting.Collect]:
+def _counting(side: Sequence[SideCase], switched: bool) -> Iterator[counting.Collect]:
     """Begin to count one request to each case's endpoint, in process and without a server."""
-    targets = list(dict.fromkeys(job or unit(each) for each in side))
+    targets = list(dict.fromkeys(unit(each) for each in side))
     with (
-        program(side[0]) as one,
+        program(side[0]) as counted,
         counting.started(
-            one.python, one.payload, targets, env=one.env, switched=switched
+            counted.python,
+            counted.payload,
+            targets,
+            env=counted.env,
+            switched=switched,
         ) as collect,
     ):
         yield collect

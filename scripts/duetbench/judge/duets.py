@@ -8,6 +8,7 @@ side's, with the versions that the run recorded.
 
 import glob
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -30,7 +31,7 @@ from duetbench.judge.sides import Scope
 from duetbench.project import locks, stacks
 from duetbench.project.experiments import expand_all, load_experiments
 from duetbench.store.change import Candidate, ChangeRecord, StackState
-from duetbench.store.comparison import Comparison, PackageChange, SideName
+from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are played, and as many benchmarks inside the process: the strongest
@@ -180,6 +181,24 @@ class Between:
 
 
 Change = Candidate | ChangeRecord | Between
+
+
+def least(judgement: Judgement) -> float:
+    """By how much it moved at least, as the logarithm of a ratio; zero: it may not have."""
+    low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
+    return 0.0 if low * high < 0 else min(abs(low), abs(high))
+
+
+def between(comparison: Comparison, stack: str) -> Between:
+    """The states of one stack that were compared."""
+
+    def state(side: SideRecord) -> StackState:
+        digest = next(one.digest for one in side.stacks if one.name == stack)
+        return StackState(stack=stack, digest=digest)
+
+    base, head = comparison.base, comparison.head
+    packages = tuple(move for move in comparison.packages if move.stack == stack)
+    return Between(comparison.id, state(base), state(head), packages, base.commit, head.commit)
 
 
 @dataclass(frozen=True, slots=True)

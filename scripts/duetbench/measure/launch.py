@@ -5,7 +5,7 @@ It ends with figures, or with a fail flag and a reason; in both cases nothing of
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +28,11 @@ class Options:
         count: The server counts its requests too. Its metrics exporter then runs beside it: right
             for proving that nothing is lost, not for figures to keep.
         phase: Called with what the launch is doing.
-        watching: Entered with the server right before its load, and left right after it.
     """
 
     window: float = 1.0
     count: bool = False
     phase: Callable[[str], None] = lambda _name: None
-    watching: Callable[[Serving], AbstractContextManager[None]] = lambda _serving: nullcontext()
 
 
 def perform(case: Case, rig: Rig, options: Options, log: Path) -> LaunchOutcome:
@@ -88,7 +86,7 @@ class _Launch:
             earlier = counter.settled() if counter else 0
             phase("measuring")
             watch = figures.Watch(serving, tree, warm)
-            with self.options.watching(serving), watch.load() as generation:
+            with watch.load() as generation:
                 generation.wait_load()
                 watch.end()
                 result = generation.collect()

@@ -53,8 +53,7 @@ CHROMIUM: Final = Package(
 POSTGRESQL: Final = Package(
     "postgresql", ("initdb", "pg_ctlcluster"), "tests keep an application's data in it", True
 )
-PERF: Final = Package("linux-perf", ("perf",), "tests sample loaded servers with it", True)
-PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL, PERF)
+PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL)
 
 
 def ensure(package: Package, narrator: Narrator) -> bool | None:

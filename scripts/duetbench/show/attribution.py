@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
-from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.project import names
 from duetbench.show import formats, markdown
@@ -19,7 +18,6 @@ from duetbench.store.attribution import (
     Function,
     Node,
     Row,
-    Sampled,
 )
 
 if TYPE_CHECKING:  # issues and comments need no terminal
@@ -32,7 +30,6 @@ GREY: Final = 0.002
 """Share of all instructions below which a function of the tree is not said to have moved."""
 
 _NATIVE: Final = 3  # compiled functions of a row that are named
-_SAMPLED: Final = 8  # sampled functions that are shown
 _PASSED: Final = 8  # functions that came or went that are named
 _LONGEST: Final = 150  # characters of a cell in issues and comments
 _HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
@@ -75,8 +72,6 @@ class AttributionText:
     rows: tuple[RowText, ...]
     own: tuple[tuple[str, str, str, str], ...]
     passed: tuple[tuple[str, str], ...]
-    sampled: str
-    samples: tuple[tuple[str, ...], ...]
 
 
 def told(record: Attribution) -> AttributionText:
@@ -90,8 +85,6 @@ def told(record: Attribution) -> AttributionText:
         rows=rows,
         own=tuple(_own(record)),
         passed=tuple(_passed(record)),
-        sampled=_sampled(record) if record.sampled else "",
-        samples=tuple(_samples(record, record.sampled)) if record.sampled else (),
     )
 
 
@@ -138,9 +131,6 @@ def written(record: Attribution) -> str:
         parts.append(markdown.grid(_HEAD, _ALIGN, (one.cells for one in found.rows)))
         parts.append(found.scatter)
     code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows[:FIRST] if one.native]
-    if found.sampled:
-        table = markdown.grid(SAMPLES, ("---", "---:", "---:", "---:", "---:"), found.samples)
-        parts += ["## Sampled under load", markdown.escape(found.sampled), table]
     for title, lines in (
         ("Compiled code below the first rows", code),
         ("What came and went", [f"{name} {what}" for what, name in found.passed]),
@@ -180,15 +170,6 @@ def print_attribution(console: Console, record: Attribution) -> None:
             if one.native and place_ < FIRST:
                 say(f"{below}{', '.join(one.native)}", "dim")
         say(f"  {found.scatter}", "dim")
-    if found.sampled:
-        say("")
-        say("  sampled under load", "bold")
-        say(f"  {found.sampled}")
-        columns = [SAMPLES, *found.samples]
-        widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
-        for cells in columns:
-            figures = "  ".join(map(str.rjust, cells[1:], widths[1:]))
-            say(f"    {figures}  {cells[0]}", "dim" if cells is SAMPLES else "")
     moving = [one for one in found.own if one[3] != formats.MISSING]
     for title, lines in (
         ("own instructions by package", [f"{p}: {b} → {h} ({c})" for p, b, h, c in moving]),
@@ -306,46 +287,6 @@ def _passed(record: Attribution) -> Iterator[tuple[str, str]]:
         if many:
             listed = [f"{name} ({file})" for _, name, file in sorted(many)]
             yield what, formats.some(listed, _PASSED)
-
-
-_time: Final = METRICS["server_cpu_per_request"].format
-SAMPLES: Final = ("Function", "Base", "Head", "Change", "At least … at most")
-
-
-def _sampled(record: Attribution) -> str:
-    """What samples say, and how noisy they are."""
-    seen = record.sampled
-    assert seen is not None  # noqa: S101 - who calls has looked
-    surest = [row for row in seen.rows if row.sure]
-    widths = [(row.high - row.low) / 2 for row in seen.rows]
-    noise = formats.size(max(widths, default=0.0) / seen.base)
-    began = (
-        f"Of {seen.launches} launches of each side, CPU time per request: "
-        f"{_time(seen.base)} and {_time(seen.head)}"
-    )
-    if not surest:
-        return (
-            f"{began}. No function surely moved; samples cannot tell a change of up to {noise} of "
-            "all CPU time in one of them."
-        )
-    first = surest[0].function
-    return f"{began}. What surely moved most is {first.name}, {place(first)}, {first.package}."
-
-
-def _samples(record: Attribution, seen: Sampled) -> Iterator[tuple[str, ...]]:
-    def share(seconds: float) -> str:
-        size = units.significant(abs(100 * seconds / seen.base), 2)
-        return f"{'+' if seconds > 0 else '−'}{size} %"
-
-    for row in seen.rows[:_SAMPLED]:
-        function = row.function
-        where = ", ".join(filter(None, (function.name, place(function))))
-        yield (
-            f"{where} ({_package(record, function.package)})",
-            _time(row.base), _time(row.head),
-            share(row.head - row.base) if row.sure else formats.MISSING,
-            f"{share(row.low)} … {share(row.high)}",
-        )  # fmt: skip
 
 
 def walked(node: Node) -> Iterator[Node]:

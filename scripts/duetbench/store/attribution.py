@@ -35,10 +35,6 @@ APPLICATION: Final = "application"
 """Stands for a package where code is the measured application's own."""
 
 
-SYSTEM: Final = "system"
-"""Stands for a package where samples are of the kernel, or of a library that is no package's."""
-
-
 class Function(Frozen):
     """A function of Python code, or (`line` is None) of compiled code."""
 
@@ -115,35 +111,6 @@ class Totals(Frozen):
     spread: float = Field(ge=0)
 
 
-class SampledRow(Frozen):
-    """CPU time per request (s) in one function, and between what ends it has changed.
-
-    A function has the compiled code that it calls itself; what no Python function calls is a
-    module's, or the kernel's.
-    """
-
-    function: Function
-    base: float = Field(ge=0)
-    head: float = Field(ge=0)
-    low: float = Field(description="Head minus base: lower end of an interval.")
-    high: float = Field(description="Its upper end; 95 % for the intervals of all rows at once.")
-
-    @property
-    def sure(self) -> bool:
-        return not self.low <= 0 <= self.high
-
-
-class Sampled(Frozen):
-    """Where the CPU time of loaded servers is, by samples."""
-
-    launches: int = Field(ge=2, description="Of each side; the sample is the launch.")
-    base: float = Field(gt=0, description="CPU time per request, s, while samples were taken.")
-    head: float = Field(gt=0)
-    rows: tuple[SampledRow, ...] = Field(
-        description="What surely moved comes first, then by size; from 0.5 % of the time on."
-    )
-
-
 class Attribution(Artefact):
     """Where the instructions of one case's change are."""
 
@@ -174,9 +141,6 @@ class Attribution(Artefact):
     )
     seconds: float = Field(ge=0, description="What it took.")
     rows: tuple[Row, ...] = Field(description="What moved most comes first; none: nothing moved.")
-    sampled: Sampled | None = Field(
-        default=None, description="Of servers under load, where that was asked for."
-    )
     own: tuple[Own, ...] = Field(description="By package.")
     tree: Node
     notes: tuple[str, ...] = Field(default=(), description="What it cannot see.")

@@ -13,7 +13,6 @@ from duetbench.store.change import DISMISSED, Candidate, ChangeRecord, Dismissal
 from duetbench.store.files import write
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.conclude import conclude
-from duetbench.trend.explaining import Explain, keep
 
 LEAST_SECONDS: Final = 60.0
 """A comparison in less would decide nothing."""
@@ -35,7 +34,7 @@ def confirm(
     results: Path,
     *,
     told: Callable[[str], None],
-    explain: Explain | None = None,
+    explain: Callable[[Candidate | ChangeRecord], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Conclusions:
     """Judge candidates of this machine in so many seconds, and keep all in `results`.
@@ -53,7 +52,7 @@ def confirm(
     left: list[tuple[Candidate, str]] = []
     for place, candidate in enumerate(candidates):
         if explain and any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
-            keep(explain, candidate, results, told)
+            explain(candidate)
         remaining = ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
@@ -72,7 +71,7 @@ def confirm(
             change.save(results, concluded)
             records.append(concluded)
             if explain:
-                keep(explain, concluded, results, told)
+                explain(concluded)
         else:
             write(results / DISMISSED / f"{concluded.id}.json", concluded)
             dismissed.append(concluded)

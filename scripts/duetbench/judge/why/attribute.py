@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from packaging.utils import canonicalize_name
 
@@ -19,17 +19,15 @@ from duetbench.core.errors import CountError
 from duetbench.host import paths
 from duetbench.host.progress import Narrator
 from duetbench.judge import affected, counted
-from duetbench.judge.why import live as live_
 from duetbench.judge.why import naming, ranking
 from duetbench.judge.why.naming import Name, Naming
-from duetbench.judge.why.ranking import Fact, Seen
+from duetbench.judge.why.ranking import Calls, Fact
 from duetbench.measure.duet import SideCase
-from duetbench.measure.instructions import dumps, entries, profiling
-from duetbench.measure.instructions.profiling import Profile
+from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.project import names
-from duetbench.store.attribution import Attribution, Sampled, Totals
+from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import StackState
-from duetbench.store.comparison import Instructions
 
 RUNS: Final = 5
 """Profiles of each side, each with a path of another length: memory lies elsewhere."""
@@ -40,61 +38,50 @@ THRESHOLD: Final = 0.003
 Functions of equal sides differed by up to 0.27 %, and not in the same direction in all runs.
 """
 
-Live = Literal["no", "unmoved", "yes"]
-
 COUNTS_SECONDS: Final = 180.0
-"""For the plain counts of both sides."""
+"""Limit for the plain counts of both sides."""
 
 CANNOT_SEE: Final = (
     "It counts instructions of one request at a time, without a server: it sees no "
     "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
     "Granian's own threads."
 )
-"""What every attribution says of itself."""
+"""Note of every attribution."""
 
 
 def attribute(
-    base: SideCase,
-    head: SideCase,
-    narrator: Narrator | None = None,
-    *,
-    runs: int = RUNS,
-    job: str | None = None,
-    live: Live = "no",
+    base: SideCase, head: SideCase, narrator: Narrator | None = None, *, runs: int = RUNS
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
-
-    `job` is a unit of work in the case's environment that is looked at instead of a request.
-    `live` says whether loaded servers are sampled, too, four minutes more: "unmoved", where time is
-    known to have moved, does that if instructions did not.
 
     Raises:
         CountError: They cannot be counted, or not by function.
     """
-    started, when = time.monotonic(), datetime.now(UTC)
-    (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS, switched=True, job=job)
+    began, when = time.monotonic(), datetime.now(UTC)
+    (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS, switched=True)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:
         narrator.say(f"{plain.base:.0f} → {plain.head:.0f} instructions; function by function …")
-    sides = base, head
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
-        turns = [pool.submit(_profile, side, job, run) for run in range(runs) for side in sides]
-        looks = [pool.submit(_facts, side, job) for side in sides]
-        profiles = [turn.result() for turn in turns]
-        facts = [look.result() for look in looks]
-    middle = [profiling.median(profiles[place::2]) for place in (0, 1)]
-    named = [_naming(*one) for one in zip(sides, middle, strict=True)]
-    seeing = [_seen(*one) for one in zip(named, facts, strict=True)]
-    seen = [see(one) for see, one in zip(seeing, middle, strict=True)]
-    pairs = [
-        (seeing[0](one), seeing[1](other))
-        for one, other in zip(profiles[::2], profiles[1::2], strict=True)
-    ]
-    ranked = ranking.rank(seen[0], seen[1], THRESHOLD, pairs)
-    case, rigs = head.case, (base.rig, head.rig)
-    stacks = [{side.case.stack: side.rig.stacks[side.case.stack]} for side in sides]
-    found = [rig.interpreters[side.case.python] for rig, side in zip(rigs, sides, strict=True)]
+        turns = [
+            (pool.submit(_profile, base, run), pool.submit(_profile, head, run))
+            for run in range(runs)
+        ]
+        entries = pool.submit(_entries, base), pool.submit(_entries, head)
+        before, after = zip(*((one.result(), other.result()) for one, other in turns), strict=True)
+        facts = entries[0].result(), entries[1].result()
+    calls = _calls(base, before, facts[0]), _calls(head, after, facts[1])
+    ranked = ranking.rank(
+        calls[0](profiling.median(before)),
+        calls[1](profiling.median(after)),
+        THRESHOLD,
+        [(calls[0](one), calls[1](other)) for one, other in zip(before, after, strict=True)],
+    )
+    case = head.case
+    stacks = [{side.case.stack: side.rig.stacks[side.case.stack]} for side in (base, head)]
+    pythons = [side.rig.interpreters[side.case.python] for side in (base, head)]
+    versions = dict.fromkeys(f"{one.version}{'t' if one.free_threaded else ''}" for one in pythons)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
@@ -102,121 +89,97 @@ def attribute(
         duetbench=__version__,
         case=case.id,
         asked=names.of(case).what if head.rig.target else None,
-        python=" → ".join(
-            dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in found)
-        ),
+        python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
         head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
         packages=affected.package_changes(*stacks),
         totals=Totals(base=plain.base, head=plain.head, spread=plain.spread),
         counted=Totals(
-            base=ranked.base,
-            head=ranked.head,
-            spread=max(_spread(profiles[place::2]) for place in (0, 1)),
+            base=ranked.base, head=ranked.head, spread=max(_spread(before), _spread(after))
         ),
         runs=runs,
         threshold=THRESHOLD,
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - began,
         rows=ranked.rows,
         own=ranked.own,
         tree=ranked.tree,
-        sampled=_sampled(sides, (named[0], named[1]), plain, "no" if job else live, narrator),
-        notes=(*([f"Not of a request, but of the job {job}."] if job else []), CANNOT_SEE),
+        notes=(CANNOT_SEE,),
     )
 
 
-def _sampled(
-    sides: tuple[SideCase, SideCase],
-    named: tuple[Callable[[dumps.Code], Name], Callable[[dumps.Code], Name]],
-    plain: Instructions,
-    wanted: Live,
-    narrator: Narrator | None,
-) -> Sampled | None:
-    moved = abs(plain.head / plain.base - 1) > plain.spread
-    if wanted == "no" or (wanted == "unmoved" and moved):
-        return None
-    try:
-        return live_.sampled(sides, named, sides[1].rig.logs / "sampled", narrator)
-    except CountError as problem:
-        if wanted == "yes":
-            raise
-        if narrator:
-            narrator.say(f"loaded servers were not sampled: {problem}")
-        return None
-
-
-def _profile(side: SideCase, job: str | None, run: int) -> Profile:
-    with counted.program(side) as one:
-        # No multiple of what memory is aligned to.
-        found = profiling.profile(
-            one.python, one.payload, job or counted.unit(side), env=one.env, padding=23 * run
+def _profile(side: SideCase, run: int) -> Profile:
+    with counted.program(side) as program:
+        profile = profiling.profile(
+            program.python,
+            program.payload,
+            counted.unit(side),
+            env=program.env,
+            padding=23 * run,  # no multiple of what memory is aligned to
         )
-    home = _home(side, one)
+    home = _home(side, program)
     chains = {
-        tuple(dumps.Code(name, home(file)) for name, file in chain): own
-        for chain, own in found.chains.items()
+        tuple(Code(name, home(file)) for name, file in chain): own
+        for chain, own in profile.chains.items()
     }
-    return replace(found, chains=chains)
+    return replace(profile, chains=chains)
 
 
-def _facts(side: SideCase, job: str | None) -> Mapping[entries.Place, entries.Observed]:
-    """What functions are entered, exactly; nothing where it cannot be told."""
-    target = job or counted.unit(side)
+def _entries(side: SideCase) -> Mapping[Place, Observed]:
+    """Count how often each function is entered; empty where that cannot be counted."""
+    unit = counted.unit(side)
     try:
-        with counted.program(side) as one:
-            found = entries.count(one.python, one.payload, [target], env=one.env)[target]
+        with counted.program(side) as program:
+            observed = profiling.count_entries(
+                program.python, program.payload, [unit], env=program.env
+            )[unit]
     except CountError:
         return {}
-    if isinstance(found, str):
+    if isinstance(observed, str):
         return {}
-    home = _home(side, one)
-    return {(name, home(file), line): seen for (name, file, line), seen in found.items()}
+    home = _home(side, program)
+    return {(name, home(file), line): one for (name, file, line), one in observed.items()}
 
 
-def _home(side: SideCase, one: counted.Program) -> Callable[[str], str]:
-    """Says where a file lies of which a program has had a copy of its own."""
-    copy, own = f"{one.folder}{os.sep}", f"{side.rig.folder(side.case).resolve()}{os.sep}"
+def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
+    """Map a file of the program's copy of the application to the application's own."""
+    copy, own = f"{program.folder}{os.sep}", f"{side.rig.folder(side.case).resolve()}{os.sep}"
     return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
 
 
-def _naming(side: SideCase, profile: Profile) -> Callable[[dumps.Code], Name]:
-    """Name the code of a side's profiles, all of which lie in the same folders."""
-    own = side.rig.folder(side.case).resolve()
+def _calls(
+    side: SideCase, profiles: tuple[Profile, ...], entries: Mapping[Place, Observed]
+) -> Callable[[Profile], Calls]:
+    """Name the functions of a side's profiles, all of which lie in the same folders."""
+    packages, standard = profiles[0].packages, profiles[0].standard
+    owners = {file: canonicalize_name(name) for file, name in naming.owners(packages).items()}
+    application = side.rig.folder(side.case).resolve()
     driver = (paths.OWN / "benchmarks", Path(counted.__file__).resolve().parents[1])
-    distributions = naming.owners(profile.packages)
-    return cache(Naming(
-        profile.packages, profile.standard, own, driver,
-        {file: canonicalize_name(name) for file, name in distributions.items()},
-    ).of)  # fmt: skip
-
-
-def _seen(
-    name: Callable[[dumps.Code], Name], facts: Mapping[entries.Place, entries.Observed]
-) -> Callable[[Profile], Seen]:
-    """What a side's profiles say, with its facts."""
+    name = cache(Naming(packages, standard, application, driver, owners).of)
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
-    for (qualified, file, line), one in facts.items():
+    for (qualified, file, line), one in entries.items():
         fact = Fact(line, one.entries, one.bytecodes, one.code)
-        places[name(dumps.Code(qualified, file))].append(fact)
-    known_facts = {one: _sum(found) for one, found in places.items()}
+        places[name(Code(qualified, file))].append(fact)
+    facts = {function: _sum(several) for function, several in places.items()}
 
-    def seen(profile: Profile) -> Seen:
+    def calls(profile: Profile) -> Calls:
         chains = profile.chains.items()
-        return Seen({tuple(map(name, chain)): own for chain, own in chains}, known_facts)
+        return Calls({tuple(map(name, chain)): own for chain, own in chains}, facts)
 
-    return seen
+    return calls
 
 
 def _sum(facts: list[Fact]) -> Fact:
     """One fact of functions that have the same name in the same file."""
     first = min(facts, key=lambda fact: fact.line)
     return Fact(
-        max(first.line, 1), sum(one.entries for one in facts), sum(one.bytecodes for one in facts),
-        first.code if len(facts) == 1 else "",
-    )  # fmt: skip
+        line=max(first.line, 1),
+        entries=sum(fact.entries for fact in facts),
+        bytecodes=sum(fact.bytecodes for fact in facts),
+        code=first.code if len(facts) == 1 else "",
+    )
 
 
-def _spread(profiles: list[Profile]) -> float:
+def _spread(profiles: tuple[Profile, ...]) -> float:
     """Largest minus smallest total, as a share."""
-    totals = [one.total for one in profiles]
+    totals = [profile.total for profile in profiles]
     return (max(totals) - min(totals)) / min(totals)

@@ -1,4 +1,4 @@
-"""Names that code has on both sides, wherever their environments and copies lie."""
+"""Names of functions that are the same on both sides, wherever environments and copies lie."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duetbench.measure.instructions.dumps import Code
+from duetbench.measure.instructions.profiling import Code
 from duetbench.store.attribution import APPLICATION, PYTHON
 
 DRIVER: Final = "duetbench"
@@ -16,7 +16,7 @@ _FROZEN: Final = "<frozen "
 
 
 class Name(NamedTuple):
-    """A function: what `record.attribution.Function` says of it, but its line."""
+    """A function: `store.attribution.Function` without its line."""
 
     name: str
     file: str
@@ -34,19 +34,19 @@ def owners(packages: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Of one side.
+    """Names the functions of one side.
 
     Attributes:
         packages: The folder of its packages.
         standard: That of the standard library.
-        own: Where its application is.
+        application: The folder of its application.
         driver: Folders of what sends requests.
         owners: The distribution of each file in `packages`.
     """
 
     packages: Path
     standard: Path
-    own: Path
+    application: Path
     driver: tuple[Path, ...]
     owners: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,8 +62,8 @@ class Naming:
             if path.suffix == ".so":
                 file = f"{file[: -len(path.name)]}{path.name.partition('.')[0]}.so"
             return Name(code.name, file, package)
-        places = [(self.standard, PYTHON), (self.own, APPLICATION)]
-        for folder, package in (*places, *((one.parent, DRIVER) for one in self.driver)):
+        places = [(self.standard, PYTHON), (self.application, APPLICATION)]
+        for folder, package in (*places, *((folder.parent, DRIVER) for folder in self.driver)):
             if path.is_relative_to(folder):
                 return Name(code.name, path.relative_to(folder).as_posix(), package)
         return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)

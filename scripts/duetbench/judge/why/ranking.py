@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from duetbench.judge.why.naming import DRIVER, Name
-from duetbench.judge.why.trees import Both, Paths, align, grow
-from duetbench.measure.instructions.dumps import TRAMPOLINE
+from duetbench.judge.why.trees import Aligned, Paths, align, grow
+from duetbench.measure.instructions.profiling import TRAMPOLINE
 from duetbench.store.attribution import Function, Native, Node, Own, Row
 
 PRUNED: Final = 0.002
@@ -22,7 +22,7 @@ ROOT: Final = Name("request", "", DRIVER)
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of a function without Valgrind, exactly.
+    """What is known exactly of a function, without Valgrind.
 
     Attributes:
         code: Equal where what it does is written in the same way, under whatever name.
@@ -35,8 +35,8 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one side executes."""
+class Calls:
+    """The calls of one side, with what is known of its functions."""
 
     paths: Paths
     facts: Mapping[Name, Fact] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Ranked:
 
 
 def rank(
-    base: Seen, head: Seen, threshold: float, runs: Iterable[tuple[Seen, Seen]] = ()
+    base: Calls, head: Calls, threshold: float, runs: Iterable[tuple[Calls, Calls]] = ()
 ) -> Ranked:
     """Lay both sides over each other.
 
@@ -69,8 +69,8 @@ def rank(
     both = align(grow(base.paths), grow(head.paths))
     totals = both.base.total, both.head.total
     sums: Mapping[Name, _Sum] = _sums(both)
-    for one, other in runs:
-        moved = _sums(align(grow(renamed(one, other).paths), grow(other.paths)))
+    for before, after in runs:
+        moved = _sums(align(grow(renamed(before, after).paths), grow(after.paths)))
         sums = {name: sum_ for name, sum_ in sums.items() if sum_.moved * moved[name].moved > 0}
 
     def function(name: Name) -> Function:
@@ -86,36 +86,43 @@ def rank(
     )
 
 
-def renamed(base: Seen, head: Seen) -> Seen:
+def renamed(base: Calls, head: Calls) -> Calls:
     """Give functions of base the names that head has for the same code.
 
     Where the code does not say so, a qualified name that only one file on each side has does.
     """
     went, came = base.names - head.names, head.names - base.names
 
-    def by_code(name: Name, seen: Seen) -> object:
-        fact = seen.facts.get(name)
+    def by_code(name: Name, calls: Calls) -> object:
+        fact = calls.facts.get(name)
         return fact.code or None if fact else None
 
-    def by_name(name: Name, _: Seen) -> object:
+    def by_name(name: Name, _: Calls) -> object:
         plain = "." in name.name and "__" not in name.name and "<" not in name.name
         return (name.name, name.package) if plain else None
 
-    found: dict[Name, Name] = {}
+    new: dict[Name, Name] = {}
     for key in (by_code, by_name):
-        sides: list[dict[object, list[Name]]] = []
-        for names, seen in ((went - found.keys(), base), (came - set(found.values()), head)):
-            groups: defaultdict[object, list[Name]] = defaultdict(list)
-            for name in names:
-                groups[key(name, seen)].append(name)
-            sides.append(groups)
-        for value in (sides[0].keys() & sides[1].keys()) - {None}:
-            if len(sides[0][value]) == len(sides[1][value]) == 1:
-                found[sides[0][value][0]] = sides[1][value][0]
+        olds = _grouped(went - new.keys(), base, key)
+        news = _grouped(came - set(new.values()), head, key)
+        for value in olds.keys() & news.keys():
+            if len(olds[value]) == len(news[value]) == 1:
+                new[olds[value][0]] = news[value][0]
     paths: dict[tuple[Name, ...], Counter[str]] = {}
     for path, own in base.paths.items():
-        paths.setdefault(tuple(found.get(n, n) for n in path), Counter()).update(own)
-    return Seen(paths, {found.get(name, name): fact for name, fact in base.facts.items()})
+        paths.setdefault(tuple(new.get(name, name) for name in path), Counter()).update(own)
+    return Calls(paths, {new.get(name, name): fact for name, fact in base.facts.items()})
+
+
+def _grouped(
+    names: Iterable[Name], calls: Calls, key: Callable[[Name, Calls], object]
+) -> Mapping[object, list[Name]]:
+    """Names by what `key` makes of them; those of which it makes nothing are left out."""
+    groups: defaultdict[object, list[Name]] = defaultdict(list)
+    for name in names:
+        if (value := key(name, calls)) is not None:
+            groups[value].append(name)
+    return groups
 
 
 @dataclass(slots=True)
@@ -134,7 +141,7 @@ class _Sum:
         self.callers[caller] += abs(sum(head.values()) - sum(base.values()))  # type: ignore[assignment]
 
 
-def _sums(both: Both) -> defaultdict[Name, _Sum]:
+def _sums(both: Aligned) -> defaultdict[Name, _Sum]:
     sums: defaultdict[Name, _Sum] = defaultdict(_Sum)
     _blame(ROOT, both, ROOT, sums)
     return sums
@@ -142,33 +149,33 @@ def _sums(both: Both) -> defaultdict[Name, _Sum]:
 
 def _rows(
     sums: Mapping[Name, _Sum],
-    base: Seen,
-    head: Seen,
+    base: Calls,
+    head: Calls,
     totals: tuple[float, float],
     threshold: float,
     function: Callable[[Name], Function],
 ) -> Iterator[Row]:
     names = base.names, head.names
-    for name, one in sorted(sums.items(), key=lambda item: -abs(item[1].moved)):
-        if abs(one.moved) < threshold * totals[0] or totals[0] == totals[1]:
+    for name, total in sorted(sums.items(), key=lambda item: -abs(item[1].moved)):
+        if abs(total.moved) < threshold * totals[0] or totals[0] == totals[1]:
             continue
         facts = base.facts.get(name), head.facts.get(name)
-        caller = one.callers.most_common(1)[0][0]
+        caller = total.callers.most_common(1)[0][0]
         state = "both" if name in names[0] and name in names[1] else "went"
         yield Row(
             function=function(name),
             caller=None if caller == ROOT else function(caller),
             state="came" if name not in names[0] and name != ROOT else state,
-            base=one.base.total(),
-            head=one.head.total(),
-            share=one.moved / (totals[1] - totals[0]),
+            base=total.base.total(),
+            head=total.head.total(),
+            share=total.moved / (totals[1] - totals[0]),
             entries=_pair(facts, lambda fact: fact.entries),
             bytecodes=_pair(facts, lambda fact: fact.bytecodes),
-            native=tuple(_native(one)),
+            native=tuple(_native(total)),
         )
 
 
-def _blame(name: Name, both: Both, caller: Name, sums: Mapping[Name, _Sum]) -> None:
+def _blame(name: Name, both: Aligned, caller: Name, sums: Mapping[Name, _Sum]) -> None:
     """Give a function what it executes itself, or all that is below it where one side has none."""
     if name != ROOT and not (both.base.total and both.head.total):
         sums[name].add(both.base.symbols(), both.head.symbols(), caller)
@@ -187,25 +194,25 @@ def _pair(
     return what(facts[0]) if facts[0] else 0.0, what(facts[1]) if facts[1] else 0.0
 
 
-def _native(one: _Sum) -> Iterable[Native]:
+def _native(total: _Sum) -> Iterable[Native]:
     """The symbols that moved most."""
-    symbols = (one.base.keys() | one.head.keys()) - {TRAMPOLINE}
-    found = [Native(symbol=s, base=one.base[s], head=one.head[s]) for s in symbols]
-    found.sort(key=lambda native: (-abs(native.head - native.base), native.symbol))
-    return [native for native in found[:NATIVE] if native.head != native.base]
+    symbols = (total.base.keys() | total.head.keys()) - {TRAMPOLINE}
+    every = [Native(symbol=s, base=total.base[s], head=total.head[s]) for s in symbols]
+    every.sort(key=lambda native: (-abs(native.head - native.base), native.symbol))
+    return [native for native in every[:NATIVE] if native.head != native.base]
 
 
 def _own(base: Paths, head: Paths) -> Iterable[Own]:
     """What the code of each package has, the largest change first."""
     sums: tuple[Counter[str], ...] = (Counter(), Counter())
-    for paths, found in zip((base, head), sums, strict=True):
+    for paths, by_package in zip((base, head), sums, strict=True):
         for path, own in paths.items():
-            found[(path[-1] if path else ROOT).package] += sum(own.values())  # type: ignore[assignment]
+            by_package[(path[-1] if path else ROOT).package] += sum(own.values())  # type: ignore[assignment]
     every = [Own(package=p, base=sums[0][p], head=sums[1][p]) for p in sums[0] | sums[1]]
     return sorted(every, key=lambda own: (-abs(own.head - own.base), own.package))
 
 
-def _node(name: Name, both: Both, least: float, function: Callable[[Name], Function]) -> Node:
+def _node(name: Name, both: Aligned, least: float, function: Callable[[Name], Function]) -> Node:
     nodes = [
         _node(inner, below, least, function)
         for inner, below in both.below.items()

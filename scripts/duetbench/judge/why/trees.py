@@ -1,33 +1,36 @@
-"""Lays the calls of both sides over each other, as far as they are the same.
+"""Aligns the call trees of both sides.
 
-A function that stands between two others on one side only, as a middleware that was put in, would
-make everything below it different. So what is below such a function is taken out of it, and put
-where the other side has it, as long as that makes the sides more alike; the function keeps what it
-executes itself, and what only its side has. Nothing is lost or counted twice.
+A function that stands between two others on one side only, such as a middleware that was put in,
+would make everything below it different. So what is called below such a function is lifted to the
+place where the other side calls it, as long as that makes the sides more alike; the function keeps
+what it executes itself and what only its side has. Nothing is lost or counted twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from duetbench.judge.why.naming import Name
 
 _ALIKE: Final = 0.5
-"""What differs by a larger share of itself is not the same work in two places."""
+"""Work that differs by a larger share of itself is not the same work in two places."""
 
 Paths = Mapping[tuple[Name, ...], Mapping[str, float]]
-"""What the innermost function of each chain executes itself, by symbol."""
+"""Instructions that the innermost function of each chain executes itself, by symbol."""
+
+Take = Callable[[Name, "Tree"], bool | None]
+"""Whether a function is taken out of a tree (True), stays (False), or is searched (None)."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Tree:
     """A function in one place: what it executes itself, by symbol, and what it calls."""
 
-    own: Counter[str] = field(default_factory=Counter)
-    below: dict[Name, Tree] = field(default_factory=dict)
+    own: Mapping[str, float] = field(default_factory=dict)
+    below: Mapping[Name, Tree] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -37,84 +40,125 @@ class Tree:
         """What it and all below it execute, by symbol."""
         return sum((tree.symbols() for tree in self.below.values()), Counter(self.own))
 
-    def add(self, other: Tree) -> None:
-        """Add what another does in the same place."""
-        self.own.update(other.own)
-        for name, tree in other.below.items():
-            self.below.setdefault(name, Tree()).add(tree)
+
+EMPTY: Final = Tree()
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
-    """A function in one place of both sides; one that is not there executes nothing."""
+class Aligned:
+    """A function in one place of both trees; a side that does not have it executes nothing."""
 
     base: Tree
     head: Tree
-    below: Mapping[Name, Both]
+    below: Mapping[Name, Aligned]
 
 
 def grow(paths: Paths) -> Tree:
-    """Make a side's tree; its root is what calls the outermost functions."""
-    root = Tree()
-    for path, own in paths.items():
-        tree = root
-        for name in path:
-            tree = tree.below.setdefault(name, Tree())
-        tree.own.update(own)
-    return root
+    """Make a side's tree; its root calls the outermost functions."""
+    own: Counter[str] = Counter(paths.get((), {}))
+    branches: dict[Name, dict[tuple[Name, ...], Mapping[str, float]]] = {}
+    for path, symbols in paths.items():
+        if path:
+            branches.setdefault(path[0], {})[path[1:]] = symbols
+    return Tree(own, {name: grow(branch) for name, branch in branches.items()})
 
 
-def align(base: Tree, head: Tree) -> Both:
-    """Lay one tree over the other; both are changed."""
-    _take_out(base, head)
-    _take_out(head, base)
-    _take_out_of_both(base, head)
-    names = dict.fromkeys((*head.below, *base.below))
-    pairs = {name: (base.below.get(name), head.below.get(name)) for name in names}
-    below = {name: align(one or Tree(), other or Tree()) for name, (one, other) in pairs.items()}
-    return Both(base, head, below)
+def align(base: Tree, head: Tree) -> Aligned:
+    """Lay one tree over the other."""
+    base = _lifted_where_called(base, head)
+    head = _lifted_where_called(head, base)
+    base, head = _lifted_from_both(base, head)
+    below = {
+        name: align(base.below.get(name, EMPTY), head.below.get(name, EMPTY))
+        for name in dict.fromkeys((*head.below, *base.below))
+    }
+    return Aligned(base, head, below)
 
 
-def _take_out(side: Tree, other: Tree) -> None:
-    """Take out of functions that only one side has here what the other side has here."""
-    for name, tree in list(side.below.items()):
+def _lifted_where_called(side: Tree, other: Tree) -> Tree:
+    """Lift out of functions that only this side calls here what the other side calls here."""
+    below = dict(side.below)
+
+    def take(name: Name, tree: Tree) -> bool | None:
         if name not in other.below:
-            for parent, inner in _outermost(tree, other.below):
-                present = side.below.get(inner)
-                wanted = other.below[inner].total
-                less = wanted - (present.total if present else 0.0)
-                # Otherwise it is more work, and that of the function that calls it.
-                if abs(less - parent.below[inner].total) < abs(less):
-                    side.below.setdefault(inner, Tree()).add(parent.below.pop(inner))
+            return None
+        lacking = other.below[name].total - below.get(name, EMPTY).total
+        # Otherwise it is more work, and that of the function that calls it.
+        if abs(lacking - tree.total) >= abs(lacking):
+            return False
+        below[name] = _merged(below.get(name, EMPTY), tree)
+        return True
+
+    for name, tree in side.below.items():
+        if name not in other.below:
+            below[name] = _without(tree, take)
+    return Tree(side.own, below)
 
 
-def _take_out_of_both(base: Tree, head: Tree) -> None:
-    """Take out of functions that only one side has here what both have below such functions."""
-    only = (
-        [tree for name, tree in base.below.items() if name not in head.below],
-        [tree for name, tree in head.below.items() if name not in base.below],
+def _lifted_from_both(base: Tree, head: Tree) -> tuple[Tree, Tree]:
+    """Lift out of functions that only one side calls here what both call below such functions."""
+    only = tuple(
+        [tree for name, tree in side.below.items() if name not in other.below]
+        for side, other in ((base, head), (head, base))
     )
-    sums: tuple[Counter[Name], ...] = (Counter(), Counter())
-    for trees, found in zip(only, sums, strict=True):
-        for tree in trees:
-            for parent, name in _outermost(tree, None):
-                found[name] += parent.below[name].total  # type: ignore[assignment]
+    sums = tuple(_totals(trees) for trees in only)
     here = base.below.keys() | head.below.keys()
     alike = {
         name
         for name in sums[0].keys() & sums[1].keys() - here
         if abs(sums[0][name] - sums[1][name]) <= _ALIKE * max(sums[0][name], sums[1][name])
     }
-    for side, trees in zip((base, head), only, strict=True):
-        for tree in trees:
-            for parent, name in _outermost(tree, alike):
-                side.below.setdefault(name, Tree()).add(parent.below.pop(name))
+
+    def lifted(side: Tree, other: Tree) -> Tree:
+        below = dict(side.below)
+
+        def take(name: Name, tree: Tree) -> bool | None:
+            if name not in alike:
+                return None
+            below[name] = _merged(below.get(name, EMPTY), tree)
+            return True
+
+        for name, tree in side.below.items():
+            if name not in other.below:
+                below[name] = _without(tree, take)
+        return Tree(side.own, below)
+
+    return lifted(base, head), lifted(head, base)
 
 
-def _outermost(tree: Tree, wanted: Iterable[Name] | None) -> Iterator[tuple[Tree, Name]]:
-    """The outermost functions below one that are wanted (None: all of them), with callers."""
-    for name, inner in list(tree.below.items()):
-        if wanted is None or name in wanted:
-            yield tree, name
-        if wanted is None or name not in wanted:
-            yield from _outermost(inner, wanted)
+def _without(tree: Tree, take: Take) -> Tree:
+    """The tree without what is taken out of it, outermost functions first."""
+    below = {}
+    for name, inner in tree.below.items():
+        taken = take(name, inner)
+        if not taken:
+            below[name] = _without(inner, take) if taken is None else inner
+    return Tree(tree.own, below)
+
+
+def _merged(tree: Tree, other: Tree) -> Tree:
+    """What two trees execute in the same place, together."""
+    below = dict(tree.below)
+    for name, inner in other.below.items():
+        below[name] = _merged(below[name], inner) if name in below else inner
+    return Tree(_sum(tree.own, other.own), below)
+
+
+def _sum(own: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
+    total = Counter(own)
+    total.update(other)
+    return total
+
+
+def _totals(trees: list[Tree]) -> Mapping[Name, float]:
+    """What each function below some trees executes, with all below it, wherever it stands."""
+    found: dict[Name, float] = {}
+    for name, total in (one for tree in trees for one in _descendants(tree)):
+        found[name] = found.get(name, 0.0) + total
+    return found
+
+
+def _descendants(tree: Tree) -> Iterator[tuple[Name, float]]:
+    for name, inner in tree.below.items():
+        yield name, inner.total
+        yield from _descendants(inner)

@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import CountError
-from duetbench.host import scratch
 from duetbench.measure.instructions import phases, valgrind
 
 ROUNDS: Final = 3
@@ -30,7 +28,6 @@ TIMEOUT_S: Final = 1800.0
 SPREAD_LIMIT: Final = 0.05
 # A phase without work costs some hundred instructions, an unmarked one millions.
 _NOTHING_LIMIT: Final = 50_000
-_PREFIX: Final = "duetbench-count"
 _MARKS: Final = ("--dump-before=", "Client Request")
 
 # Only head and totals of a dump are read (Callgrind's manual, "Callgrind Format Specification").
@@ -129,25 +126,20 @@ def started(
     lacking = missing()
     if lacking is not None:
         raise CountError(lacking)
-    base = Path(tempfile.gettempdir())
-    scratch.sweep(_PREFIX, base)
-    folder = scratch.make(_PREFIX, base)
-    try:
-        plan = {"targets": list(targets), "rounds": rounds, "reports": "."}
-        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
-        options = valgrind.SWITCHED if switched else valgrind.COUNTED
-        with valgrind.Process(python, payload, folder, env or {}, options) as process:
+    options = valgrind.SWITCHED if switched else valgrind.COUNTED
+    with (
+        valgrind.workspace({"targets": list(targets), "rounds": rounds}) as folder,
+        valgrind.Process(python, payload, folder, env or {}, options) as process,
+    ):
 
-            def collect(timeout: float) -> dict[str, InstructionCount | Uncounted]:
-                process.wait(timeout)
-                return {
-                    target: _outcome(report_of(folder / f"{index}.json"), folder, rounds)
-                    for index, target in enumerate(targets)
-                }
+        def collect(timeout: float) -> dict[str, InstructionCount | Uncounted]:
+            process.wait(timeout)
+            return {
+                target: _outcome(report_of(folder / f"{index}.json"), folder, rounds)
+                for index, target in enumerate(targets)
+            }
 
-            yield collect
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield collect
 
 
 def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Uncounted:

@@ -18,9 +18,20 @@ import sys
 import sysconfig
 import threading
 import traceback
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
 from typing import Any, Final, NoReturn
 
 ZERO: Final = "getpgrp"
@@ -29,6 +40,18 @@ PLAN: Final = "DUETBENCH_ICOUNT_PLAN"
 LIBRARY: Final = "fixed_random.so"
 
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
+_TOOL: Final = "duetbench"
+_OF_PLACES: Final = 0x10 | 0x8000000
+"""Flags that say where a function is written: in another one, or in a class."""
+
+_NAMED: Final = (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+    type,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +78,9 @@ def run(prepare: Callable[[str], Unit], preload: Callable[[], object] | None = N
 
     The plan is a JSON file named by `$DUETBENCH_ICOUNT_PLAN`: targets, rounds, and the folder for
     the reports, one JSON file for each target with its process and n, or with a reason why not.
-    A plan with `observe` has n units observed instead (`monitoring`), without Valgrind. One with
-    `profile` has each function told apart.
-    `preload` imports what several targets need, `prepare` makes the unit of a target in its own
-    process; what it raises is the reason why there is no figure for it.
+    With `observe` n units are observed instead, without Valgrind; with `profile` instructions are
+    counted function by function. `preload` imports what several targets need; `prepare` makes the
+    unit of a target in its own process, and what it raises is the reason why it has no figure.
     """
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     if preload is not None:
@@ -126,10 +148,76 @@ def _work(
 def _observed(unit: Unit) -> dict[str, Any]:
     if sys.version_info < (3, 12):
         raise UnfitError("entries are counted from CPython 3.12 on")
-    from duetbench.measure.instructions import monitoring  # noqa: PLC0415 - nothing for Valgrind
-
     _warm(unit, _repeat)
-    return {"n": unit.n, "functions": monitoring.observe(unit.call, unit.n)}
+    return {"n": unit.n, "functions": _observe(unit.call, unit.n)}
+
+
+def _observe(call: Callable[[], object], times: int) -> list[list[Any]]:
+    """Count over so many calls, function by function, by the interpreter's own events; exact.
+
+    Each row is name, file, line, entries (starts and resumptions), bytecodes, calls of each C
+    function, and a digest that is equal where the code is, under whatever name and in any place.
+    Needs CPython 3.12 or later.
+    """
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined] # the harness may run on 3.11
+    events, tool = monitoring.events, monitoring.PROFILER_ID
+    codes: dict[int, CodeType] = {}  # hashing a code object itself goes through all its constants
+    entries: Counter[int] = Counter()
+    bytecodes: defaultdict[int, int] = defaultdict(int)
+    calls: defaultdict[int, Counter[str]] = defaultdict(Counter)
+
+    def enter(code: CodeType, *_: object) -> None:
+        codes[id(code)] = code
+        entries[id(code)] += 1
+
+    def execute(code: CodeType, _offset: int) -> None:
+        bytecodes[id(code)] += 1
+
+    def leave_python(code: CodeType, _offset: int, called: object, _argument: object) -> None:
+        function = called.__func__ if isinstance(called, MethodType) else called
+        if not isinstance(function, FunctionType):
+            named = function if isinstance(function, _NAMED) else type(function)
+            calls[id(code)][named.__qualname__] += 1
+
+    callbacks: dict[int, Callable[..., None]] = {
+        events.PY_START: enter,
+        events.PY_RESUME: enter,
+        events.PY_THROW: enter,
+        events.INSTRUCTION: execute,
+        events.CALL: leave_python,
+    }
+    monitoring.use_tool_id(tool, _TOOL)
+    try:
+        for event, callback in callbacks.items():
+            monitoring.register_callback(tool, event, callback)
+        monitoring.set_events(tool, sum(callbacks))
+        for _ in range(times):
+            call()
+    finally:
+        monitoring.set_events(tool, events.NO_EVENTS)
+        monitoring.free_tool_id(tool)
+    return [
+        [
+            code.co_qualname,
+            code.co_filename,
+            code.co_firstlineno,
+            entries[key],
+            bytecodes[key],
+            calls[key],
+            _digest(code),
+        ]
+        for key, code in codes.items()
+        if code.co_filename != __file__
+    ]
+
+
+def _digest(code: CodeType) -> str:
+    import hashlib  # noqa: PLC0415 - under Valgrind each import takes long, and nobody asks
+
+    constants = [_digest(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    flags = code.co_flags & ~_OF_PLACES
+    body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, flags, constants
+    return hashlib.sha256(repr(body).encode()).hexdigest()[:16]
 
 
 def _profiled(unit: Unit) -> dict[str, Any]:

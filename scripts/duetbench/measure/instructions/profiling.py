@@ -1,28 +1,80 @@
-"""Which functions a unit of work's instructions are in, by Callgrind and CPython's trampolines.
+"""Which functions the instructions of a unit of work are in, and how often each is entered.
 
-The same units and surroundings as those of `counting`, with a stub below each Python function,
-which costs some hundred instructions each time that it is entered: figures are good for finding a
-function, and too large for what is entered often.
+A profile counts instructions by chain of calls: CPython runs each Python function through a stub
+(`sys.activate_stack_trampoline`) and names the stubs in a map; Callgrind tells all callers apart. A
+stub costs some hundred instructions each time that its function is entered: figures are good for
+finding a function, and too large for what is entered often.
+
+Entries are counted in the same surroundings by the interpreter's `sys.monitoring` instead of
+Valgrind. Two countings of the same code are equal to the digit. They are blind to what compiled
+code costs: they confirm where a change is, and do not rank.
 """
 
-import json
 import shutil
 import statistics
-import tempfile
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from duetbench.core.errors import CountError
-from duetbench.host import scratch
-from duetbench.measure.instructions import counting, dumps, valgrind
-from duetbench.measure.instructions.dumps import Chains
+from duetbench.measure.instructions import counting, valgrind
 
-TIMEOUT_S: Final = 180.0
-_PREFIX: Final = "duetbench-profile"
+PROFILE_S: Final = 180.0
+ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
+TRAMPOLINE: Final = "trampoline"
+"""Stands for the symbols of the stubs: no work of the program's own."""
+
+_STUB: Final = "py::"
+"""What the names of stubs begin with, before a function's qualified name and its file."""
+
+_EVALUATOR: Final = "py_trampoline_evaluator"
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
+_COST: Final = frozenset("0123456789+-*")
+_TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
+
+
+class Code(NamedTuple):
+    """A Python function by qualified name and file, or an extension module by its file alone."""
+
+    name: str
+    file: str
+
+
+Chain = tuple[Code, ...]
+"""The Python functions that are active, from the outermost on.
+
+What compiled code executes is the innermost's, by symbol. Code of the packages' extension modules
+stands in the chain as a function, one for each module: their symbols are mostly stripped.
+"""
+
+Chains = dict[Chain, Counter[str]]
+"""Own instructions of each chain's innermost function, by the symbol that executes them."""
+
+
+Place = tuple[str, str, int]
+"""Qualified name, file as its code object has it, first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a function does per unit of work; `calls`: those of compiled functions, by name.
+
+    `code` is equal where functions are written in the same way; empty: it is that of several.
+    """
+
+    entries: float
+    bytecodes: float
+    calls: Mapping[str, float]
+    code: str = field(default="", compare=False)
+
+
+class _Context(NamedTuple):
+    names: tuple[str, ...]  # from the outermost on
+    module: str  # that the innermost is from
+    instructions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +86,7 @@ class Profile:
         standard: That of the standard library.
     """
 
-    chains: Mapping[dumps.Chain, Mapping[str, float]]
+    chains: Mapping[Chain, Mapping[str, float]]
     packages: Path
     standard: Path
 
@@ -50,7 +102,7 @@ def profile(
     *,
     env: Mapping[str, str] | None = None,
     padding: int = 0,
-    timeout: float = TIMEOUT_S,
+    timeout: float = PROFILE_S,
 ) -> Profile:
     """Profile a unit of work; arguments as of `counting.count`, whose surroundings it has.
 
@@ -62,37 +114,28 @@ def profile(
     lacking = counting.missing()
     if lacking is not None:
         raise CountError(lacking)
-    base = Path(tempfile.gettempdir())
-    scratch.sweep(_PREFIX, base)
-    outer = scratch.make(_PREFIX, base)
-    try:
-        folder = outer / ("p" * (1 + padding))
-        folder.mkdir()
-        plan = {"targets": [target], "profile": True, "reports": "."}
-        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+    with valgrind.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
         with valgrind.Process(python, payload, folder, env or {}, valgrind.PROFILED) as process:
             process.wait(timeout)
-        return _read(folder)
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)
+        return _read_profile(folder)
 
 
-def _read(folder: Path) -> Profile:
+def _read_profile(folder: Path) -> Profile:
     report = counting.report_of(folder / "0.json")
     if "reason" in report:
         raise CountError(str(report["reason"]))
     names = Path(_MAP.format(report["process"]))
     try:
-        stubs = dumps.stubs(names.read_text("utf-8"))
+        stubs = read_stubs(names.read_text("utf-8"))
         with (folder / f"{report['process']}.1").open(encoding="utf-8", errors="replace") as dump:
-            found: Chains = dumps.chains(dump, stubs, report["packages"])
+            chains = read_chains(dump, stubs, report["packages"])
     except OSError as error:
         raise CountError(f"expected a dump and a map of CPython's stubs: {error}") from error
     finally:
         names.unlink(missing_ok=True)
     n = report["n"]
     return Profile(
-        {chain: {name: k / n for name, k in own.items()} for chain, own in found.items()},
+        {chain: {name: k / n for name, k in own.items()} for chain, own in chains.items()},
         Path(report["packages"]),
         Path(report["standard"]),
     )
@@ -100,7 +143,7 @@ def _read(folder: Path) -> Profile:
 
 def median(profiles: Sequence[Profile]) -> Profile:
     """The median of what each symbol of each chain has in some profiles of the same code."""
-    every: dict[dumps.Chain, Counter[str]] = {}
+    every: dict[Chain, Counter[str]] = {}
     for one in profiles:
         for chain, own in one.chains.items():
             every.setdefault(chain, Counter()).update(dict.fromkeys(own, 1))
@@ -114,3 +157,156 @@ def median(profiles: Sequence[Profile]) -> Profile:
         for chain, symbols in every.items()
     }
     return Profile(middle, profiles[0].packages, profiles[0].standard)
+
+
+def read_stubs(text: str) -> dict[int, Code]:
+    """Read a map of CPython's: the function of each address."""
+    found = {}
+    for line in text.splitlines():
+        address, _, name = line.split(" ", 2)
+        if name.startswith(_STUB):
+            qualified, _, file = name.removeprefix(_STUB).partition(":")
+            found[int(address, 16)] = Code(qualified, file)
+    return found
+
+
+def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) -> Chains:
+    """Read a dump, with the names of the stubs; `packages` is the folder of extension modules.
+
+    CountError: it is none, or not all of it.
+    """
+    contexts = _contexts(lines)
+    modules: defaultdict[str, set[str]] = defaultdict(set)
+    for context in contexts:
+        modules[context.names[-1]].add(context.module)
+
+    known: dict[str, Code | None] = {}
+    python = set(named.values())
+
+    def code(name: str) -> Code | None:
+        if name not in known:
+            stub = named.get(int(name, 16)) if name.startswith("0x") else None
+            files = modules[name]
+            if stub is None and files and all(file.startswith(f"{packages}/") for file in files):
+                file = min(files)
+                stub = Code(file.rpartition("/")[2].partition(".")[0], file)
+            known[name] = stub
+        return known[name]
+
+    found: Chains = {}
+    for names, module, instructions in contexts:
+        chain: list[Code] = []
+        for name in names:
+            one = code(name)
+            # A module's functions call each other.
+            if one is not None and not (chain and chain[-1] == one and one not in python):
+                chain.append(one)
+        own = found.setdefault(tuple(chain), Counter())
+        last = names[-1]
+        own[_symbol(last, module, stub=code(last) in python)] += instructions
+    return found
+
+
+def _symbol(name: str, module: str, *, stub: bool) -> str:
+    if stub or name == _EVALUATOR:
+        return TRAMPOLINE
+    if name.startswith("0x"):
+        return f"{module.rpartition('/')[2].partition('.')[0]} (no symbols)"
+    return name.partition("@")[0]
+
+
+def _contexts(lines: Iterable[str]) -> list[_Context]:
+    """Read what each context executes itself (Callgrind's manual, "Format Specification")."""
+    names: dict[str, str] = {}
+    modules: dict[str, str] = {}
+    place: dict[str, str] = {}  # context → its module
+    own: Counter[str] = Counter()
+    current, module, total, callee = "", "", None, False
+    for line in lines:
+        if line[:1] in _COST:
+            if not callee:  # else it is what a callee executes
+                own[current] += int(line.split()[1])
+            callee = False
+            continue
+        key, _, value = line.rstrip("\n").partition("=")
+        number, _, name = value.partition(" ")
+        if name and key in _TABLES:
+            (names if key.endswith("fn") else modules)[number] = name
+        if key == "fn":
+            current, place[number] = number, module
+        elif key == "ob":
+            module = number
+        elif key == "calls":
+            callee = True
+        elif line.startswith("totals:"):
+            total = int(line.split()[1])
+    if total is None or total != own.total():
+        raise CountError(
+            f"expected a dump of Callgrind whose contexts add up to its total, found {total} and "
+            f"{own.total()} instructions; is the disk full?"
+        )
+    return [
+        _Context(
+            tuple(part for part in reversed(names[number].split("'")) if not part.isdigit()),
+            modules.get(place[number], ""),
+            instructions,
+        )
+        for number, instructions in own.items()
+    ]
+
+
+def count_entries(
+    python: Path,
+    payload: Sequence[str],
+    targets: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = ENTRIES_S,
+) -> dict[str, dict[Place, Observed] | str]:
+    """Observe some units of work, or say of each why not; arguments as of `counting.count`.
+
+    Raises:
+        CountError: Nothing could be observed.
+    """
+    with valgrind.workspace({"targets": list(targets), "observe": True}) as folder:
+        # Tables of objects are in the order of their addresses.
+        fixed = ["setarch", "-R"] if shutil.which("setarch") else []
+        try:
+            subprocess.run(
+                [*fixed, str(python), *payload],
+                cwd=folder,
+                env=valgrind.environment(env or {}, folder),
+                timeout=timeout,
+                check=True,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            words = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
+            raise CountError(
+                f"{python} … {payload[-1]}: expected to observe what is entered: {error} "
+                f"{words[-valgrind.LAST_WORDS :]}"
+            ) from error
+        return {
+            target: _read_entries(counting.report_of(folder / f"{index}.json"))
+            for index, target in enumerate(targets)
+        }
+
+
+def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
+    if "reason" in report:
+        return str(report["reason"])
+    n = report["n"]
+    sums: dict[Place, tuple[int, int, Counter[str], str]] = {}
+    for name, file, line, entries, bytecodes, calls, code in report["functions"]:
+        # Code that was compiled twice, or two lambdas of a line.
+        before = sums.get((name, file, line), (0, 0, Counter(), code))
+        same = code if code == before[3] else ""
+        both = before[0] + entries, before[1] + bytecodes, before[2] + Counter(calls), same
+        sums[name, file, line] = both
+    return {
+        place: Observed(
+            entries / n, bytecodes / n, {name: k / n for name, k in calls.items()}, code
+        )
+        for place, (entries, bytecodes, calls, code) in sums.items()
+    }

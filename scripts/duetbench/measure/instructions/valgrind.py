@@ -4,17 +4,20 @@ Held still are the seed of hashes, random numbers, the layout of the address spa
 environment. Whatever ends us ends the process, too.
 """
 
+import json
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import duetbench
 from duetbench.core.errors import CountError
+from duetbench.host import scratch
 from duetbench.measure.instructions import phases
 
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
@@ -35,12 +38,31 @@ SWITCHED: Final = ("--instr-atstart=no",)
 PROFILED: Final = (*SWITCHED, "--separate-callers=500", "--demangle=no")
 """Options of one whose instructions are told apart by all callers: six or so a Python function."""
 
+_PREFIX: Final = "duetbench-count"
 _COMPILE_S: Final = 60.0  # 0.1 s measured
 LAST_WORDS: Final = 500
 _NEEDED_FOR_MARKS: Final = (
     "to find functions a C compiler and Valgrind's header callgrind.h are needed (on Debian, "
     "`apt-get install gcc libc6-dev valgrind`), found: {}"
 )
+
+
+@contextmanager
+def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
+    """Make the folder of a counted process, with its `plan.json` (`phases.run`), and remove it.
+
+    `padding` makes its path longer: memory then lies elsewhere.
+    """
+    base = Path(tempfile.gettempdir())
+    scratch.sweep(_PREFIX, base)
+    outer = scratch.make(_PREFIX, base)
+    try:
+        folder = outer / ("p" * padding)
+        folder.mkdir(exist_ok=True)
+        (folder / "plan.json").write_text(json.dumps({**plan, "reports": "."}), "utf-8")
+        yield folder
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
 
 
 class Process:
@@ -76,13 +98,14 @@ class Process:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
             raise CountError(
-                f"expected Valgrind to finish in {timeout:g} s, and it has not; {_said(self._log)}"
+                f"expected Valgrind to finish in {timeout:g} s, and it has not; "
+                f"{_last_words(self._log)}"
             ) from error
         if code != 0:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise CountError(
                 f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted; "
-                f"{_said(self._log)}"
+                f"{_last_words(self._log)}"
             )
 
     def __enter__(self) -> Self:
@@ -116,8 +139,8 @@ def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
         subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
     except (OSError, subprocess.SubprocessError) as error:
         if marks:
-            said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
-            raise CountError(_NEEDED_FOR_MARKS.format(said[-LAST_WORDS:] or str(error))) from error
+            words = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
+            raise CountError(_NEEDED_FOR_MARKS.format(words[-LAST_WORDS:] or str(error))) from error
         return None
     return library
 
@@ -174,6 +197,6 @@ def _joined(*folders: Path | str | None) -> str:
     return os.pathsep.join(str(folder) for folder in folders if folder)
 
 
-def _said(log: Path) -> str:
+def _last_words(log: Path) -> str:
     words = log.read_text("utf-8", "replace").strip()
     return f"it said: {words[-LAST_WORDS:]}" if words else "it said nothing"

@@ -12,13 +12,13 @@ from duetbench.core.model import Case
 from duetbench.host import machine
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator, duration
-from duetbench.judge import revisions
+from duetbench.judge import duets, revisions
 from duetbench.judge.builder import MOVED
-from duetbench.judge.duets import PROFILES, Between, carrier, declared_cases, find_locks
+from duetbench.judge.duets import PROFILES, carrier, declared_cases, find_locks
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.targets import Told
-from duetbench.store.change import Cause, ChangeRecord, SeriesName, StackState
-from duetbench.store.comparison import Comparison, Judgement, SideRecord
+from duetbench.store.change import Cause, ChangeRecord, SeriesName
+from duetbench.store.comparison import Comparison
 from duetbench.trend import conclude
 from duetbench.trend.bisect import decision as bisect
 from duetbench.trend.bisect.mixtures import Mixtures, Sought, moves
@@ -60,28 +60,10 @@ def of_comparison(
             + (f", and that {select!r} selects" if select else "")
         )
 
-    case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, least(one[1])))
-    found = find_locks(root, between(comparison, case.stack), narrator)
+    case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, duets.least(one[1])))
+    found = find_locks(root, duets.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
     return Sought(series, case.stack, found.base, found.head, math.log(moved.ratio or 1.0))
-
-
-def least(judgement: Judgement) -> float:
-    """By how much it moved at least, as the logarithm of a ratio; zero: it may not have."""
-    low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
-    return 0.0 if low * high < 0 else min(abs(low), abs(high))
-
-
-def between(comparison: Comparison, stack: str) -> Between:
-    """The states of one stack that were compared."""
-
-    def state(side: SideRecord) -> StackState:
-        digest = next(one.digest for one in side.stacks if one.name == stack)
-        return StackState(stack=stack, digest=digest)
-
-    base, head = comparison.base, comparison.head
-    packages = tuple(move for move in comparison.packages if move.stack == stack)
-    return Between(comparison.id, state(base), state(head), packages, base.commit, head.commit)
 
 
 def of_dates(root: Path, select: str, days: tuple[date, date], narrator: Narrator) -> Sought:
@@ -144,13 +126,13 @@ def find(
             reason = conclude.ONLY_CAME_OR_WENT if came else conclude.NOT_LOADED
             names = frozenset(move.package for move in packages)
             return conclude.cause(Outcome(suspects=names, reason=reason), packages)
-        duets = bisect.expected_duets(len(row), sought.size or bisect.USUAL)
+        number = bisect.expected_duets(len(row), sought.size or bisect.USUAL)
         reporter.start(
             f"{sought.series.case}: {len(packages)} packages moved, {len(row)} of them can be the "
-            f"cause: about {bisect.answers(len(row)) + 3} answers and {duets} duets of "
-            f"{duration(mixtures.seconds)}: {duration(duets * mixtures.seconds)}"
+            f"cause: about {bisect.answers(len(row)) + 3} answers and {number} duets of "
+            f"{duration(mixtures.seconds)}: {duration(number * mixtures.seconds)}"
             f"{', from where it was left' if mixtures.journal.begun else ''}",
-            duets * mixtures.seconds,
+            number * mixtures.seconds,
         )
         try:
             outcome = bisect.Search(row, mixtures, reporter.say, sought.size).run()

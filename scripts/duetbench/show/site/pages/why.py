@@ -6,7 +6,7 @@ What is said, and in which words, is that of the reports (`report.attribution`).
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from duetbench.show.attribution import SAMPLES, AttributionText, named, told
+from duetbench.show.attribution import AttributionText, named, told
 from duetbench.show.change import told as change_told
 from duetbench.show.site.charts.data import Caption
 from duetbench.show.site.charts.flame import flame
@@ -42,7 +42,6 @@ def pages(site: Site) -> Iterator[PageFile]:
             record=record,
             change=change_told(change) if change else None,
             source=partial(source, site, record),
-            titles=SAMPLES,
             chart=markup(flame(_CAPTION, record, partial(_anchor, named(record)))),
         )
 

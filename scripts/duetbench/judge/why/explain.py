@@ -1,0 +1,125 @@
+"""Which case of a change or a comparison is attributed, and on which two sides."""
+
+import glob
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
+from duetbench.core.metrics import METRICS
+from duetbench.host import paths
+from duetbench.host.progress import Narrator
+from duetbench.judge import duets, pairs, revisions
+from duetbench.judge import sides as sides_
+from duetbench.judge.builder import MOVED
+from duetbench.judge.sides import Scope, Sides
+from duetbench.judge.why.attribute import attribute
+from duetbench.measure.duet import SideCase
+from duetbench.store import attribution
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import Candidate, ChangeRecord, SeriesName
+from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.points import INSTRUCTIONS
+
+
+def explain(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) -> Attribution:
+    """Attribute a change: count the instructions of the case that moved most, on both stacks.
+
+    Raises:
+        CountError: Its instructions cannot be counted.
+        UsageError, HistoryError, SetupError: As of `sides_of`.
+    """
+    logs = paths.state_dir() / "logs"
+    with revisions.copies(narrator) as copies:
+        sides = sides_of(root, change, Scope("quick", (), logs, narrator, copies, loaded=False))
+        base, head = (SideCase(side.cases[0], side.rig) for side in (sides.base, sides.head))
+        made = attribute(base, head, narrator)
+    same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
+    return made.model_copy(update={**same, "change": change.id})
+
+
+def keep(
+    root: Path,
+    change: Candidate | ChangeRecord,
+    results: Path,
+    narrator: Narrator,
+    note: Callable[[str], None],
+) -> None:
+    """Attribute a change that has no attribution yet, and save it; a failure is only a note."""
+    if (results / attribution.FOLDER / f"{change.id}.json").exists():
+        return
+    try:
+        attribution.save(results, explain(root, change, narrator))
+    except (CountError, HistoryError, SetupError, UsageError) as problem:
+        note(f"note: {change.id}: its code was not looked at: {problem}")
+
+
+def sides_of(root: Path, change: Candidate | ChangeRecord, scope: Scope) -> Sides:
+    """Prepare both stacks of a change, with the case that it was seen in unless some are selected.
+
+    Raises:
+        CountError: It is one of memory.
+        UsageError: It is of no case that is declared.
+        HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+    """
+    series = _series(change)
+    if not scope.select and not _executes(series.metric):
+        raise CountError("it is memory that moved, of which instructions say nothing")
+    case, profile = duets.carrier(root, series.case)
+    select = scope.select or (glob.escape(case.id),)
+    return _of_locks(root, change, replace(scope, profile=profile, select=select))
+
+
+def sides_of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
+    """Prepare what was compared: revisions as they are, or else the stack whose packages moved.
+
+    Raises:
+        UsageError: Neither can be prepared again.
+        HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+    """
+    base, head = comparison.base, comparison.head
+    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
+        return sides_.of_revisions(root, base.commit, head.commit, scope)
+    stacks = dict.fromkeys(move.stack for move in comparison.packages)
+    if len(stacks) != 1:
+        raise UsageError(
+            f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
+            f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
+        )
+    return _of_locks(root, duets.between(comparison, next(iter(stacks))), scope)
+
+
+def moved_most(comparison: Comparison, sides: Sides) -> tuple[SideCase, SideCase] | None:
+    """The case that moved most surely, on both sides; None: none did otherwise than in memory."""
+    judged = {
+        case.case.id: max(map(duets.least, moved))
+        for case in comparison.cases
+        if (moved := [one for one in case.judgements if _moved(one)])
+    }
+    for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
+        if judged and pair.head.id == max(judged, key=judged.__getitem__):
+            return SideCase(pair.base, sides.base.rig), SideCase(pair.head, sides.head.rig)
+    return None
+
+
+def _moved(judgement: Judgement) -> bool:
+    return judgement.verdict in MOVED and _executes(judgement.metric)
+
+
+def _executes(metric: str) -> bool:
+    """Whether instructions may say something about a metric: not about memory."""
+    return metric not in METRICS or METRICS[metric].unit != "B"
+
+
+def _of_locks(root: Path, moved: duets.Change, scope: Scope) -> Sides:
+    locks = duets.find_locks(root, moved, scope.narrator)
+    stack = moved.base.stack
+    before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
+    return sides_.of_locks(root, stack, before, after, scope)
+
+
+def _series(change: Candidate | ChangeRecord) -> SeriesName:
+    if isinstance(change, ChangeRecord):
+        return change.series
+    moved = [step.series for step in change.steps]
+    return next((one for one in moved if one.metric == INSTRUCTIONS), moved[0])
