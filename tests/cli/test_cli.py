@@ -18,11 +18,11 @@ from bench import invoke
 from duetbench import __version__
 from duetbench.cli import app
 from duetbench.cli.options import FOR_WORKFLOWS, budget_seconds
-from duetbench.cli.verbs import CI, DEV, OLD, VERBS, Verb
+from duetbench.cli.verbs import CI, DEV, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, UsageError
 from duetbench.core.model import Profile
 
-LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "pyarrow", "scipy"}
+LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "scipy"}
 """Each takes longer to import than all that a small verb does."""
 
 _MAIN: Final = (
@@ -50,7 +50,7 @@ def start(*words: str, **variables: str) -> tuple[str, set[str]]:
 
 def own(imported: set[str]) -> set[str]:
     found = {name.removeprefix(_OWN) for name in imported if name.startswith(_OWN)}
-    return found - {"answers", "completion", "verbs"}
+    return found - {"answers", "verbs"}
 
 
 def commands(group: Any) -> dict[str, Any]:
@@ -63,11 +63,9 @@ def verbs() -> dict[str, Any]:
     """All listed verbs and those below them, by all their words."""
 
     def below(group: Any, words: str) -> Iterator[tuple[str, Any]]:
-        listed = {name for name, one in getattr(group, "commands", {}).items() if not one.hidden}
         for name, command in commands(group).items():
-            if name in listed:
-                yield f"{words}{name}", command
-                yield from below(command, f"{words}{name} ")
+            yield f"{words}{name}", command
+            yield from below(command, f"{words}{name} ")
 
     return dict(below(get_group(app), ""))
 
@@ -104,26 +102,21 @@ def test_every_verb_is_found_by_its_row(verbs: dict[str, Any]) -> None:
     listed = [f"{words}{verb}" for words, rows in tables.items() for verb in rows]
     assert set(listed) <= set(verbs)
     assert all(verbs[verb].help for verb in listed)
-    shared = {"__init__", "answers", "completion", "options", "target_options"}
+    shared = {"__init__", "answers", "options", "target_options"}
     modules = {path.stem for path in _HOME.glob("*.py")} - shared
     rows = [row for table in tables.values() for row in table.values()]
     assert {place.partition(":")[0] for place, _ in rows} == modules
 
 
 def tree(group: Any, words: str) -> Iterator[str]:
-    """All verbs below a group, each with its parameters, a name per line; then its old verbs."""
-    hidden = {name for name, one in group.commands.items() if one.hidden}
+    """All verbs below a group, each with its parameters, a name per line."""
     for verb, command in sorted(commands(group).items()):
-        if verb in hidden:
-            continue
         yield f"{words} {verb}"
         for param in command.params:
             names = sorted((*param.opts, *param.secondary_opts), key=len, reverse=True)
             yield f"    {', '.join(names)}{' (hidden)' * getattr(param, 'hidden', False)}"
         if hasattr(command, "commands"):
             yield from tree(command, f"{words} {verb}")
-    for verb in sorted(hidden):
-        yield f"{words} {verb} (an old name)"
 
 
 def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
@@ -134,19 +127,6 @@ def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
     before, now = (path.read_text("utf-8").splitlines() for path in (recorded, made))
     changed = "\n".join(unified_diff(before, now, "recorded", "now", lineterm="", n=8))
     assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
-
-
-def test_old_names_go_on(verbs: dict[str, Any]) -> None:
-    new = {**{verb: f"ci {verb}" for verb in CI}, "micro": "inprocess"}
-    old = commands(get_group(app))
-    for verb in OLD:
-        found = verbs[new.get(verb, f"dev {verb}")]
-        assert old[verb].help == found.help
-        assert [one.name for one in old[verb].params] == [one.name for one in found.params], verb
-        assert [*commands(old[verb])] == [*commands(found)], verb
-    done = CliRunner().invoke(app, ["schema"])
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == CliRunner().invoke(app, ["dev", "schema"]).stdout
 
 
 def helps(verbs: dict[str, Any], name: str) -> dict[str, str]:
@@ -256,7 +236,7 @@ def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None
         (("run", "--profile", "x"), "'--profile': 'x' is not one of 'quick', 'nightly', 'publish"),
         (("stack", "lock", "--as-of", "yesterday"), "--as-of 'yesterday': expected a date such as"),
         (("stack", "lock", "no"), "the dependency groups of apps/pyproject.toml are current, "),
-        (("compare", "--svg", "/proc/no/x.svg"), "there is no folder /proc/no: make it first"),
+        (("compare", "--html", "/proc/no/x.html"), "there is no folder /proc/no: make it first"),
         (("compare", "--markdown", "/proc"), "--markdown /proc: expected a file, found a folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

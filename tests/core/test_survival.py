@@ -194,7 +194,7 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
     built = sites.made(tmp_path, results=results)
     assert built.pages > SHOWN
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    done = invoke(capsys, monkeypatch, ("detect", "--json"))
+    done = invoke(capsys, monkeypatch, ("ci", "detect", "--json"))
     assert done.code == 0, done.err
 
 
@@ -222,7 +222,7 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     (problem,) = sources.problems
     assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
     assert "expected throughput to be" in problem
-    for words in (("detect",), ("site", "--no-asv", "-o", tmp_path / "site")):
+    for words in (("ci", "detect"), ("site", "--no-asv", "-o", tmp_path / "site")):
         done = invoke(capsys, monkeypatch, words)
         assert done.code == 0
         assert (

@@ -962,7 +962,8 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     plan = tmp_path / "night.json"
     store_file(plan, night())
     said = CliRunner().invoke(
-        app, ["accept", "--plan", str(plan), "--from", str(source), "--to", str(tmp_path / "out")]
+        app,
+        ["ci", "accept", "--plan", str(plan), "--from", str(source), "--to", str(tmp_path / "out")],
     )
     assert said.exit_code == 1, said.output
     lines = said.output.splitlines()
@@ -994,7 +995,15 @@ def test_candidates_that_were_replaced_decide_nothing(
     send(tmp_path / "in" / CONFIRMED, evidence.model_copy(update={"oha": oha}), record)
     file = tmp_path / "candidates.json"
     store_file(file, Candidates(candidates=(candidate,)))
-    words = ["accept", "--confirmed", "--from", str(tmp_path / "in"), "--to", str(tmp_path / "out")]
+    words = [
+        "ci",
+        "accept",
+        "--confirmed",
+        "--from",
+        str(tmp_path / "in"),
+        "--to",
+        str(tmp_path / "out"),
+    ]
     words += ["--candidates", str(file), "--candidates-sha256"]
     done = CliRunner().invoke(app, [*words, "0" * 64])
     assert isinstance(done.exception, ArtifactError)
@@ -1020,7 +1029,7 @@ def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
 ) -> None:
     store_file(tmp_path / "night.json", night())
     with contextlib.chdir(tmp_path):
-        where = ["accept", "--from", "in", "--to", "out"]
+        where = ["ci", "accept", "--from", "in", "--to", "out"]
         problem = CliRunner().invoke(app, [*where, *words.split()]).exception
     assert isinstance(problem, UsageError)
     assert sentence in str(problem)

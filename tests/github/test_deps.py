@@ -41,7 +41,7 @@ class Scene:
     def renew(self, *options: str) -> dict[str, Any]:
         """Run the verb, as in a process of its own; what it says as JSON."""
         settings._load.cache_clear()
-        done = self.bench("deps", "--json", *options)
+        done = self.bench("ci", "deps", "--json", *options)
         assert done.code == 0, done
         found: dict[str, Any] = json.loads(done.out)
         return found
@@ -153,7 +153,7 @@ def test_an_index_that_is_not_there_changes_nothing(
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     monkeypatch.setenv("UV_CACHE_DIR", str(scene.root.parent / "another"))
-    done = scene.bench("deps", "--propose")
+    done = scene.bench("ci", "deps", "--propose")
     assert done.code == 4
     assert "resolving the lock failed" in done.err
     assert (scene.root / "requirements.txt").read_bytes() == before

@@ -162,7 +162,7 @@ def test_what_cannot_be_cleared_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_verb_decides_the_same_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For trying a policy out: exit code 0, 1 with reasons, and wrong usage without a policy."""
     file = tmp_path / "fleet.json"
-    words = ["fleet", "hook", "--policy", str(file)]
+    words = ["ci", "fleet", "hook", "--policy", str(file)]
     assert isinstance(CliRunner().invoke(app, words).exception, UsageError)
     file.write_text(json.dumps(POLICY))
     for name, value in NIGHT.items():
@@ -179,7 +179,7 @@ def test_the_verb_decides_the_same_by_hand(tmp_path: Path, monkeypatch: pytest.M
 def test_comparing_foreign_code_wants_whole_commits(tmp_path: Path) -> None:
     """A branch could have moved since somebody has looked at it."""
     for base, head in (("main", "b" * 40), ("a" * 40, "HEAD"), ("a" * 39, "b" * 40)):
-        words = ["fleet", "compare", base, head, "--output", str(tmp_path / "c.json")]
+        words = ["ci", "fleet", "compare", base, head, "--output", str(tmp_path / "c.json")]
         problem = CliRunner().invoke(app, words).exception
         assert isinstance(problem, UsageError)
         assert "expected a commit as 40 hex digits" in str(problem)

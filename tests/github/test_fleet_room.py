@@ -138,14 +138,14 @@ def test_what_is_measured_goes_to_a_folder_here(
     file = tmp_path / "fleet.json"
     file.write_text('{"user": "no-such-user", "room": "/var/lib/no-such-user"}')
     monkeypatch.setenv(room_.CONFIG_VARIABLE, str(file))
-    found = CliRunner().invoke(app, ["fleet", "inprocess", "--record", *words]).exception
+    found = CliRunner().invoke(app, ["ci", "fleet", "inprocess", "--record", *words]).exception
     assert isinstance(found, UsageError)
     assert "expected" in str(found)
 
 
 @pytest.mark.parametrize(
     ("name", "verb"),
-    [("run", ["run"]), ("play", ["anchor", "play"]), ("detect", ["detect"]), ("micro", ["micro"])],
+    [("run", ["run"]), ("play", ["anchor", "play"]), ("detect", ["ci", "detect"])],
 )
 def test_verbs_of_the_room_are_those_of_everywhere(
     name: str, verb: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -410,9 +410,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     inputs: tuple[str, ...] = ("--app", "shop.main:app", "--requests", "")
     inputs += ("--paths", "/items/7\n/items/8\n")
     inputs += ("--budget", "5m", "--args", "--server 'granian'", "--fail-on", fail_on)
-    done = step(
-        "ci", "compare", BASE, HEAD, "--to", to, *inputs, "--upgrade", "true", "--keep", "x"
-    )
+    done = step("compare", BASE, HEAD, "--to", to, *inputs, "--upgrade", "true", "--keep", "x")
     assert done.code == expected
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
     target += ("--server", "granian")

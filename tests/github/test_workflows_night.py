@@ -341,7 +341,7 @@ def test_a_plan_that_was_replaced_is_neither_measured_nor_stored(
     """A measuring machine can replace an artifact of its own run, but not a job's output."""
     plan = tmp_path / "night.json"
     plan.write_text("{}")
-    done = bench("history", "push", tmp_path, "--plan", plan, "--plan-sha256", "0" * 64)
+    done = bench("ci", "history", "push", tmp_path, "--plan", plan, "--plan-sha256", "0" * 64)
     assert done.code == 4
     assert "it was replaced" in done.err
     done = bench("run", "--plan", plan, "--plan-sha256", "0" * 64, "--shard", "1")

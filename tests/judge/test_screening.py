@@ -95,13 +95,13 @@ def test_the_verb_counts_both_commits_and_tells(
     monkeypatch.setattr(
         verb, "counted", lambda _, sha, __: snapshot(sha, reading("a", figures[sha]))
     )
-    done = bench("screen", "HEAD~1")
+    done = bench("ci", "screen", "HEAD~1")
     assert done.code == 1
     assert "1 of 1 execute more instructions, at most +50.0 %" in done.out
     assert f"Instructions of `{head[:12]}` held against `{base[:12]}`." in done.out
     assert done.out in (tmp_path / "summary.md").read_text()
-    done = bench("screen", head, base, "--json")
+    done = bench("ci", "screen", head, base, "--json")
     assert done.code == 0
     assert json.loads(done.out)["rows"][0]["ratio"] == pytest.approx(2 / 3)
-    done = bench("screen", "nowhere")
+    done = bench("ci", "screen", "nowhere")
     assert (done.code, "'nowhere' is no revision here" in done.err) == (2, True)

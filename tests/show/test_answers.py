@@ -1,4 +1,4 @@
-"""Answers: intervals in text, one page, tidy tables, the Python API, completion."""
+"""Answers: intervals in text, one page, tidy tables, the Python API."""
 
 import csv
 import doctest
@@ -15,8 +15,6 @@ import anchored_files
 from anchored_files import ratio
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
-from duetbench.cli import completion
-from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.project.target import STACK
 from duetbench.show import drawn, tidy
@@ -198,19 +196,3 @@ def test_importing_duetbench_takes_nothing_with_it() -> None:
     code = "import sys, duetbench; print(sorted({'numpy', 'pydantic', 'typer'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-@pytest.mark.usefixtures("_at_home")
-def test_a_shell_completes_results_and_cases() -> None:
-    assert (STORED, "comparison") in completion.results_named(STORED[:12])
-    assert completion.results_named("lat") == [("latest", "the latest run")]
-    found = completion.cases("asgi-wsgi/asgi-json/py3.14t")
-    assert "asgi-wsgi/asgi-json/py3.14t/w1/c128" in found
-    assert all(name.startswith("asgi-wsgi/asgi-json/py3.14t") for name in found)
-
-
-def test_without_results_a_shell_completes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path / "none")
-    assert completion.cases("") == []

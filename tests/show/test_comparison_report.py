@@ -1,7 +1,6 @@
 """The reports of a comparison: the right blocks first, nothing lost silently, never too long."""
 
 import io
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +29,6 @@ from duetbench.show import formats
 from duetbench.show.comparison import make_view
 from duetbench.show.markdown import LIMIT
 from duetbench.show.markdown import comparison as markdown
-from duetbench.show.site.charts.forest import ROWS, of_comparison
 from duetbench.show.terminal import print_comparison
 from duetbench.store import files
 from duetbench.store.comparison import (
@@ -199,17 +197,3 @@ def test_names_are_whole_on_any_terminal(width: int) -> None:
     assert "+2.13 %  +1.61…+2.65 %" in slower
     assert len(slower) <= width
     assert ("100 µs → 102 µs" in slower) == (width == 120)
-
-
-def test_the_forest_has_one_mark_per_judged_row() -> None:
-    rows = one("x/a/py3.14", SAME), one("x/b/py3.14", SLOWER), one("x/c/py3.14", BROKEN)
-    picture = ET.fromstring(of_comparison(made(*rows)))
-    assert [g.findtext("{*}title") for g in picture.iterfind("{*}g")] == [
-        "x/b/py3.14 · CPU/request: ▼ slower +2.13 %, 95 % interval +1.61…+2.65 %",
-        "x/a/py3.14 · CPU/request: = no change +0.04 %, 95 % interval −0.39…+0.47 %",
-    ]
-    assert "fill: var(--paper)" in "".join(picture.itertext())
-    many = of_comparison(made(*(one(f"x/{i}/py3.14", SAME) for i in range(ROWS + 5))))
-    assert len(ET.fromstring(many).findall("{*}g")) == ROWS
-    assert "5 of 85 rows are not drawn" in many
-    assert not ET.fromstring(of_comparison(made())).findall("{*}g")

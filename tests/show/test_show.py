@@ -32,7 +32,6 @@ from duetbench.show import formats, markdown
 from duetbench.show.claims import judge
 from duetbench.show.markdown import comparison as report
 from duetbench.show.page import RunPage, make_page
-from duetbench.show.site.charts.forest import of_comparison
 from duetbench.show.tables import experiment_tables
 from duetbench.show.terminal import print_comparison, print_page
 from duetbench.store import change, comparison_store, store
@@ -322,13 +321,12 @@ def a_comparison(**more: Any) -> Comparison:
 
 @pytest.mark.usefixtures("checkout")
 def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
-    found, stream, plot = a_comparison(), io.StringIO(), tmp_path / "c.svg"
+    found, stream = a_comparison(), io.StringIO()
     path = comparison_store.save(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
     assert "Worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
-    assert called(["show", str(path), "--markdown", "--svg", str(plot)]) == report(found)
-    assert plot.read_text("utf-8") == of_comparison(found)
+    assert called(["show", str(path), "--markdown"]) == report(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
 
 
@@ -421,9 +419,7 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     path = comparison_store.save(a_comparison(), checkout)
     whole = "is a comparison, and shown whole"
     refused(UsageError, whole, "show", path, "--select", "x/*")
-    plot = r"--svg draws comparisons; .* is a run"
-    refused(UsageError, plot, "show", "--svg", checkout / "c.svg")
-    refused(RecordError, "cannot be written", "show", path, "--svg", checkout / "no" / "c.svg")
+    refused(RecordError, "cannot be written", "show", path, "--html", checkout / "no" / "c.html")
     record = change.save(checkout, synthetic.change_record())
     refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
     text = path.read_text("utf-8")

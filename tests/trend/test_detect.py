@@ -484,7 +484,9 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
         changes.save(results, record)
     file = folder / "candidates.json"
-    done = command("detect", "--output", file, "--github-output", "--to", folder / "out", "--json")
+    done = command(
+        "ci", "detect", "--output", file, "--github-output", "--to", folder / "out", "--json"
+    )
     assert done.code == 0, done
     said = json.loads(done.out)
     found = files.read(Candidates, file)
@@ -499,25 +501,25 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert hashlib.sha256(file.read_bytes()).hexdigest() in lines
     # Of a machine that has left nobody is asked, and the next nights need not wait for it.
     save(results, night_run(300, "another-2c-000001"))
-    assert command("detect", "--github-output").code == 0
+    assert command("ci", "detect", "--github-output").code == 0
     lines = (folder / "output").read_text().splitlines()
     assert json.loads([line for line in lines if line.startswith("{")][-1]) == {"include": []}
 
-    again = ("detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
+    again = ("ci", "detect", "--confirm", "--from", file, "--to", folder / "out", "--from-sha256")
     done = command(*again, "0" * 64)
     assert (done.code, "it was replaced" in done.err) == (4, True)
 
-    done = command("detect")
+    done = command("ci", "detect")
     assert done.code == 0, done
     assert found.candidates[0].id in done.out
     assert "judge them on their machines" in done.out
 
-    done = command("detect", "--confirm", "--from", file, "--to", folder / "out")
+    done = command("ci", "detect", "--confirm", "--from", file, "--to", folder / "out")
     assert done.code == 0, done
     assert f"waits for its machine {made_up.MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
-    assert command("detect", "--from", file).code == 2
-    assert command("detect", "--elsewhere").code == 2
+    assert command("ci", "detect", "--from", file).code == 2
+    assert command("ci", "detect", "--elsewhere").code == 2
     done = command("bisect")
     assert (done.code, "no change on this machine" in done.out) == (0, True)
     done = command("bisect", "change-20-a")
@@ -537,7 +539,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 def test_nothing_there_is_nothing_found(command: Bench) -> None:
     """A first night has no series yet."""
     shutil.rmtree(command.root / "results")
-    done = command("detect")
+    done = command("ci", "detect")
     assert (done.code, done.out) == (0, "0 candidates, 0 judged already\n")
 
 

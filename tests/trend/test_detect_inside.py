@@ -307,7 +307,9 @@ def test_a_bump_in_asvs_results_becomes_a_change(
         )
     assert declared_benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
     file = tmp_path / "candidates.json"
-    done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)("detect", "--output", file)
+    done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)(
+        "ci", "detect", "--output", file
+    )
     assert (done.code, done.err) == (0, "")
     assert "time in process (seconds)" in done.out
     (candidate,) = files.read(Candidates, file).candidates
@@ -342,7 +344,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     # The quartiles of asv's samples are no confidence interval.
     assert [point.value.low for point in drawn.points] == [None] * 14
 
-    done = Bench(checkout, tmp_path, "again", capsys, monkeypatch)("detect", "--json")
+    done = Bench(checkout, tmp_path, "again", capsys, monkeypatch)("ci", "detect", "--json")
     assert (json.loads(done.out)["candidates"], json.loads(done.out)["known"]) == ([], 1)
 
 

@@ -257,10 +257,10 @@ def test_a_night_from_its_plan_to_the_history(
     assert [result.case for result in run.results] == list(first.plan.cases)
 
     empty = bench.folder / "empty"
-    done = bench("history", "push", empty, "--plan", plan)
+    done = bench("ci", "history", "push", empty, "--plan", plan)
     assert done.code == 3, done
     assert "found no usable launch" in done.err
-    done = bench("history", "push", bench.results, "--plan", plan)
+    done = bench("ci", "history", "push", bench.results, "--plan", plan)
     assert done.code == 1, done
     assert f"shard {3 - first.number}: 1 of 1 cases are missing: no run of this" in done.err
     assert listing(remote) == [
@@ -280,9 +280,9 @@ def test_a_night_from_its_plan_to_the_history(
         }
     )
     save(bench.results, late)
-    done = bench("history", "push", bench.results, "--plan", plan, "--json")
+    done = bench("ci", "history", "push", bench.results, "--plan", plan, "--json")
     assert (done.code, json.loads(done.out)["night"]["status"]) == (0, "complete")
-    done = bench("history", "pull", "--to", bench.folder / "all", "--json")
+    done = bench("ci", "history", "pull", "--to", bench.folder / "all", "--json")
     assert json.loads(done.out)["written"] == 3
     (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
     record = files.read(NightRecord, path, named=True)
@@ -290,7 +290,7 @@ def test_a_night_from_its_plan_to_the_history(
 
     done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")
     assert (done.code, "--plan says what is measured" in done.err) == (2, True)
-    assert bench("history", "push", empty).out.endswith("nothing to push\n")
+    assert bench("ci", "history", "push", empty).out.endswith("nothing to push\n")
 
 
 def test_a_plan_that_names_another_machine_is_refused(
@@ -325,5 +325,5 @@ def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_git_is_not_asked_where_there_is_none(bench: Bench) -> None:
     assert subprocess.run(["git", "-C", bench.root, "rev-parse"], check=False).returncode != 0
-    done = bench("history", "pull")
+    done = bench("ci", "history", "pull")
     assert (done.code, "name one with --remote" in done.err) == (4, True)

@@ -37,7 +37,6 @@ from duetbench.judge.sides import Scope, Sides
 from duetbench.project import interpreters
 from duetbench.project.target import STACK
 from duetbench.show.comparison import exit_code
-from duetbench.show.site.charts.forest import of_comparison
 from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.store import comparison_store
 from duetbench.store import reproduce as again
@@ -118,7 +117,6 @@ def compare_command(
     markdown: MarkdownOption = None,
     html: HtmlOption = None,
     details: DetailsOption = False,
-    svg: Annotated[Path | None, Option("--svg", help="Write the forest plot.")] = None,
     fail_on: Annotated[
         Literal["undecided", "slower"],
         Option(
@@ -149,7 +147,7 @@ def compare_command(
     """
     limit = budget_seconds(budget)
     console = answers.console_for(
-        {"--output": output, "--markdown": markdown, "--html": html, "--svg": svg, "--why": why}
+        {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
     root = repository(console)
     left = clean_up(console)
@@ -194,8 +192,6 @@ def compare_command(
             explained = hook("explain_comparison")(comparison, sides, narrator)
     try:
         answers.of_comparison(comparison, document=output, markdown=markdown, html=html)
-        if svg is not None:
-            answers.put(of_comparison(comparison), svg)
         if explained is not None:
             answers.put(explained.model_dump_json() + "\n", why)
     finally:

@@ -117,7 +117,6 @@ _VERBS: Final = {
     "run": "run",
     "play": "anchor play",
     "inprocess": "inprocess",
-    "micro": "micro",
     "detect": "ci detect",
     "bisect": "bisect",
     "selftest": "selftest",
@@ -127,7 +126,6 @@ _VERBS: Final = {
 for _name, _verb in _VERBS.items():
     fleet_app.command(
         _name,
-        hidden=_name == "micro",  # the name that `inprocess` once had
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         help=f"Start `duetbench {_verb}` as the machine's other user, with the same options.\n\n"
         "For releases that anybody may have published. Files that it reads (--plan, --from) are "

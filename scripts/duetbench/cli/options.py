@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from duetbench.cli import completion
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
@@ -41,9 +40,7 @@ ProfileOption = Annotated[
     ),
 ]
 
-SelectOption = Annotated[
-    list[str] | None, Option("--select", help=SELECT, autocompletion=completion.cases)
-]
+SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
 
 LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
 

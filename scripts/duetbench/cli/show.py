@@ -7,7 +7,6 @@ from typing import Annotated
 from typer import Argument, Option
 
 from duetbench.cli.answers import HtmlOption
-from duetbench.cli.completion import results_named
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile
@@ -21,7 +20,6 @@ from duetbench.show import points as as_points
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
 from duetbench.show.site import alone
-from duetbench.show.site.charts import forest
 from duetbench.store import anything, asv_results, comparison_store, files, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
@@ -38,15 +36,11 @@ def show_command(
         Argument(
             help="A run's id (or enough of it), a run file, or 'latest'; "
             "or id or file of a comparison or of anchored points.",
-            autocompletion=results_named,
         ),
     ] = "latest",
     select: SelectOption = None,
     as_json_: JsonOption = False,
     as_markdown: Annotated[bool, Option("--markdown", help="The page as Markdown.")] = False,
-    svg: Annotated[
-        Path | None, Option("--svg", help="Write the forest plot of a comparison besides.")
-    ] = None,
     html: HtmlOption = None,
     results: ResultsOption = None,
 ) -> None:
@@ -65,15 +59,13 @@ def show_command(
     if what is Points:
         _show_points(
             path,
-            {"--select": select, "--markdown": as_markdown, "--svg": svg, "--html": html},
+            {"--select": select, "--markdown": as_markdown, "--html": html},
             as_json=as_json_,
         )
     elif what is Comparison:
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
-        if svg is not None:
-            write(forest.of_comparison(comparison), svg)
         if html is not None:
             write(alone.of_comparison(comparison), html)
         if as_json_:
@@ -82,8 +74,6 @@ def show_command(
             write(markdown.comparison(comparison), None)
         else:
             terminal.print_comparison(Console(), comparison)
-    elif svg is not None:
-        raise UsageError(f"--svg draws comparisons; {path} is a run: duetbench site draws runs")
     else:
         _show_run(path, tuple(select or ()), html, as_json=as_json_, as_markdown=as_markdown)
 

@@ -116,17 +116,6 @@ HOOKS: Final = {
 }
 """What a verb does for other verbs, which import it by `hook` only where they use it."""
 
-_YOUNG: Final = frozenset({"plan", "sides", "compare", "report"})  # of `ci` from the beginning
-
-OLD: Final[Table] = {
-    **{verb: row for verb, row in CI.items() if verb not in _YOUNG},
-    "findings": DEV["findings"],
-    "schema": DEV["schema"],
-    "micro": VERBS["inprocess"],
-}
-"""Verbs that once had other names or no group before them. They are found, and not listed:
-workflows and habits go on."""
-
 
 def hook(name: str) -> Any:
     """Import the function of `HOOKS` that has this name."""
@@ -136,8 +125,8 @@ def hook(name: str) -> Any:
 class Verb(TyperCommand):
     """A verb's line in a list; the command itself is made when it is resolved."""
 
-    def __init__(self, name: str, place: str, line: str, hidden: bool = False) -> None:
-        super().__init__(name, help=line, hidden=hidden)
+    def __init__(self, name: str, place: str, line: str) -> None:
+        super().__init__(name, help=line)
         self.place = place
 
     def load(self) -> Any:
@@ -157,11 +146,9 @@ class _Group(TyperGroup):
     """A group of verbs from tables."""
 
     listed: ClassVar[Table]
-    old: ClassVar[Table] = {}
 
     def __init__(self, **settings: Any) -> None:
-        verbs = {verb: Verb(verb, *row, hidden=True) for verb, row in self.old.items()}
-        verbs |= {verb: Verb(verb, *row) for verb, row in self.listed.items()}
+        verbs = {verb: Verb(verb, *row) for verb, row in self.listed.items()}
         super().__init__(**{**settings, "commands": verbs})
         self.help = _joined(self.help)
 
@@ -177,7 +164,6 @@ class VerbGroup(_Group):
     """The group of all `VERBS`."""
 
     listed = VERBS
-    old = OLD
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         with _mended():

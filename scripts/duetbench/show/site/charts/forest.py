@@ -13,7 +13,6 @@ from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.text import clean
 from duetbench.show import formats
-from duetbench.show.comparison import make_view
 from duetbench.show.rows import ComparisonRow
 from duetbench.show.site.charts import figure, legend, plane, svg
 from duetbench.show.site.charts.data import Caption, Quantity, Value, interval, sentence
@@ -22,7 +21,7 @@ from duetbench.show.site.charts.legend import LegendKey, Style, assign
 from duetbench.show.site.charts.lines import LEAST_CHANGE
 from duetbench.show.site.charts.scale import AxisScale, value_axis
 from duetbench.show.site.charts.svg import NARROW, WIDE, Drawing, Line, Mark, Path, Shape, Text
-from duetbench.store.comparison import Comparison, Verdict
+from duetbench.store.comparison import Verdict
 
 ROWS: Final = 80
 """Rows that are drawn; the table has the others too."""
@@ -136,22 +135,6 @@ def judged(
             value = Value(one.ratio, one.low, one.high)
             label = f"{row.case} · {row.label}"
             yield change(label, value, one.verdict, row.verdict, address(row.case))
-
-
-def of_comparison(comparison: Comparison) -> str:
-    """A comparison's rows with a ratio as an SVG of its own, what moved first."""
-    view = make_view(comparison)
-    dots = tuple(judged(view.groups.all))
-    data = Forest(Caption("forest", view.headline), CHANGE, (DotGroup("", dots),), "change")
-    chart = forest(data)
-    drawing = chart.wide if chart.drawings else Drawing(WIDE, 20, ())
-    notes = ["Head against base, with 95 % intervals; those with an arrow go on.", *chart.notes]
-    lines = [Text("faint", 8, drawing.height + 18 * at, note) for at, note in enumerate(notes)]
-    height = drawing.height + 18 * len(notes)
-    paper = svg.Rect("paper", 0, 0, drawing.width, height)
-    whole = Drawing(drawing.width, height, (paper, *drawing.shapes, *lines))
-    style = f"<style>:root {{ color-scheme: light dark; }}\n{figure.stylesheet()}</style>\n"
-    return svg.written(whole, view.headline, more=style) + "\n"
 
 
 def _limits(data: Forest) -> tuple[float, float] | None:
