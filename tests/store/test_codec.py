@@ -86,38 +86,11 @@ def test_a_figure_that_is_no_number_is_never_written(wrong: float) -> None:
         store.encode(run.model_copy(update={"results": (copied,)}))
 
 
-@pytest.mark.parametrize("found", [0, 3, True, "1", None, [1]])
+@pytest.mark.parametrize("found", [0, 1, 3, True, "2", None, [2]])
 def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
     message = refused({**document(), "format": found})
     assert "expected a run file of format 2: format: Input should be 2, found " in message
     assert "needs a newer duetbench (uv tool upgrade duetbench)" in message
-
-
-def format_1() -> dict[str, Any]:
-    """What the first published format looked like: two cases share an endpoint."""
-    found: dict[str, Any] = json.loads((ROOT / "tests/data/run-format-1.json").read_bytes())
-    return found
-
-
-def test_a_file_of_format_1_is_read() -> None:
-    cases = [synthetic.make_case(f"x/json/{name}") for name in ("py3.14", "py3.14t", "c")]
-    other = cases[2].endpoint.model_copy(update={"path": "/other"})
-    cases[2] = cases[2].model_copy(update={"endpoint": other})
-    (first,) = small_run().results
-    run = synthetic.make_run([first, *(CaseResult(case=case) for case in cases[1:])])
-    data = json.dumps(format_1()).encode()
-    assert store.decode(data, "x") == store.rounded(run)
-
-
-def test_what_is_wrong_with_an_old_file_is_told() -> None:
-    uneven, lying = format_1(), format_1()
-    uneven["results"][0]["launches"]["order"].append(7)
-    assert "columns of launches differ in length" in refused(uneven)
-    assert "unknown endpoint 'x/json'" in refused({**format_1(), "endpoints": {}})
-    lying["results"][0]["launches"]["metrics"]["throughput"][1] = 1.0
-    assert "a failed launch has" in refused(lying)
-    assert "it is damaged" in refused({"format": 1})
-    assert "it is damaged" in refused({**format_1(), "results": 5})
 
 
 def test_what_is_not_a_run_file_is_refused() -> None:

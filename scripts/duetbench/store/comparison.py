@@ -226,15 +226,6 @@ class Missing(Frozen):
     reason: str
 
 
-def _from_format_1(document: dict[str, Any]) -> dict[str, Any]:
-    for case in document["cases"]:
-        for duet in case["duets"]:
-            del duet["stage"]
-    judged = [one for case in document["cases"] for one in case["judgements"]]
-    add_up([*judged, *(one["judgement"] for one in document["micro"])])
-    return {**document, "format": 2}
-
-
 def add_up(judgements: Iterable[dict[str, Any]]) -> None:
     """Count the duets of both stages as one."""
     for one in judgements:
@@ -245,7 +236,6 @@ class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
 
     what: ClassVar[str] = "a comparison"
-    upgrades: ClassVar = {1: _from_format_1}
 
     format: Literal[2] = FORMAT_VERSION
     id: str

@@ -3,7 +3,7 @@
 A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
 `<run>.json`, written once and never again. Measured values are rounded to `DIGITS` significant
 digits, a relative error of at most 5e-6, which is a thousand times below the noise of any launch.
-Counts and declared values are kept exactly. Files of format 1 are read too, and stay as they are.
+Counts and declared values are kept exactly.
 """
 
 import difflib
@@ -22,7 +22,6 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import FORMAT_VERSION, Launch, Profile, Run
 from duetbench.host import git
 from duetbench.store import files
-from duetbench.store.files import Document
 
 PARTIAL: Final = ".partial.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -159,7 +158,7 @@ def encode(run: Run) -> bytes:
 
 def decode(data: bytes, name: str) -> Run:
     """Turn the bytes of a run file into a run; RecordError, which calls it `name`: it is none."""
-    return files.parse(Run, data, name, _UPGRADES)
+    return files.parse(Run, data, name)
 
 
 def rounded(run: Run) -> Run:
@@ -188,32 +187,6 @@ def rounded(run: Run) -> Run:
 def schema() -> str:
     """The JSON Schema (2020-12) of run files, as text."""
     return files.describe(Run, f"duetbench run file, format {FORMAT_VERSION}")
-
-
-def _from_format_1(document: Document) -> Document:
-    """Format 1 named endpoints by key, and stored the launches of a case as columns."""
-    endpoints = document.pop("endpoints")
-    for result in document["results"]:
-        case, columns = result["case"], result["launches"]
-        if case["endpoint"] not in endpoints:
-            raise ValueError(f"case {case['id']} names the unknown endpoint {case['endpoint']!r}")
-        case["endpoint"] = endpoints[case["endpoint"]]
-        metrics = columns.pop("metrics")
-        lengths = {len(column) for column in (*columns.values(), *metrics.values())}
-        if len(lengths) != 1:
-            raise ValueError(f"case {case['id']}: columns of launches differ in length")
-        result["launches"] = [
-            {name: column[place] for name, column in columns.items()}
-            | {
-                "case": case["id"],
-                "metrics": {n: c[place] for n, c in metrics.items() if c[place] is not None},
-            }
-            for place in range(lengths.pop())
-        ]
-    return {**document, "format": 2}
-
-
-_UPGRADES: Final = {1: _from_format_1}
 
 
 _RESULTS: Final = "results"
