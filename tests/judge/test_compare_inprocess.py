@@ -27,7 +27,7 @@ from duetbench.judge.sides import Side
 from duetbench.judge.statistics import Method
 from duetbench.measure import testbed
 from duetbench.project import tools
-from duetbench.show.comparison import exit_code, make_view
+from duetbench.show.view import exit_code, make_view
 from duetbench.store import comparison_store
 from duetbench.store.comparison import Comparison, SideRecord, Verdict
 from fake_sessions import (

@@ -17,9 +17,8 @@ from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
 from duetbench.host.console import Console
 from duetbench.project.target import STACK
-from duetbench.show import drawn, tidy
-from duetbench.show import points as as_points
-from duetbench.show.rows import ComparisonRow
+from duetbench.show import axis, terminal, tidy
+from duetbench.show.rows import ViewRow
 from duetbench.show.site import alone
 from duetbench.show.terminal import print_cases, print_comparison, print_overview
 from duetbench.store import points, store
@@ -30,9 +29,9 @@ ROOT: Final = Path(__file__).parents[2]
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 
 
-def judged(ratio: float, low: float, high: float) -> ComparisonRow:
+def judged(ratio: float, low: float, high: float) -> ViewRow:
     found = Judgement(metric=CPU, verdict=Verdict.SLOWER, ratio=ratio, low=low, high=high)
-    return ComparisonRow("x/a", CPU, found)
+    return ViewRow("x/a", CPU, found)
 
 
 @pytest.mark.parametrize(
@@ -49,17 +48,15 @@ def judged(ratio: float, low: float, high: float) -> ComparisonRow:
         (judged(1.006, 1.004, 1.008), 0.01, "        ┊ │ ┊ ├─●─┤  "),
     ],
 )
-def test_an_interval_is_where_its_figures_are(
-    row: ComparisonRow, far: float, expected: str
-) -> None:
-    assert drawn.interval(row, far, 21) == expected
-    assert len(drawn.scale(far, 21)) == 21
+def test_an_interval_is_where_its_figures_are(row: ViewRow, far: float, expected: str) -> None:
+    assert axis.interval(row, far, 21) == expected
+    assert len(axis.scale(far, 21)) == 21
 
 
 def test_the_axis_holds_every_estimate() -> None:
-    assert drawn.reach([judged(1.03, 1.02, 1.04)]) == 0.05
-    assert drawn.reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
-    assert drawn.reach([judged(0.7, 0.6, 0.8)]) == 0.5
+    assert axis.reach([judged(1.03, 1.02, 1.04)]) == 0.05
+    assert axis.reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
+    assert axis.reach([judged(0.7, 0.6, 0.8)]) == 0.5
 
 
 def overview(comparison: Comparison, encoding: str, width: int) -> str:
@@ -107,15 +104,22 @@ def test_points_are_drawn_with_their_intervals() -> None:
         anchored_files.of("x/a", ratio(1.03, 0.005, 30), ratio(0.96, 0, 2, points.INSTRUCTIONS)),
         missing=(Missing(case="x/b", reason="it is gone"),),
     )
-    first, axis, case, cpu, counted, gone, legend = as_points.lines(made, 62)
-    assert (first, case, gone) == (
-        "as of 2026-11-07 against the anchor A, 0 min", "x/a", "x/b: no point: it is gone",
-    )  # fmt: skip
-    assert axis.endswith("−5 %      0      +5 %")
-    assert re.fullmatch(r"  CPU/request   \+3.00 %  \+1.9\d…\+4.0\d %   +│   ├─●─┤", cpu)
-    assert re.fullmatch(r"  instructions  −4.00 %  −4.00…−4.00 %  +●     ┊ │ ┊", counted)
+    first, scale, cpu, counted, gone, legend = printed_points(made, 68)
+    assert (first, gone) == (
+        "as of 2026-11-07 against the anchor A, 0 min",
+        "x/b: no point: it is gone",
+    )
+    assert scale.endswith("−5 %      0      +5 %")
+    assert re.fullmatch(r"  x/a  CPU/request   \+3.00 %  \+1.9\d…\+4.0\d %   +│   ├─●─┤", cpu)
+    assert re.fullmatch(r"       instructions  −4.00 %  −4.00…−4.00 %  +●     ┊ │ ┊", counted)
     assert "●" in legend
-    assert "●" not in "".join(list(as_points.lines(made, 50))[:-1])
+    assert "●" not in "".join(printed_points(made, 50)[:-1])
+
+
+def printed_points(found: points.Points, width: int) -> list[str]:
+    out = io.StringIO()
+    terminal.print_points(Console(file=out, width=width), found)
+    return out.getvalue().splitlines()
 
 
 def test_a_run_is_a_line_per_case() -> None:
@@ -141,7 +145,7 @@ def test_any_output_can_show_it() -> None:
 def test_rows_without_change_are_counted_where_there_are_many() -> None:
     found = made(one("x/a", SLOWER), *(one(f"x/{n}", SAME) for n in range(60)))
     text = overview(found, "utf-8", 120)
-    assert text.count("= no change") == drawn.MOST - 1
+    assert text.count("= no change") == terminal.MOST - 1
     assert "… and 21 more rows without change" in text
 
 

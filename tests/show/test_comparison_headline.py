@@ -23,8 +23,8 @@ from comparing import (
 )  # fmt: skip
 from duetbench.judge import inprocess
 from duetbench.judge.statistics import Method
-from duetbench.show.comparison import make_view
 from duetbench.show.rows import INPROCESS_THRESHOLD
+from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Missing
 from duetbench.store.reproduce import rebuilt

@@ -26,10 +26,10 @@ from comparing import (
 from duetbench.core.flags import Flag, FlagName
 from duetbench.judge.statistics import Method
 from duetbench.show import formats
-from duetbench.show.comparison import make_view
 from duetbench.show.markdown import LIMIT
 from duetbench.show.markdown import comparison as markdown
 from duetbench.show.terminal import print_comparison
+from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import (
     Comparison,

@@ -14,8 +14,8 @@ import site_builds
 import sites
 import synthetic
 from duetbench.show import formats
-from duetbench.show.comparison import make_view
 from duetbench.show.site.pages import comparisons
+from duetbench.show.view import make_view
 from duetbench.store import change, comparison_store
 from duetbench.store.comparison import Comparison
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Case, Load, LoadModel
-from duetbench.show.comparison import ComparisonView
+from duetbench.show.view import View
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -139,6 +139,6 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return {"base": base, "head": head}
 
 
-def lines(view: ComparisonView, name: str) -> tuple[tuple[str, str], ...]:
+def lines(view: View, name: str) -> tuple[tuple[str, str], ...]:
     """The lines of a block; none where it is left out."""
     return next((block.lines for block in view.blocks if block.name == name), ())

@@ -27,7 +27,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
-from duetbench.host.console import Console
+from duetbench.host.console import Console, print_json
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
@@ -38,7 +38,7 @@ from duetbench.measure import runner
 from duetbench.project import anchor as declared
 from duetbench.project import settings, stacks
 from duetbench.project.anchor import Anchor
-from duetbench.show.points import sentences
+from duetbench.show.terminal import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment
 from duetbench.store.points import Points
@@ -227,4 +227,9 @@ def _played(
 
 def _keep(folder: Path, made: Points, *, as_json: bool) -> None:
     path = points.save(folder, made)
-    tell(sentences(made, path), lambda: made.model_dump(mode="json"), as_json=as_json)
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    console = Console()
+    print_points(console, made)
+    console.say(f"saved: {path}")

@@ -18,17 +18,16 @@ from duetbench.cli.options import (
     SelectOption,
     clean_up,
     day,
-    tell,
 )
 from duetbench.core.errors import UsageError
 from duetbench.host import command, paths
-from duetbench.host.console import Console
+from duetbench.host.console import Console, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project import anchor as declared
-from duetbench.show.points import sentences
+from duetbench.show.terminal import print_points
 from duetbench.store import files
 from duetbench.store.points import Points
 from duetbench.trend import backfill
@@ -125,11 +124,10 @@ def backfill_command(
                 for batch in _narrower(wanted, task) if narrow else (wanted,):
                     for points in backfill.backfill(task, batch, reporter):
                         made.append(points)
-                        tell(
-                            sentences(points),
-                            lambda points=points: points.model_dump(mode="json"),  # type: ignore[misc]
-                            as_json=as_json,
-                        )
+                        if as_json:
+                            print_json(points.model_dump(mode="json"))
+                        else:
+                            print_points(Console(), points)
     except InterruptedRun as interruption:
         interruption.advice = "all duets are kept; the same command goes on"
         raise

@@ -21,7 +21,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import interruptible
-from duetbench.show.comparison import exit_code
+from duetbench.show.view import exit_code
 from duetbench.store import files
 
 fleet_app = Typer(no_args_is_help=True, help="Machines of one's own as runners: docs/runners.md.")

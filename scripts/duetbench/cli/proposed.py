@@ -34,7 +34,7 @@ from duetbench.host import cache, git, paths
 from duetbench.host.console import Console, errors
 from duetbench.judge.builder import MOVED
 from duetbench.project import settings
-from duetbench.show.comparison import UNDECIDED
+from duetbench.show.view import UNDECIDED
 from duetbench.store import comparison_store, files
 from duetbench.store.change import Cause
 from duetbench.store.comparison import Comparison

@@ -16,7 +16,6 @@ from duetbench.project.published import load_published
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess, markdown, terminal
 from duetbench.show import page as pages
-from duetbench.show import points as as_points
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
 from duetbench.show.site import alone
@@ -137,9 +136,7 @@ def _show_points(path: Path, given: Mapping[str, object], *, as_json: bool) -> N
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
-    console = Console()
-    for line in as_points.lines(found, console.width):
-        console.say(line)
+    terminal.print_points(Console(), found)
 
 
 def _show_run(

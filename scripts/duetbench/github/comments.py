@@ -17,7 +17,7 @@ from duetbench.core.text import one_line, short
 from duetbench.github import text
 from duetbench.github.repository import Comment, Repository, StatusState
 from duetbench.show import attribution, markdown
-from duetbench.show.comparison import UNDECIDED, exit_code, make_view
+from duetbench.show.view import UNDECIDED, exit_code, make_view
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 

@@ -12,7 +12,7 @@ from duetbench.github import text
 from duetbench.github.upgrades import Upgrade
 from duetbench.show import attribution, formats, rows
 from duetbench.show.change import causes
-from duetbench.show.rows import ComparisonRow, Groups
+from duetbench.show.rows import Groups, ViewRow
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
 
@@ -70,7 +70,7 @@ def _seen(comparison: Comparison, found: Groups) -> Iterator[str]:
     )
 
 
-def _judged(found: Groups) -> Iterator[ComparisonRow]:
+def _judged(found: Groups) -> Iterator[ViewRow]:
     """Rows of cases with a size that could have been seen, the metrics in their order."""
     known = [row for row in found.all if row.metric and row.judged.detectable is not None]
     for metric in METRICS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duetbench.core.text import visible
 from duetbench.show import formats
-from duetbench.show.comparison import Block, make_view
+from duetbench.show.view import Block, make_view
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
     from duetbench.show.page import RunPage, Section

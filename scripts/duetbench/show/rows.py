@@ -38,7 +38,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonRow:
+class ViewRow:
     """One case, or in-process benchmark (which has no metric), and metric.
 
     `figures` are base's from sequential launches, and that times the ratio, so that they say what
@@ -51,6 +51,7 @@ class ComparisonRow:
     figures: str = ""
     grouped: bool = False
     recorded: CaseName | None = None
+    titled: str = "time in process"
 
     @property
     def name(self) -> CaseName:
@@ -59,7 +60,7 @@ class ComparisonRow:
 
     @property
     def label(self) -> str:
-        return formats.title(self.metric) if self.metric else "time in process"
+        return formats.title(self.metric) if self.metric else self.titled
 
     @property
     def moved(self) -> str:
@@ -99,7 +100,7 @@ class ComparisonRow:
         return "neither a change nor its absence is shown yet"
 
 
-_COLUMNS: Final[dict[str, Callable[[ComparisonRow], str]]] = {
+_COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "case": lambda row: row.case,
     "metric": lambda row: row.label,
     "verdict": lambda row: row.verdict,
@@ -113,7 +114,7 @@ _COLUMNS: Final[dict[str, Callable[[ComparisonRow], str]]] = {
 _WORDS: Final = ("case", "metric", "verdict", "why")
 
 
-def table(rows: Iterable[ComparisonRow], *without: str) -> Grid:
+def table(rows: Iterable[ViewRow], *without: str) -> Grid:
     """Rows with all their columns but these."""
     head = [name for name in _COLUMNS if name not in without]
     return Grid(head, [[_COLUMNS[name](row) for name in head] for row in rows], _WORDS)
@@ -127,19 +128,19 @@ class Groups:
     absence is shown. Unjudged: without the samples for one look.
     """
 
-    worse: tuple[ComparisonRow, ...]
-    better: tuple[ComparisonRow, ...]
-    broken: tuple[ComparisonRow, ...]
-    undecided: tuple[ComparisonRow, ...]
-    unjudged: tuple[ComparisonRow, ...]
-    unchanged: tuple[ComparisonRow, ...]
+    worse: tuple[ViewRow, ...]
+    better: tuple[ViewRow, ...]
+    broken: tuple[ViewRow, ...]
+    undecided: tuple[ViewRow, ...]
+    unjudged: tuple[ViewRow, ...]
+    unchanged: tuple[ViewRow, ...]
 
     @property
-    def judged(self) -> tuple[ComparisonRow, ...]:
+    def judged(self) -> tuple[ViewRow, ...]:
         return (*self.worse, *self.better, *self.unchanged)
 
     @property
-    def all(self) -> tuple[ComparisonRow, ...]:
+    def all(self) -> tuple[ViewRow, ...]:
         """All of them, in the order in which people should read them."""
         open_ = (*self.broken, *self.undecided, *self.unjudged)
         return (*self.worse, *self.better, *open_, *self.unchanged)
@@ -151,7 +152,7 @@ def grouped(comparison: Comparison) -> Groups:
         (case, event.metric, event.verdict) for event in comparison.events for case in event.cases
     }
     found = [
-        ComparisonRow(
+        ViewRow(
             case=case.case.id,
             metric=judged.metric,
             judged=judged,
@@ -163,16 +164,16 @@ def grouped(comparison: Comparison) -> Groups:
         for judged in case.judgements
     ]
     found += [
-        ComparisonRow(f"{one.benchmark} [{one.stack}, {one.python}]", "", one.judgement)
+        ViewRow(f"{one.benchmark} [{one.stack}, {one.python}]", "", one.judgement)
         for one in comparison.micro
     ]
 
-    def having(verdict: Verdict) -> tuple[ComparisonRow, ...]:
+    def having(verdict: Verdict) -> tuple[ViewRow, ...]:
         return tuple(row for row in found if row.judged.verdict is verdict)
 
     waiting = having(Verdict.INCONCLUSIVE)
 
-    def weight(row: ComparisonRow) -> float:
+    def weight(row: ViewRow) -> float:
         threshold = METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
         return abs((row.judged.ratio or 1.0) - 1) / threshold
 
@@ -186,9 +187,7 @@ def grouped(comparison: Comparison) -> Groups:
     )
 
 
-def _count(
-    rows: Sequence[ComparisonRow], comparison: Comparison | None = None, *, more: int = 0
-) -> str:
+def _count(rows: Sequence[ViewRow], comparison: Comparison | None = None, *, more: int = 0) -> str:
     """What rows are about: `2 cases and 1 in-process benchmark`, or `2 of 34 cases` of all."""
     cases = len({row.case for row in rows if row.metric}) + more
     inside = len({row.case for row in rows if not row.metric})
@@ -247,7 +246,7 @@ def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
         yield f"not judged in {_count(found.unjudged, comparison, more=lost)}"
 
 
-def _could(rows: Sequence[ComparisonRow]) -> str:
+def _could(rows: Sequence[ViewRow]) -> str:
     """The smallest change that all of these would have shown, in the metric that all cases have."""
     leading = [row for row in rows if row.metric == CPU] or list(rows)
     seen = [row.judged.detectable for row in leading if row.judged.detectable is not None]
@@ -300,7 +299,7 @@ def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ..
     return tuple(again)
 
 
-def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
+def _explained(comparison: Comparison, row: ViewRow) -> Iterator[str]:
     """What the instructions say of a row that got worse: work that was added, or something else."""
     counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
     ratio = counted.ratio if counted else None
@@ -325,7 +324,7 @@ def _explained(comparison: Comparison, row: ComparisonRow) -> Iterator[str]:
 
 def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
     """What more time would decide; nothing is promised of what has had all its samples."""
-    open_: dict[str, list[ComparisonRow]] = {"time": [], "quiet": [], "nothing": []}
+    open_: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
     for row in found.undecided:
         open_[_lacks(comparison, row)].append(row)
     if waiting := open_["time"]:
@@ -356,7 +355,7 @@ def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
         )
 
 
-def _lacks(comparison: Comparison, row: ComparisonRow) -> Literal["time", "quiet", "nothing"]:
+def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
     """What a row lacks for an answer."""
     # The last look, after which no more samples are taken; without record: no end.
     method = comparison.method

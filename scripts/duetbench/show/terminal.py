@@ -1,12 +1,13 @@
-"""Runs and comparisons on a terminal, with rich: they read well from 100 columns on.
+"""Runs, comparisons and anchored points on a terminal: they read well from 100 columns on.
 
 Everything is made a `Text`, since a plain string would be read as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -20,10 +21,11 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.text import ASCII, short
 from duetbench.project import names
 from duetbench.project.names import CaseName
-from duetbench.show import drawn, formats, rows
-from duetbench.show.comparison import make_view
-from duetbench.show.rows import ComparisonRow, Grid
-from duetbench.store.comparison import Comparison, Verdict
+from duetbench.show import axis, formats, rows
+from duetbench.show.rows import Grid, ViewRow
+from duetbench.show.view import make_view
+from duetbench.store.comparison import Comparison, Judgement, Verdict
+from duetbench.store.points import AnchoredPoint, Points
 from duetbench.store.reproduce import TO_REPEAT
 
 if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
@@ -32,10 +34,13 @@ if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neit
     from duetbench.show.tables import FigureRow, FigureTable
     from duetbench.trend.summary import CaseSummary, RunSummary
 
+MOST: Final = 40
+"""Lines that are shown; rows without change beyond them are counted."""
+
 _ENDLESS: Final = 10_000  # columns
 _MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
 _FIGURES: Final = 3  # of a case of a run that stand in its line
-_STATE: Final = 24  # columns of a state that names may take no room from; longer ones go on
+_AFTER: Final = 24  # columns of text behind cells that names may take no room from
 _REASON: Final = 120  # letters of a failure; the details have all
 _FLOORS: Final = 4  # that are named below lines; the legend of the details has all
 _GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
@@ -44,136 +49,170 @@ _SPARE: Final = ("base → head", "samples", "could see")
 _STYLES: Final = {
     formats.MARKS[Verdict.SLOWER]: "bold dark_orange",
     formats.MARKS[Verdict.FASTER]: "bold dodger_blue1",
+    formats.MARKS[Verdict.NOT_COMPARABLE]: "bold",
     "does not hold": "bold magenta",
     "not decided": "yellow",
     "not measured": "dim",
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Cells of one case; `after` is text of any length behind them, `below` on a line of its own.
+
+    `beside` says what people call the case, where its name stands above its lines.
+    """
+
+    name: str
+    cells: Sequence[str]
+    after: str = ""
+    below: str = ""
+    beside: str = ""
+
+
+def _print_lines(
+    console: Console,
+    lines: Sequence[_Line],
+    right: Container[int],
+    head: _Line | None = None,
+    *,
+    inline: bool = True,
+) -> None:
+    """Print cells below each other, each case's name once: before its cells, if there is room.
+
+    Otherwise, or without `inline`, it stands above them, whole. Cells of columns `right` are
+    aligned to the right.
+    """
+
+    def printed(text: str) -> str:
+        return text.translate(ASCII) if console.options.ascii_only else text
+
+    every = [head, *lines] if head else lines
+    columns = zip_longest(*(line.cells for line in every), fillvalue="")
+    widths = [max(cell_len(printed(cell)) for cell in column) for column in columns]
+    name = max((cell_len(printed(line.name)) for line in lines), default=0)
+    longest = max(
+        sum(2 + width for width in widths[: len(line.cells)]) + min(cell_len(line.after), _AFTER)
+        for line in every
+    )
+    inline = inline and 2 + name + longest <= console.width
+    above = ""
+    for line in every:
+        new, above = line.name != above, line.name
+        if new and not inline:
+            beside = Text(f"  {line.beside}" if line.beside else "", style="dim")
+            console.print(Text(line.name) + beside, soft_wrap=True)
+        text = Text("  ")
+        if inline:
+            text.append(printed(line.name if new else "") + "  ").align("left", name + 4)
+        for at, (cell, width) in enumerate(zip(line.cells, widths, strict=False)):
+            room = " " * (width - cell_len(printed(cell)))
+            shown = room + printed(cell) if at in right else printed(cell) + room
+            text.append(shown + "  ", "dim" if line is head else _style(cell))
+        text.append(line.after, _style(line.after))
+        text.rstrip()
+        if line.after:
+            console.print(text, soft_wrap=True)
+        else:
+            console.print(text, no_wrap=True, overflow="ellipsis")
+        if line.below:
+            console.print(Text(f"    {line.below}", style="dim"), soft_wrap=True)
+
+
+def _style(cell: str) -> str:
+    return _STYLES.get(cell[:1], "")
+
+
 def print_overview(console: Console, comparison: Comparison) -> None:
     """Print a comparison's sentence, a line per case and metric, and what to do next."""
     found = rows.grouped(comparison)
     console.print(Text(rows.headline(comparison, found), style="bold"))
-    every, left = drawn.shown(found.all, len(found.unchanged))
-    if every:
-        _drawn(console, every, names.requests(one.case for one in comparison.cases))
-    if left:
+    # The rows without change come last.
+    shown = len(found.all) - max(0, min(len(found.unchanged), len(found.all) - MOST))
+    requests = names.requests(one.case for one in comparison.cases)
+    if every := [replace(one, case=requests.get(one.case, one.case)) for one in found.all[:shown]]:
+        console.print()
+        _print_drawn(console, every)
+    if left := len(found.all) - shown:
         console.print(Text(f"  … and {formats.many(left, 'more row')} without change", style="dim"))
     if steps := [*rows.steps(comparison, found)]:
         console.print()
-        for step in steps:
-            console.print(Text(f"  {step}"), soft_wrap=True)
-    for what, command in rows.commands(comparison, found):
-        console.print(Text(f"  {command}  # {what}"), soft_wrap=True)
-    for note in comparison.notes:
-        if note.startswith(TO_REPEAT):
-            console.print(Text(f"  {note}"), soft_wrap=True)
+    further = [f"{command}  # {what}" for what, command in rows.commands(comparison, found)]
+    further += [note for note in comparison.notes if note.startswith(TO_REPEAT)]
+    for line in (*steps, *further):
+        console.print(Text(f"  {line}"), soft_wrap=True)
 
 
-def _drawn(console: Console, every: Sequence[ComparisonRow], requests: Mapping[str, str]) -> None:
-    """Rows with their intervals on one axis, as wide as the terminal allows.
-
-    `requests` stand in place of ids, where they tell the cases apart.
-    """
-    every = [replace(row, case=requests.get(row.case, row.case)) for row in every]
-    plain = console.options.ascii_only
-
-    def fitted(text: str, width: int, *, right: bool = False) -> str:
-        """In the characters that are printed, so that what follows stands where it should."""
-        shown = text.translate(ASCII) if plain else text
-        room = " " * (width - cell_len(shown))
-        return room + shown if right else shown + room
-
-    def widest(texts: Iterable[str]) -> int:
-        return max(cell_len(one.translate(ASCII) if plain else one) for one in texts)
-
+def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool = True) -> None:
+    """Print rows with their intervals on one axis, as wide as the terminal allows."""
     figures = [one for one in every if one.judged.ratio is not None]
-    columns: list[tuple[Callable[[ComparisonRow], str], int, bool]] = [
-        (lambda row: row.label, widest(row.label for row in every), False),
-        (lambda row: row.change, widest(row.change for row in every), True),
-        (lambda row: row.interval, widest(row.interval for row in every), True),
-    ]
-    verdict, case = (widest(getattr(row, name) for row in every) for name in ("verdict", "case"))
-    beside = sum(width + 2 for _, width, _ in columns) + verdict + 4
-    room = console.width - beside
-    inline = room - case - 2 >= drawn.NARROWEST
-    room = min(room - (case + 2) * inline, drawn.WIDEST)
-    wide = room - (room % 2 == 0) if room >= drawn.NARROWEST and figures else 0
-    far = drawn.reach(figures)
-    before = "  " + " " * (case + 2) * inline
-    console.print()
-    if wide:
-        blank = " " * sum(width + 2 for _, width, _ in columns)
-        _whole(console, Text(f"{before}{blank}{drawn.scale(far, wide)}", style="dim"))
-    above = ""
-    for row in every:
-        if row.case != above and not inline:
-            console.print(Text(f"  {row.case}"), soft_wrap=True)
-        first = f"  {fitted(row.case if row.case != above else '', case)}  " if inline else "    "
-        above = row.case
+    columns = [(one.label, one.change, one.interval, one.verdict * verdicts) for one in every]
+    wide = axis.width(
+        console.width
+        - 2
+        - sum(2 + max(map(cell_len, column)) for column in zip(*columns, strict=True)),
+        2 + max(cell_len(one.case) for one in every),
+    )
+    far = axis.reach(figures)
+    lines = []
+    for row, (label, change, interval, verdict) in zip(every, columns, strict=True):
         if row.judged.ratio is None:
-            told = f"{first}{fitted(row.label, columns[0][1])}  {row.verdict}: {row.why}"
-            console.print(Text(told, style=_STYLES.get(row.verdict[:1], "")), soft_wrap=True)
+            lines.append(_Line(row.case, (label,), f"{verdict}: {row.why}"))
             continue
-        line = Text(first)
-        for cell, width, right in columns:
-            line.append(fitted(cell(row), width, right=right) + "  ")
-        if wide:
-            line.append(drawn.interval(row, far, wide) + "  ")
-        line.append(row.verdict, style=_STYLES.get(row.verdict[:1], ""))
-        _whole(console, line)
-    if figures:
-        told = f"●: head over base, within its 95 % interval; ┊: relevance floor ({_few(figures)})"
+        drawn = (axis.interval(row, far, wide),) if wide else ()
+        lines.append(_Line(row.case, (label, change, interval, *drawn, verdict)))
+    head = _Line("", ("", "", "", axis.scale(far, wide))) if wide and figures else None
+    _print_lines(console, lines, {1, 2}, head)
+    if figures and verdicts:
+        floors = formats.some([*axis.floors(figures)], _FLOORS)
+        told = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
         console.print(Text(f"  {told if wide else told.partition('; ')[2]}", style="dim"))
 
 
-def _few(figures: Sequence[ComparisonRow]) -> str:
-    return formats.some([*drawn.floors(figures)], _FLOORS)
+def print_points(console: Console, found: Points) -> None:
+    """Print each case of anchored points with its intervals on one axis."""
+    told = f"{found.label} against the anchor {found.anchor}, {found.seconds / 60:.0f} min"
+    console.print(Text(told), soft_wrap=True)
+    every = [_point(case.case, one) for case in found.cases for one in case.points]
+    if every:
+        _print_drawn(console, every, verdicts=False)
+    for one in found.missing:
+        console.print(Text(f"{one.case}: no point: {one.reason}"), soft_wrap=True)
+    if every:
+        told = "●: this stack over the anchor, within its 95 % interval"
+        console.print(Text(told, style="dim"), soft_wrap=True)
 
 
-def _whole(console: Console, line: Text) -> None:
-    line.rstrip()
-    console.print(line, no_wrap=True, overflow="ellipsis")
+def _point(case: str, point: AnchoredPoint) -> ViewRow:
+    """The point as a row of a comparison; it has no verdict."""
+    metric, ratio = point.metric if point.metric in METRICS else "", point.interval
+    found = Judgement(
+        metric=metric,
+        verdict=Verdict.INCONCLUSIVE,
+        ratio=ratio.estimate,
+        low=ratio.low,
+        high=ratio.high,
+        duets=point.duets,
+    )
+    return ViewRow(case, metric, found, titled="" if metric else point.metric)
 
 
 def print_cases(console: Console, summary: RunSummary) -> None:
     """Print a line per case of a run: its headline figures with their intervals, or why not."""
     cases = [*summary.cases.values()]
-    asked = names.requests(case.case for case in cases)
+    requests = names.requests(case.case for case in cases)
     wanted = {name for case in cases for name, one in case.metrics.items() if one.estimate}
     shown = sorted(
         (name for name in wanted if METRICS[name].rank is not None),
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
     lines = [
-        (asked.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
-        for case in cases[: drawn.MOST]
+        _Line(requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
+        for case in cases[:MOST]
     ]
     titles = [formats.title(name) for name in shown]
-    widths = [
-        max(map(cell_len, (title, *(cells[at] for _, cells, _ in lines))))
-        for at, title in enumerate(titles)
-    ]
-    name = max((cell_len(case) for case, _, _ in lines), default=0)
-    states = min(max((cell_len(state.plain) for _, _, state in lines), default=0), _STATE)
-    # Names that leave no room stand above their figures.
-    above = name + sum(widths) + 2 * len(widths) + 2 + states > console.width
-
-    def printed(case: str, cells: Iterable[str], state: Text) -> None:
-        if above and case:
-            console.print(Text(case), soft_wrap=True)
-        line = Text("  " if above else case.ljust(name + 2))
-        for cell, width in zip(cells, widths, strict=True):
-            line.append(" " * (width - cell_len(cell)) + cell + "  ")
-        line.append_text(state)
-        line.rstrip()
-        console.print(line, soft_wrap=True)
-
-    if lines:
-        printed("", titles, Text("state"))
-    for case, cells, state in lines:
-        printed(case, cells, state)
-    if (left := len(cases) - drawn.MOST) > 0:
+    _print_lines(console, lines, range(_FIGURES), _Line("", titles, "state"))
+    if (left := len(cases) - MOST) > 0:
         console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
 
 
@@ -183,16 +222,16 @@ def _figure(case: CaseSummary, metric: str) -> str:
     return " ".join(filter(None, (formats.figure(metric, one.estimate if one else None), within)))
 
 
-def _state(case: CaseSummary) -> Text:
+def _state(case: CaseSummary) -> str:
     if case.failures:
-        told = f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-        return Text(short(told, _REASON), style="bold")
+        failed = f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
+        return short(failed, _REASON)
     warned = ", ".join(one.name for one in case.warnings)
-    return Text(f"{case.status}{f' ({warned})' if warned else ''}")
+    return f"{case.status}{f' ({warned})' if warned else ''}"
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print a comparison."""
+    """Print all that a comparison says."""
     view = make_view(comparison)
     called = {row.case: row.name for row in view.groups.all}
     console.print(Text(view.headline, style="bold"))
@@ -206,50 +245,38 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             console.print(Text(title, style="bold underline"))
         style = "" if block.name in {"events", "Next", "Commands"} else "dim"
         for name, line in block.lines:
-            said = f"{name}: {line}" if name else line
-            said = f"{line}  # {name}" if block.kind == "commands" else said
+            text = f"{name}: {line}" if name else line
+            text = f"{line}  # {name}" if block.kind == "commands" else text
             # What is copied must not be broken.
-            console.print(Text(f"  {said}", style=style), soft_wrap=True)
+            console.print(Text(f"  {text}", style=style), soft_wrap=True)
         if block.grid is not None:
-            _grid(console, block.grid, called)
+            _print_grid(console, block.grid, called)
     console.print(_GLOSSARY)
 
 
-def _grid(console: Console, found: Grid, called: Mapping[str, CaseName]) -> None:
-    """Rows below their first column, whose names are long; reasons stand below their rows."""
-    reasons = [row[-1] if found.head[-1] == "why" else "" for row in found.rows]
-    further = [name for name in found.head[1:] if name != "why"]
+def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) -> None:
+    """Print rows below their first column, whose names are long, and reasons below their rows."""
     columns = {
-        name: [row[found.head.index(name)] for row in found.rows]
-        for name in further
-        if any(row[found.head.index(name)] not in {"", formats.MISSING} for row in found.rows)
+        name: cells
+        for name, cells in zip(grid.head[1:], [*zip(*grid.rows, strict=True)][1:], strict=True)
+        if any(cell not in {"", formats.MISSING} for cell in cells)
     }
-    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
-    for name in _SPARE:
-        if sum(widths.values()) + 2 * len(widths) <= console.width:
+    reasons = columns.pop("why", ("",) * len(grid.rows))
+    for spare in _SPARE:
+        if sum(2 + max(map(cell_len, (name, *columns[name]))) for name in columns) < console.width:
             break
-        widths.pop(name, None)
-
-    def printed(cells: Iterable[str], style: str = "") -> None:
-        line = Text("  ")
-        for cell, (name, width) in zip(cells, widths.items(), strict=True):
-            shown = Text(cell, style=style or _STYLES.get(cell[:1], ""))
-            shown.align("left" if name in found.words else "right", width)
-            line += shown + Text("  ")
-        line.rstrip()
-        console.print(line, no_wrap=True, overflow="ellipsis")
-
-    printed(widths, "dim")
-    above = ""
-    for at, row in enumerate(found.rows):
-        if row[0] != above:
-            above = row[0]
-            case = called.get(above)
-            beside = Text(f"  {case}" if case is not None and case.known else "", style="dim")
-            console.print(Text(above) + beside, soft_wrap=True)
-        printed(columns[name][at] for name in widths)
-        if reasons[at]:
-            console.print(Text(f"    {reasons[at]}", style="dim"), soft_wrap=True)
+        columns.pop(spare, None)
+    lines = [
+        _Line(
+            row[0],
+            [columns[name][at] for name in columns],
+            below=reasons[at],
+            beside=str(case) if (case := called.get(row[0])) and case.known else "",
+        )
+        for at, row in enumerate(grid.rows)
+    ]
+    right = {at for at, name in enumerate(columns) if name not in grid.words}
+    _print_lines(console, lines, right, _Line("", [*columns]), inline=False)
 
 
 def print_page(console: Console, page: RunPage) -> None:

@@ -13,13 +13,13 @@ from duetbench.core import __version__
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import CaseResult
 from duetbench.show import formats
-from duetbench.show.comparison import make_view
 from duetbench.show.page import RunPage
 from duetbench.show.site.charts import figure
 from duetbench.show.site.charts.data import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import Dot, DotGroup, Forest, forest
 from duetbench.show.site.pages import comparisons
 from duetbench.show.site.pages.page import filled, markup
+from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import CaseSummary, RunSummary
 

@@ -13,7 +13,7 @@ from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.text import clean
 from duetbench.show import formats
-from duetbench.show.rows import ComparisonRow
+from duetbench.show.rows import ViewRow
 from duetbench.show.site.charts import figure, legend, plane, svg
 from duetbench.show.site.charts.data import Caption, Quantity, Value, interval, sentence
 from duetbench.show.site.charts.figure import Chart
@@ -126,7 +126,7 @@ def forest(data: Forest) -> Chart:
 
 
 def judged(
-    rows: Iterable[ComparisonRow], address: Callable[[str], str] = lambda _: ""
+    rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: ""
 ) -> Iterator[Dot]:
     """A comparison's rows that have a ratio; `address`: from a case's id to its page, or empty."""
     for row in rows:

@@ -18,8 +18,7 @@ from duetbench.project.names import CaseName
 from duetbench.show import formats, rows
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import told
-from duetbench.show.comparison import ComparisonView, make_view
-from duetbench.show.rows import ComparisonRow, Grid
+from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.site.charts.data import Caption, Quantity, Value
 from duetbench.show.site.charts.figure import Chart
 from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest, forest, judged
@@ -28,6 +27,7 @@ from duetbench.show.site.charts.svg import MARKS
 from duetbench.show.site.pages import addresses, why
 from duetbench.show.site.pages.page import PageFile, markup, render
 from duetbench.show.site.pages.site import Site, grouped
+from duetbench.show.view import View, make_view
 from duetbench.store.change import ChangeRecord
 from duetbench.store.comparison import (
     CaseComparison,
@@ -112,7 +112,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _page(
-    site: Site, comparison: Comparison, view: ComparisonView, confirmed: Sequence[ChangeRecord]
+    site: Site, comparison: Comparison, view: View, confirmed: Sequence[ChangeRecord]
 ) -> PageFile:
     address = addresses.comparison(comparison.id)
     root = addresses.root(addresses.file(address))
@@ -136,7 +136,7 @@ def _page(
 
 
 def content(
-    comparison: Comparison, view: ComparisonView, address: Callable[[str], str] = lambda _: ""
+    comparison: Comparison, view: View, address: Callable[[str], str] = lambda _: ""
 ) -> dict[str, Any]:
     """What the template asks for; `address`: from a case's id to its page, or empty."""
     return {
@@ -151,7 +151,7 @@ def content(
     }
 
 
-def _forest(view: ComparisonView, address: Callable[[str], str]) -> Markup | None:
+def _forest(view: View, address: Callable[[str], str]) -> Markup | None:
     titled = zip(_TITLES, _GROUPS, strict=True)
     groups = tuple(
         DotGroup(title, dots)
@@ -186,13 +186,13 @@ def _side(side: SideRecord) -> list[tuple[str, str]]:
     ]
 
 
-def _in_order(view: ComparisonView, played: Iterable[Played]) -> list[Played]:
+def _in_order(view: View, played: Iterable[Played]) -> list[Played]:
     """What moved first, as everywhere."""
     places = {row.case: place for place, row in reversed([*enumerate(view.groups.all)])}
     return sorted(played, key=lambda one: places.get(one.name, len(places)))
 
 
-def _cases(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
+def _cases(comparison: Comparison, view: View) -> Iterator[Played]:
     told_of = grouped((row.case, row) for row in view.groups.all if row.metric)
     for place, case in enumerate(comparison.cases):
         duets = sorted(case.duets, key=lambda duet: duet.order)
@@ -200,7 +200,7 @@ def _cases(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
         yield _played(names.of(case.case), case.because, told_of.get(case.case.id, ()), chart)
 
 
-def _inside(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
+def _inside(comparison: Comparison, view: View) -> Iterator[Played]:
     alone = [row for row in view.groups.all if not row.metric]
     for place, one in enumerate(comparison.micro):
         own = [row for row in alone if row.judged is one.judgement]
@@ -208,9 +208,7 @@ def _inside(comparison: Comparison, view: ComparisonView) -> Iterator[Played]:
         yield _played(names.name(name), "", own, _processes(place, one))
 
 
-def _played(
-    name: CaseName, because: str, own: Sequence[ComparisonRow], chart: Chart | None
-) -> Played:
+def _played(name: CaseName, because: str, own: Sequence[ViewRow], chart: Chart | None) -> Played:
     return Played(
         name=name.id,
         called=str(name) if name.known else "",
@@ -283,7 +281,7 @@ def _dots(
     return lines(Lines(about, order, CHANGE, tuple(drawn), declared=False, change=True))
 
 
-def looks(comparison: Comparison, every: Iterable[ComparisonRow]) -> Iterator[Look]:
+def looks(comparison: Comparison, every: Iterable[ViewRow]) -> Iterator[Look]:
     """The schedule of each test, look by look; of a single test also what rests on which look."""
     schedules = {
         name: found

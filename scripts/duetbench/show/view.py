@@ -9,7 +9,7 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.project import names
 from duetbench.show import formats, rows
-from duetbench.show.rows import ComparisonRow, Grid, Groups
+from duetbench.show.rows import Grid, Groups, ViewRow
 from duetbench.store.comparison import Comparison, Event, Verdict
 
 _INTERVAL: Final = (
@@ -59,7 +59,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonView:
+class View:
     """A comparison, ready to be written in any format: blocks in the order of their importance."""
 
     headline: str
@@ -67,13 +67,13 @@ class ComparisonView:
     blocks: tuple[Block, ...]
 
 
-def make_view(comparison: Comparison) -> ComparisonView:
+def make_view(comparison: Comparison) -> View:
     """Arrange a comparison for reading; there is no block of what there is nothing to say of."""
     found = rows.grouped(comparison)
     headline = rows.headline(comparison, found)
     blocks = (*_open(comparison, found), *_folded(comparison, found, headline))
     said = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
-    return ComparisonView(headline, found, tuple(said))
+    return View(headline, found, tuple(said))
 
 
 def _open(comparison: Comparison, found: Groups) -> Iterator[Block]:
@@ -91,7 +91,7 @@ def _open(comparison: Comparison, found: Groups) -> Iterator[Block]:
     yield Block("legend", lines=tuple(_legend(comparison, found)), kind="legend")
 
 
-def _moved(title: str, moved: Sequence[ComparisonRow], events: int) -> Iterator[Block]:
+def _moved(title: str, moved: Sequence[ViewRow], events: int) -> Iterator[Block]:
     alone, together = (
         rows.table((row for row in moved if row.grouped is grouped), "why")
         for grouped in (False, True)
@@ -252,7 +252,7 @@ def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
 
 
 def _sizes(
-    comparison: Comparison, shown: Sequence[ComparisonRow], kind: Literal["floor", "tolerance"]
+    comparison: Comparison, shown: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
 ) -> str:
     """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
     inside = comparison.method.get(f"inprocess_{kind}")

@@ -9,10 +9,8 @@ from typing import Final
 
 from duetbench.core.metrics import METRICS
 from duetbench.show import formats
-from duetbench.show.rows import INPROCESS_THRESHOLD, ComparisonRow
+from duetbench.show.rows import INPROCESS_THRESHOLD, ViewRow
 
-MOST: Final = 40
-"""Lines that are shown; rows without change beyond them are counted."""
 WIDEST: Final = 41
 NARROWEST: Final = 15
 """Columns of the axis: an odd number, whose middle is no change."""
@@ -21,7 +19,13 @@ _NICE: Final = (1.0, 2.0, 5.0, 10.0)
 _LEAST: Final = 0.01  # the axis goes so far to both sides, or further
 
 
-def reach(rows: Sequence[ComparisonRow]) -> float:
+def width(room: int, names: int) -> int:
+    """Columns of the axis in so much room, beside names if that is enough; 0: there is none."""
+    found = min(next((one for one in (room - names, room) if one >= NARROWEST), 0), WIDEST)
+    return found - (found % 2 == 0) if found else 0
+
+
+def reach(rows: Sequence[ViewRow]) -> float:
     """How far the axis goes to both sides, as a relative change: 0.05.
 
     It holds all estimates and nine of ten intervals; the others have an arrow at its end.
@@ -45,7 +49,7 @@ def scale(far: float, width: int) -> str:
     return f"−{end}".ljust(half) + "0" + f"+{end}".rjust(half)
 
 
-def interval(row: ComparisonRow, far: float, width: int) -> str:
+def interval(row: ViewRow, far: float, width: int) -> str:
     """The axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
 
     What lies beyond no change never touches the middle, however near it is.
@@ -75,20 +79,13 @@ def interval(row: ComparisonRow, far: float, width: int) -> str:
     return "".join(cells)
 
 
-def shown(every: Sequence[ComparisonRow], unchanged: int) -> tuple[Sequence[ComparisonRow], int]:
-    """The rows that get a line, and how many without change, the last `unchanged`, get none."""
-    room = max(MOST - (len(every) - unchanged), 0)
-    left = max(unchanged - room, 0)
-    return every[: len(every) - left], left
-
-
-def floors(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+def floors(rows: Sequence[ViewRow]) -> Iterator[str]:
     """Each metric's relevance floor: `CPU/request 0.2 %`."""
     told = {row.label: _floor(row) for row in rows if row.judged.ratio is not None}
     yield from (f"{label} {100 * size:g} %" for label, size in told.items())
 
 
-def _floor(row: ComparisonRow) -> float:
+def _floor(row: ViewRow) -> float:
     return METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
 
 
