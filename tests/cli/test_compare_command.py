@@ -14,7 +14,7 @@ from duetbench.core.errors import UsageError
 from duetbench.judge import session
 from duetbench.judge.builder import Findings, Question, build
 from duetbench.judge.decide import SequentialTest
-from duetbench.show.comparison import exit_code
+from duetbench.show.view import exit_code
 from duetbench.store import comparison_store, files
 from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
 from repos import borrow_cache, commit, git, make_repository, make_shop, write

@@ -36,8 +36,8 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope, Sides
 from duetbench.project import interpreters
 from duetbench.project.target import STACK
-from duetbench.show.view import exit_code
 from duetbench.show.terminal import print_comparison, print_overview
+from duetbench.show.view import exit_code
 from duetbench.store import comparison_store
 from duetbench.store import reproduce as again
 from duetbench.store.comparison import Comparison

@@ -125,9 +125,7 @@ def forest(data: Forest) -> Chart:
     )  # fmt: skip
 
 
-def judged(
-    rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: ""
-) -> Iterator[Dot]:
+def judged(rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: "") -> Iterator[Dot]:
     """A comparison's rows that have a ratio; `address`: from a case's id to its page, or empty."""
     for row in rows:
         one = row.judged
