@@ -156,3 +156,8 @@ def recorded(
         packages=(),
         culprit=None,
     )
+
+
+def moves(*names: str) -> tuple[PackageChange, ...]:
+    """Packages that moved."""
+    return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)

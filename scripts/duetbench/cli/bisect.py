@@ -38,8 +38,8 @@ from duetbench.store import change, comparison_store, files
 from duetbench.store import points as record_points
 from duetbench.store.change import ChangeRecord
 from duetbench.store.comparison import Comparison
-from duetbench.trend import conclude
 from duetbench.trend.bisect import searches
+from duetbench.trend.bisect.cause import TIME_IS_UP, blame
 from duetbench.trend.bisect.mixtures import Sought
 from duetbench.trend.narrowing import narrowed
 from duetbench.trend.releases import axes
@@ -234,7 +234,7 @@ def _changes(
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue
-        blamed = conclude.blamed(record, cause)
+        blamed = blame(record, cause)
         blamed = next(iter(narrowed([blamed], measured)), blamed)
         change.save(folder, blamed)
         found.append(blamed)
@@ -266,5 +266,5 @@ def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[Ch
         if record.measured_on == here
         and record.status == "open"
         # What was tried and could not be told apart says so.
-        and ((record.culprit is None and not record.note) or conclude.TIME_IS_UP in record.note)
+        and ((record.culprit is None and not record.note) or TIME_IS_UP in record.note)
     ]

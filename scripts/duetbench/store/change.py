@@ -8,6 +8,7 @@ those of the confirming comparison and do not move any more; only `status`, `cul
 `results/changes/<id>.json`.
 """
 
+import re
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
@@ -28,6 +29,9 @@ DISMISSED: Final = "dismissed"
 
 MOST_TRIES: Final = 3
 """A candidate that stayed undecided so often is left alone."""
+
+SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
+"""Sentence of a note that names packages among which a search left the cause, and why."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
@@ -166,6 +170,12 @@ class ChangeRecord(Artefact):
         """The releases that it is put down to, as closely as is known, the largest share first."""
         found = (release for part in self.parts for release in part.releases)
         return tuple(dict.fromkeys(found)) or ((self.culprit,) if self.culprit else ())
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """Packages among which a search left the cause; empty: it left none, or there was none."""
+        note = SUSPECTS.search(self.note)
+        return frozenset(note[1].split(", ")) if note else frozenset()
 
     def blames(self, package: str, version: str) -> bool:
         """Whether it is put down to a release."""

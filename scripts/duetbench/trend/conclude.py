@@ -1,25 +1,17 @@
-"""What duets between stacks say of a candidate: a change record, or a dismissal. Pure.
-
-`blamed`, `named` and `follows` are about what a search for the cause adds to a record.
-"""
+"""What duets between stacks say of a candidate: a change record, or a dismissal. Pure."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from duetbench.core.metrics import METRICS
 from duetbench.judge import inprocess
 from duetbench.store.change import (
     Candidate,
-    Cause,
     ChangeRecord,
     Dismissal,
-    Effect,
     Release,
     SeriesName,
-    Share,
     Step,
 )
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, Verdict
@@ -226,115 +218,3 @@ def untouched(comparison: Comparison) -> bool:
 def is_inprocess(series: SeriesName) -> bool:
     """Whether it is of a benchmark inside the process, and not of server runs."""
     return series.metric == inprocess.SECONDS
-
-
-ONLY_CAME_OR_WENT: Final = "packages only came or went, which cannot be tried apart"
-NOT_DECIDED: Final = "the duets did not decide"
-ALONE_NOT_DECIDED: Final = "alone the duets did not decide"
-NOT_AGAIN: Final = "played again, the whole change is not seen"
-NOT_LOADED: Final = "the case loads none of them"
-NOT_APART: Final = "no mixture that parts them can be installed"
-NOT_PLAYED: Final = "they cannot be played apart"
-TIME_IS_UP: Final = "the time was up"
-NOT_ALONE: Final = "{} alone does not show the change"
-REASONS: Final = (
-    ONLY_CAME_OR_WENT, NOT_DECIDED, ALONE_NOT_DECIDED, NOT_AGAIN, NOT_LOADED, NOT_APART,
-    NOT_PLAYED, TIME_IS_UP,
-)  # fmt: skip
-
-Names = frozenset[str]
-"""Packages that have moved in a mixture."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Packages that cannot be told apart, and what they do alone.
-
-    `dragged` moved with them, and does nothing by itself.
-    """
-
-    packages: Names
-    dragged: Names
-    effect: Effect
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a search found, as `Cause` has it: packages instead of releases."""
-
-    whole: Effect | None = None
-    found: list[Found] = field(default_factory=list)
-    rest: Effect | None = None
-    suspects: Names = frozenset()
-    reason: str = ""
-
-
-_NOTE: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
-
-
-def blamed(record: ChangeRecord, cause: Cause) -> ChangeRecord:
-    """The record with its culprit, or with what is known of it, in place of an earlier search's."""
-    note = _NOTE.sub("", record.note).strip()
-    if cause.reason:
-        which = "rest of the cause" if cause.shares else "cause"
-        said = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
-        note = " ".join(filter(None, (note, said)))
-    found = cause.shares[0].releases[0] if cause.shares else None
-    told = {"culprit": found, "shares": cause.shares, "narrowed": None, "note": note}
-    return record.model_copy(update=told)
-
-
-def cause(outcome: Outcome, packages: Sequence[PackageChange]) -> Cause:
-    """What a search found as releases, the largest share first.
-
-    Packages that could not be told apart go by the shortest name, the one that the others extend:
-    pydantic, and with it pydantic-core.
-    """
-    by_name = {move.package: move for move in packages}
-
-    def share(found: Found) -> Share:
-        names = sorted(found.packages, key=lambda name: (len(name), name))
-        names += sorted(found.dragged)
-        releases = [culprit((by_name[name],)) for name in names]
-        return Share(releases=tuple(filter(None, releases)), **found.effect.model_dump())
-
-    shares = sorted(map(share, outcome.found), key=lambda one: -abs(math.log(one.ratio)))
-    return Cause(
-        whole=outcome.whole,
-        shares=tuple(shares),
-        rest=outcome.rest,
-        suspects=tuple(sorted(outcome.suspects)),
-        reason=outcome.reason,
-    )
-
-
-def named(record: ChangeRecord) -> frozenset[str]:
-    """The packages among which a search left the cause; empty: it left one, or there was none."""
-    said = _NOTE.search(record.note)
-    return frozenset(said[1].split(", ")) if said else frozenset()
-
-
-def follows(found: ChangeRecord, concluded: ChangeRecord) -> bool:
-    """Whether a record is what was concluded, but for what a search for its cause may add.
-
-    Which of the packages it names, and what they do alone, nobody can check from here; that they
-    are some of them, and that the words are ours, can be.
-    """
-    if found == concluded:
-        return True
-    added = {"culprit": None, "note": concluded.note, "shares": ()}
-    if found.model_copy(update=added) != concluded:  # nor has that a culprit already
-        return False
-    releases = [culprit((move,)) for move in concluded.packages]
-    shares = found.shares
-    if found.culprit != (shares[0].releases[0] if shares else None):
-        return False
-    if any(one not in releases for share in shares for one in share.releases):
-        return False
-    if found.note == concluded.note:
-        return bool(shares)
-    names = {move.package for move in concluded.packages}
-    note = found.note.removeprefix(concluded.note).lstrip()
-    said = _NOTE.fullmatch(note) if found.note.startswith(concluded.note) else None
-    reasons = {*REASONS, *map(NOT_ALONE.format, names)}
-    return said is not None and set(said[1].split(", ")) <= names and said[2] in reasons

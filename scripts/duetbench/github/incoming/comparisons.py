@@ -35,7 +35,8 @@ from duetbench.store.change import DISMISSED, Candidate, ChangeRecord, Dismissal
 from duetbench.store.change import FOLDER as CHANGES
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import INSTRUCTIONS
-from duetbench.trend.conclude import conclude, follows
+from duetbench.trend.bisect.cause import follows
+from duetbench.trend.conclude import conclude
 
 LIMIT: Final = 32_000_000
 """Bytes of a comparison file; a real one of a hundred cases has a tenth of it."""

@@ -20,8 +20,8 @@ from typing import Final, Protocol
 from duetbench.core.errors import SetupError
 from duetbench.judge import statistics
 from duetbench.store.change import Effect
-from duetbench.trend import conclude
-from duetbench.trend.conclude import Found, Names, Outcome
+from duetbench.trend.bisect import cause
+from duetbench.trend.bisect.cause import Names, Outcome, Part
 
 ERROR: Final = 0.01
 """Largest rate at which a search may leave the right way; a wrong name takes two errors."""
@@ -100,10 +100,10 @@ class Search:
         self,
         row: Sequence[str],
         player: Player,
-        told: Callable[[str], None] = lambda _: None,
+        log: Callable[[str], None] = lambda _: None,
         expected: float | None = None,
     ) -> None:
-        self.row, self.player, self.told, self.expected = tuple(row), player, told, expected
+        self.row, self.player, self.log, self.expected = tuple(row), player, log, expected
         self.outcome = Outcome()
         self._samples: list[list[float]] = []
         self._failed: set[Names] = set()
@@ -121,41 +121,41 @@ class Search:
                 out.rest, out.whole = (effect, out.whole) if base else (None, effect)
                 self._say(f"all without {', '.join(sorted(base))}" if base else "all of them")
                 if not there and not base:
-                    reason = conclude.NOT_DECIDED if there is None else conclude.NOT_AGAIN
+                    reason = cause.NOT_DECIDED if there is None else cause.NOT_AGAIN
                     out.suspects, out.reason = frozenset(rest), reason
                 if not there:
                     break  # `rest` says how much there may be at most
-                found = self._culprit(base, rest, effect)
-                out.found.append(found)
+                part = self._culprit(base, rest, effect)
+                out.parts.append(part)
                 out.suspects = frozenset()
-                base |= found.packages | found.dragged
+                base |= part.packages | part.dragged
                 rest = tuple(name for name in self.row if name not in base)
         except _StuckError as stuck:
             out.suspects, out.reason = stuck.packages, stuck.reason
         except TimeIsUpError:
-            out.suspects, out.reason = out.suspects or frozenset(rest), conclude.TIME_IS_UP
+            out.suspects, out.reason = out.suspects or frozenset(rest), cause.TIME_IS_UP
         except SetupError as problem:
             if out.whole is None:
                 raise
-            self.told(str(problem))
-            out.suspects, out.reason = out.suspects or frozenset(rest), conclude.NOT_PLAYED
+            self.log(str(problem))
+            out.suspects, out.reason = out.suspects or frozenset(rest), cause.NOT_PLAYED
         return out
 
-    def _culprit(self, base: Names, rest: Sequence[str], effect: Effect) -> Found:
+    def _culprit(self, base: Names, rest: Sequence[str], effect: Effect) -> Part:
         """Narrow down, and play alone what is left; twice, if need be."""
         size, known = self._latest()
         for smaller in SMALLER:
             left = self._narrowed(base, tuple(rest), smaller * size, known)
             if len(left) == len(self.row):
-                return Found(frozenset(left), frozenset(), effect)
+                return Part(frozenset(left), frozenset(), effect)
             real = self.player.moved(base | frozenset(left)) - base
             answer = self._ask("alone", base, base | real, smaller * size, known, least=SHARE)
             self._say(f"{', '.join(sorted(real))} alone: {answer.value}")
             if answer is Answer.OPEN:
-                raise _StuckError(left, conclude.ALONE_NOT_DECIDED)
+                raise _StuckError(left, cause.ALONE_NOT_DECIDED)
             if answer is not Answer.NONE:
-                return Found(frozenset(left), real - frozenset(left), self._effect())
-        raise _StuckError(rest, conclude.NOT_ALONE.format(min(left, key=len)))
+                return Part(frozenset(left), real - frozenset(left), self._effect())
+        raise _StuckError(rest, cause.NOT_ALONE.format(min(left, key=len)))
 
     def _narrowed(
         self, base: Names, left: tuple[str, ...], size: float, known: float
@@ -165,12 +165,12 @@ class Search:
             try:
                 answer = self._ask("half", base, base | half, size, known)
             except SetupError as problem:
-                self.told(f"cannot be played: {', '.join(sorted(half))} moved: {problem}")
+                self.log(f"cannot be played: {', '.join(sorted(half))} moved: {problem}")
                 self._failed.add(base | half)
                 continue
             self._say(f"{', '.join(sorted(half))}: {answer.value}")
             if answer is Answer.OPEN:
-                raise _StuckError(left, conclude.NOT_DECIDED)
+                raise _StuckError(left, cause.NOT_DECIDED)
             mean, error = self._latest()
             # Where both halves do something, the larger part comes first.
             larger = abs(mean) >= abs(size - mean)
@@ -189,7 +189,7 @@ class Search:
             try:
                 real = self.player.moved(base | part) - base
             except SetupError as problem:
-                self.told(f"cannot be had: {', '.join(sorted(part))} moved: {problem}")
+                self.log(f"cannot be had: {', '.join(sorted(part))} moved: {problem}")
                 failed += 1
                 if failed == _FAILURES:
                     break
@@ -199,14 +199,14 @@ class Search:
                 elif not real.issuperset(left):
                     return real
         if failed and len(left) == len(self.row):
-            raise _StuckError(left, conclude.NOT_APART)
+            raise _StuckError(left, cause.NOT_APART)
         if len(left) > 1:
-            self.told(f"taken as one, since no mixture parts them: {', '.join(left)}")
+            self.log(f"taken as one, since no mixture parts them: {', '.join(left)}")
         return None
 
     def _size(self, purpose: str, base: Names, head: Names) -> tuple[bool | None, Effect]:
         """Whether there is a change, None: not decided, and what it is."""
-        found = [abs(math.log(one.effect.ratio)) / 2 for one in self.outcome.found]
+        found = [abs(math.log(one.effect.ratio)) / 2 for one in self.outcome.parts]
         # What was measured before was chosen for its size, and may be half of it.
         least = max(FROM, *found) if found else max(FROM, abs(self.expected or 0.0) / 2)
         for mean, sd, n in self._play(purpose, base, head):
@@ -261,7 +261,7 @@ class Search:
         """Tell what the latest question's duets gave."""
         found = self._effect()
         mean, low, high = (f"{one - 1:+.1%}" for one in (found.ratio, found.low, found.high))
-        self.told(f"{what}: {mean} ({low} to {high}, {found.duets} duets)")
+        self.log(f"{what}: {mean} ({low} to {high}, {found.duets} duets)")
 
     def _latest(self) -> tuple[float, float]:
         """Mean of the latest question's duets, and its standard error."""

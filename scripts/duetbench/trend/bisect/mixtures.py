@@ -36,8 +36,8 @@ from duetbench.project import interpreters, locks, settings, stacks
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Duet, PackageChange
 from duetbench.store.journal import Journal
+from duetbench.trend.bisect.cause import Names
 from duetbench.trend.bisect.decision import TimeIsUpError
-from duetbench.trend.conclude import Names
 
 FOLDER: Final = "searches"
 """Where searches under way are kept, below the state folder."""

@@ -19,10 +19,10 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.targets import Told
 from duetbench.store.change import Cause, ChangeRecord, SeriesName
 from duetbench.store.comparison import Comparison
-from duetbench.trend import conclude
+from duetbench.trend.bisect import cause
 from duetbench.trend.bisect import decision as bisect
+from duetbench.trend.bisect.cause import Outcome
 from duetbench.trend.bisect.mixtures import Mixtures, Sought, moves
-from duetbench.trend.conclude import Outcome
 
 METRIC: Final = "server_cpu_per_request"
 """What is searched for where nothing says which metric moved."""
@@ -123,9 +123,9 @@ def find(
         row = mixtures.row
         if not row:
             came = any(move.base is None or move.head is None for move in packages)
-            reason = conclude.ONLY_CAME_OR_WENT if came else conclude.NOT_LOADED
+            reason = cause.ONLY_CAME_OR_WENT if came else cause.NOT_LOADED
             names = frozenset(move.package for move in packages)
-            return conclude.cause(Outcome(suspects=names, reason=reason), packages)
+            return cause.cause_of(Outcome(suspects=names, reason=reason), packages)
         number = bisect.expected_duets(len(row), sought.size or bisect.USUAL)
         reporter.start(
             f"{sought.series.case}: {len(packages)} packages moved, {len(row)} of them can be the "
@@ -138,6 +138,6 @@ def find(
             outcome = bisect.Search(row, mixtures, reporter.say, sought.size).run()
         finally:
             reporter.end()
-        if outcome.reason != conclude.TIME_IS_UP:
+        if outcome.reason != cause.TIME_IS_UP:
             mixtures.journal.forget()
-        return conclude.cause(outcome, packages)
+        return cause.cause_of(outcome, packages)

@@ -24,7 +24,6 @@ from duetbench.show.site.pages.site import Site
 from duetbench.show.site.pages.trends import Around, around, trend_around
 from duetbench.store.change import ChangeRecord
 from duetbench.store.comparison import PackageChange, Verdict
-from duetbench.trend.conclude import named
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 
@@ -153,7 +152,7 @@ def blame(record: ChangeRecord, package: PackageChange) -> str:
     found = [release for share in record.shares for release in share.releases]
     if package.package in {one.package for one in (*found, record.culprit) if one}:
         return "yes"
-    suspected = named(record)
+    suspected = record.suspects
     if not suspected and record.culprit is None:
         return "not tested"
     return "possible" if package.package in suspected else "no"

@@ -1,0 +1,112 @@
+"""What a search for the cause of a change found, and what of it goes into the change's record."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from duetbench.store.change import SUSPECTS, Cause, ChangeRecord, Effect, Share
+from duetbench.store.comparison import PackageChange
+from duetbench.trend.conclude import culprit
+
+ONLY_CAME_OR_WENT: Final = "packages only came or went, which cannot be tried apart"
+NOT_DECIDED: Final = "the duets did not decide"
+ALONE_NOT_DECIDED: Final = "alone the duets did not decide"
+NOT_AGAIN: Final = "played again, the whole change is not seen"
+NOT_LOADED: Final = "the case loads none of them"
+NOT_APART: Final = "no mixture that parts them can be installed"
+NOT_PLAYED: Final = "they cannot be played apart"
+TIME_IS_UP: Final = "the time was up"
+NOT_ALONE: Final = "{} alone does not show the change"
+REASONS: Final = (
+    ONLY_CAME_OR_WENT, NOT_DECIDED, ALONE_NOT_DECIDED, NOT_AGAIN, NOT_LOADED, NOT_APART,
+    NOT_PLAYED, TIME_IS_UP,
+)  # fmt: skip
+
+Names = frozenset[str]
+"""Packages that have moved in a mixture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Packages that cannot be told apart, and what they do alone.
+
+    `dragged` moved with them and does nothing by itself.
+    """
+
+    packages: Names
+    dragged: Names
+    effect: Effect
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a search found, as `Cause` has it: packages instead of releases."""
+
+    whole: Effect | None = None
+    parts: list[Part] = field(default_factory=list)
+    rest: Effect | None = None
+    suspects: Names = frozenset()
+    reason: str = ""
+
+
+def blame(record: ChangeRecord, cause: Cause) -> ChangeRecord:
+    """The record with its culprit, or with what is known of it, in place of an earlier search's."""
+    note = SUSPECTS.sub("", record.note).strip()
+    if cause.reason:
+        which = "rest of the cause" if cause.shares else "cause"
+        rest = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
+        note = " ".join(filter(None, (note, rest)))
+    release = cause.shares[0].releases[0] if cause.shares else None
+    update = {"culprit": release, "shares": cause.shares, "narrowed": None, "note": note}
+    return record.model_copy(update=update)
+
+
+def cause_of(outcome: Outcome, packages: Sequence[PackageChange]) -> Cause:
+    """What a search found as releases, the largest share first.
+
+    Packages that could not be told apart go by the shortest name, the one that the others extend:
+    pydantic, and with it pydantic-core.
+    """
+    by_name = {move.package: move for move in packages}
+
+    def share(part: Part) -> Share:
+        names = sorted(part.packages, key=lambda name: (len(name), name))
+        names += sorted(part.dragged)
+        releases = [culprit((by_name[name],)) for name in names]
+        return Share(releases=tuple(filter(None, releases)), **part.effect.model_dump())
+
+    shares = sorted(map(share, outcome.parts), key=lambda one: -abs(math.log(one.ratio)))
+    return Cause(
+        whole=outcome.whole,
+        shares=tuple(shares),
+        rest=outcome.rest,
+        suspects=tuple(sorted(outcome.suspects)),
+        reason=outcome.reason,
+    )
+
+
+def follows(found: ChangeRecord, concluded: ChangeRecord) -> bool:
+    """Whether a record is what was concluded, but for what a search for its cause may add.
+
+    Which of the packages it names, and what they do alone, nobody can check from here; that they
+    are some of them, and that the words are ours, can be.
+    """
+    if found == concluded:
+        return True
+    added = {"culprit": None, "note": concluded.note, "shares": ()}
+    if found.model_copy(update=added) != concluded:  # nor has that a culprit already
+        return False
+    releases = [culprit((move,)) for move in concluded.packages]
+    shares = found.shares
+    if found.culprit != (shares[0].releases[0] if shares else None):
+        return False
+    if any(one not in releases for share in shares for one in share.releases):
+        return False
+    if found.note == concluded.note:
+        return bool(shares)
+    names = {move.package for move in concluded.packages}
+    note = found.note.removeprefix(concluded.note).lstrip()
+    said = SUSPECTS.fullmatch(note) if found.note.startswith(concluded.note) else None
+    reasons = {*REASONS, *map(NOT_ALONE.format, names)}
+    return said is not None and set(said[1].split(", ")) <= names and said[2] in reasons

@@ -1,0 +1,225 @@
+"""Searches for the release behind a change: by duets that measure nothing."""
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+
+from detecting import moves, recorded
+from duetbench.core.errors import SetupError
+from duetbench.show.change import causes, released, told
+from duetbench.store.change import Cause, Effect, Release
+from duetbench.trend.bisect import decision as bisect
+from duetbench.trend.bisect.cause import (
+    NOT_ALONE,
+    NOT_DECIDED,
+    Outcome,
+    Part,
+    blame,
+    cause_of,
+    follows,
+)
+
+
+@dataclass
+class Played:
+    """A player of duets that measures nothing: what packages do, and by how much it scatters.
+
+    `drags`: what else moves with a package. `broken`: which cannot move without the other.
+    """
+
+    does: dict[str, float]
+    scatter: float = 0.0
+    drags: dict[str, str] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
+    together: dict[tuple[str, str], float] = field(default_factory=dict)
+    most: int = 10**6
+    source: random.Random = field(default_factory=lambda: random.Random(1))
+    asked: list[tuple[str, frozenset[str], frozenset[str]]] = field(default_factory=list)
+
+    def moved(self, wanted: frozenset[str]) -> frozenset[str]:
+        if 0 < len(wanted.intersection(self.broken)) < len(self.broken):
+            raise SetupError("no such set of packages")
+        return wanted.union(*({self.drags[name]} for name in wanted if name in self.drags))
+
+    def duet(self, purpose: str, base: frozenset[str], head: frozenset[str]) -> float | None:
+        if len(self.asked) == self.most:
+            raise bisect.TimeIsUpError
+        self.asked.append((purpose, base, head))
+        size = sum(math.log1p(self.does.get(name, 0.0)) for name in head - base)
+        size += sum(more for pair, more in self.together.items() if head.issuperset(pair))
+        return self.source.gauss(size, self.scatter)
+
+
+def searched(played: Played, packages: int = 7, expected: float | None = None) -> Outcome:
+    row = [f"p{number}" for number in range(packages)]
+    return bisect.Search(row, played, expected=expected).run()
+
+
+@pytest.mark.parametrize("guilty", range(7))
+def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
+    """By three answers of four duets, and eight of it alone; wherever in the row it stands."""
+    played = Played({f"p{guilty}": 0.05})
+    outcome = searched(played)
+    (found,) = outcome.parts
+    assert found.packages == {f"p{guilty}"}
+    assert not found.dragged
+    assert outcome.reason == ""
+    assert found.effect.ratio == pytest.approx(1.05)
+    assert found.effect.duets == 8
+    assert outcome.whole is not None
+    assert outcome.rest is not None
+    assert outcome.whole.ratio == pytest.approx(1.05)
+    assert outcome.rest.ratio == pytest.approx(1)
+    halves = [head for purpose, _, head in played.asked if purpose == "half"]
+    assert len(halves) in {8, 12}
+    alone = [(*base, "→", *head) for purpose, base, head in played.asked if purpose == "alone"]
+    assert alone == [("→", f"p{guilty}")] * 8
+
+
+def test_several_culprits_are_named_each_with_its_share() -> None:
+    """The larger first, the other on a stack in which that one has moved; opposite ones too."""
+    for first, second in ((0.04, 0.02), (0.05, -0.03), (0.06, -0.03), (0.03, 0.03)):
+        played = Played({"p1": second, "p5": first})
+        outcome = searched(played)
+        shares = {name: one.effect.ratio for one in outcome.parts for name in one.packages}
+        assert shares == {"p5": pytest.approx(1 + first), "p1": pytest.approx(1 + second)}
+        assert outcome.rest is not None
+        assert outcome.rest.ratio == pytest.approx(1)
+        assert outcome.reason == ""
+        after = dict.fromkeys(base for purpose, base, _ in played.asked if purpose == "rest")
+        assert list(after)[-1] == {"p1", "p5"}
+
+
+RATES: Final = (
+    (0.012, (0.02,), 0.95, 100),
+    (0.012, (0.03,), 0.95, 70),
+    (0.020, (0.03,), 0.95, 120),
+    (0.012, (0.04, 0.02), 0.9, 120),
+    (0.012, (0.05, -0.03), 0.9, 110),
+)
+"""Scatter of a duet, what releases do, least rate of naming all, most duets of the median."""
+
+
+@pytest.mark.parametrize(("scatter", "does", "rate", "most"), RATES)
+def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
+    scatter: float, does: tuple[float, ...], rate: float, most: int
+) -> None:
+    """And nobody else; simulated with normal log ratios, 40 searches each."""
+    right, taken = 0, []
+    for seed in range(40):
+        source = random.Random(seed)
+        names = source.sample([f"p{number}" for number in range(21)], len(does))
+        guilty = dict(zip(names, does, strict=True))
+        played = Played(guilty, scatter, source=source)
+        outcome = searched(played, 21, expected=1.2 * math.log1p(sum(does)))
+        named = set().union(*(one.packages for one in outcome.parts))
+        assert named <= guilty.keys()
+        right += named == guilty.keys()
+        taken.append(len(played.asked))
+    assert right >= rate * 40
+    assert sorted(taken)[20] <= most
+
+
+def test_what_only_two_do_together_is_blamed_on_neither() -> None:
+    """Alone neither shows the change: all stay under suspicion, and the record says why."""
+    outcome = searched(Played({}, together={("p0", "p2"): 0.05}), 3)
+    assert outcome.parts == []
+    assert outcome.suspects == {"p0", "p1", "p2"}
+    assert outcome.reason == "p2 alone does not show the change"
+    record = blame(recorded("open", 0.9, 20), cause_of(outcome, moves("p0", "p1", "p2")))
+    assert (record.culprit, record.shares) == (None, ())
+    assert record.note == ("The cause is among p0, p1, p2: p2 alone does not show the change.")
+
+
+def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:
+    outcome = searched(Played({}), expected=0.03)
+    assert (outcome.parts, outcome.reason) == ([], "played again, the whole change is not seen")
+
+
+def test_what_ends_early_says_what_was_ruled_out() -> None:
+    """Of four one half did nothing, and then the time was up."""
+    outcome = searched(Played({"p3": 0.05}, most=13), 4)
+    assert outcome.suspects == {"p2", "p3"}
+    assert outcome.reason == "the time was up"
+    outcome = searched(Played({"p3": 0.05}, most=5), 4)
+    assert outcome.suspects == {"p0", "p1", "p2", "p3"}
+    assert outcome.whole is None
+
+
+def test_packages_that_move_together_are_named_as_one() -> None:
+    """One drags the other along, or no mixture parts them; what did nothing by itself is told."""
+    both = Played({"p3": 0.05}, drags={"p3": "p2", "p2": "p3"})
+    assert [one.packages for one in searched(both, 4).parts] == [{"p2", "p3"}]
+    needs = Played({"p3": 0.05}, drags={"p3": "p0"})
+    (found,) = searched(needs, 4).parts
+    assert found.packages == {"p3"}
+    assert found.dragged == {"p0"}
+    broken = Played({"p1": 0.05}, broken=("p1", "p2"))
+    assert [one.packages for one in searched(broken, 4).parts] == [{"p1", "p2"}]
+    nothing = Played({"p1": 0.05}, broken=("p0", "p1", "p2"))
+    outcome = searched(nothing, 3)
+    assert (outcome.parts, outcome.reason) == ([], "no mixture that parts them can be installed")
+
+    found_ = Part(frozenset({"pydantic-core", "pydantic"}), frozenset({"a"}), EFFECT)
+    (share,) = cause_of(Outcome(parts=[found_]), moves("a", "pydantic", "pydantic-core")).shares
+    assert released(share) == "pydantic 1 → 2 with pydantic-core 1 → 2, a 1 → 2"
+
+
+def test_what_a_search_found_is_told_with_its_shares() -> None:
+    """Each alone, all together, what the others do, and why there may be more."""
+    twice = EFFECT.model_copy(update={"ratio": 0.9, "low": 0.88, "high": 0.92})
+    found = [
+        Part(frozenset({name}), frozenset(), one) for name, one in (("a", EFFECT), ("b", twice))
+    ]
+    outcome = Outcome(EFFECT, found, twice, frozenset("cd"), NOT_DECIDED)
+    assert causes(cause_of(outcome, moves("a", "b", "c", "d"))) == (
+        "b 1 → 2: −10.0 % (−12.0…−8.00 %, 8 duets) alone",
+        "a 1 → 2: +5.00 % (+4.00…+6.00 %, 8 duets) alone",
+        "all that moved together: +5.00 % (+4.00…+6.00 %, 8 duets)",
+        "all without what is named: −10.0 % (−12.0…−8.00 %, 8 duets)",
+        "what else did it is among c, d: the duets did not decide",
+    )
+    record = blame(recorded("open", 1.05, 20), cause_of(outcome, moves("a", "b", "c", "d")))
+    assert record.culprit == Release(package="b", version="2", previous="1")
+    assert told(record).cause == "b 1 → 2: −10.0 %, a 1 → 2: +5.00 %"
+    assert record.note == "The rest of the cause is among c, d: the duets did not decide."
+
+
+EFFECT: Final = Effect(ratio=1.05, low=1.04, high=1.06, duets=8)
+
+
+def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
+    """A release of its own packages, or one of our sentences about them; all else is another."""
+    concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
+
+    def told(*found: str, suspects: str = "", reason: str = "") -> Cause:
+        each = [Part(frozenset({name}), frozenset(), EFFECT) for name in found]
+        outcome = Outcome(parts=each, suspects=frozenset(suspects), reason=reason)
+        return cause_of(outcome, moves("granian", "a", "b", "c"))
+
+    one = told("b")
+    two = told(suspects="ab", reason=NOT_DECIDED)
+    three = told("b", suspects="ac", reason=NOT_ALONE.format("c"))
+    known = blame(concluded, one)
+    for found in (concluded, known, blame(concluded, two), blame(concluded, three)):
+        assert follows(found, concluded)
+    twice = blame(blame(concluded, two), three)
+    assert (twice, blame(twice, one)) == (blame(concluded, three), known)
+    notes = (
+        "Blame granian.",
+        "The cause is among a: the weather.",
+        "The cause is among x: the duets.",
+    )
+    wrong = [
+        (blame(concluded, told("granian")), concluded),
+        *((concluded.model_copy(update={"note": note}), concluded) for note in notes),
+        (known.model_copy(update={"ratio": 1.051}), concluded),
+        (known.model_copy(update={"shares": ()}), concluded),
+        (known.model_copy(update={"note": "Blame a."}), concluded),
+        (blame(concluded, told("a")), known),
+    ]
+    for found_, base in wrong:
+        assert not follows(found_, base)
