@@ -39,7 +39,8 @@ from duetbench.host.signals import interruptible
 from duetbench.judge import revisions
 from duetbench.judge.duets import carrier
 from duetbench.judge.instruments import Reporter
-from duetbench.project import interpreters, locks, stacks
+from duetbench.project import locks, stacks
+from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.mixtures import Mixtures, Sought
@@ -59,10 +60,10 @@ class Releases:
 
     def __init__(self, root: Path, stack: str, python: str, folder: Path, told: Reporter) -> None:
         self.root, self.stack, self.folder, self.told = root, stack, folder, told
-        locked = stacks.read(stack, root)
+        locked = Project(root).lock(stack)
         self.text = locked.lock.read_text("utf-8")
-        stacks.make_environment(locked, interpreters.locate(python), told)
-        place = stacks.place(locked, interpreters.locate(python))
+        stacks.make_environment(locked, Project.here().interpreter(python), told)
+        place = stacks.place(locked, Project.here().interpreter(python))
         (site,) = place.glob("lib/python*/site-packages")
         self.found = {
             canonicalize_name(one.metadata["Name"]): one
@@ -106,7 +107,9 @@ class Releases:
     def lock(self, *pins: str) -> str:
         """The lock with these releases; everything else is as locked."""
         with self.told.step(f"stack {self.stack}", f"with {', '.join(pins)}") as tick:
-            return locks.resolve(self.stack, None, tick, root=self.root, keep=self.text, pins=pins)
+            return locks.resolve(
+                Project(self.root), self.stack, None, tick, keep=self.text, pins=pins
+            )
 
 
 def _hash(content: bytes) -> str:

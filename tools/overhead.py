@@ -38,6 +38,7 @@ from duetbench.measure import launch
 from duetbench.measure.entry.duetbench_entry import PATH
 from duetbench.measure.testbed import Rig, assemble
 from duetbench.project import run_plan as planning
+from duetbench.project.project import Project
 
 LEAST_PAIRS: Final = 8
 """A bootstrap interval of the median of fewer pairs is narrower than it should be."""
@@ -51,11 +52,13 @@ _POLL_SECONDS: Final = 0.02
 def main() -> int:
     """Measure pairs in turns (ABBA) until the interval is narrow enough."""
     asked = _arguments()
-    plan = planning.lasting(planning.make_plan("quick", [asked.case], 1, 1), asked.seconds)
+    plan = planning.lasting(
+        planning.make_plan(Project.here(), "quick", [asked.case], 1, 1), asked.seconds
+    )
     case = plan.cases[0]
     if len(plan.cases) > 1 or case.load.model is not LoadModel.CLOSED:
         raise UsageError(f"{asked.case}: expected one closed-loop case of the quick profile")
-    rig = assemble([case], paths.state_dir() / "logs")
+    rig = assemble(Project.here(), [case], paths.state_dir() / "logs")
     folder = rig.logs / "overhead"
     folder.mkdir(parents=True, exist_ok=True)
     logs = (folder / f"{number:04d}.log" for number in itertools.count())

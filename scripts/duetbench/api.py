@@ -9,7 +9,7 @@ import typer
 from duetbench.cli import app
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
-from duetbench.host import paths
+from duetbench.project.project import Project
 from duetbench.show.tidy import Tidy, tables
 from duetbench.store import anything, files, store
 from duetbench.store.comparison import Comparison
@@ -33,7 +33,7 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Po
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return anything.load(name, results or paths.results_dir())
+    return anything.load(name, results or Project.here().results)
 
 
 def compare(base: str | None = None, head: str | None = None, **options: Option) -> Comparison:

@@ -15,6 +15,7 @@ from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.github.incoming import acceptance, facts
 from duetbench.project import anchor as declared
 from duetbench.project import locks
+from duetbench.project.project import Project
 from duetbench.store import files, points
 from duetbench.store.night import NightPlan
 from duetbench.trend import backfill
@@ -59,7 +60,7 @@ def scene(
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
-        write(root, "apps/stacks/one.txt", locks.resolve("one", date(2026, 1, 15), root=root))
+        write(root, "apps/stacks/one.txt", locks.resolve(Project(root), "one", date(2026, 1, 15)))
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))

@@ -25,6 +25,7 @@ from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner, testbed
 from duetbench.project import run_plan as planning
 from duetbench.project import tools
+from duetbench.project.project import Project
 from duetbench.store import store
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -131,8 +132,8 @@ def test_what_cannot_be_is_told_first(bench: Bench) -> None:
 
 
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
-    plan = planning.make_plan("quick", ["badapps/right"], 1, 1)
-    here = testbed.assemble(plan.cases, tmp_path / "logs")
+    plan = planning.make_plan(Project.here(), "quick", ["badapps/right"], 1, 1)
+    here = testbed.assemble(Project.here(), plan.cases, tmp_path / "logs")
     run = runner.header(plan, here, bench.root)
     runner.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
@@ -160,8 +161,10 @@ def test_a_resumed_run_keeps_its_lock_profile_and_seed(
 ) -> None:
     """What was given and would be passed over is refused; what says the same is not."""
     # With another lock: it ends before anything is started, where nothing else is wrong.
-    plan = planning.make_plan("quick", ["badapps/right"], 1, 5)
-    run = runner.header(plan, testbed.assemble(plan.cases, tmp_path / "logs"), checkout)
+    plan = planning.make_plan(Project.here(), "quick", ["badapps/right"], 1, 5)
+    run = runner.header(
+        plan, testbed.assemble(Project.here(), plan.cases, tmp_path / "logs"), checkout
+    )
     (stack,) = run.stacks
     older = stack.model_copy(update={"digest": "0" * 64})
     empty = [{"case": case} for case in plan.cases]
@@ -256,11 +259,11 @@ def test_an_interrupted_run_of_a_target_says_how_to_go_on(
     result = CaseResult(case=synthetic.make_case("shop/get-a"))
     begun = synthetic.make_run([result], launches=1)
     store.save_partial(tmp_path, begun)
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(paths, "results_dir", lambda _root: tmp_path)
     options = _options(app="shop.main:app", request=["POST /a @b.json"], env=["A=secret"])
     with (
         pytest.raises(InterruptedRun) as caught,
-        run_verb._advising(begun, tmp_path, options, ["3.13"]),
+        run_verb._advising(Project(tmp_path), begun, tmp_path, options, ["3.13"]),
     ):
         raise InterruptedRun(signal.SIGINT)
     assert caught.value.advice == (

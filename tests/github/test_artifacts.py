@@ -31,7 +31,8 @@ from duetbench.github.incoming import acceptance, facts, folder, inprocess
 from duetbench.github.incoming.acceptance import Acceptance
 from duetbench.github.incoming.folder import ArtifactFile
 from duetbench.host import paths
-from duetbench.project import interpreters, settings, stacks
+from duetbench.project import settings
+from duetbench.project.project import Project
 from duetbench.store import store
 from duetbench.store.change import Candidate, Candidates, ChangeRecord, Release
 from duetbench.store.comparison import Comparison, Missing
@@ -918,26 +919,26 @@ def test_evidence_from_which_nothing_can_follow_costs_itself_alone(tmp_path: Pat
 def honest(number: int) -> Run:
     """A run that this very checkout would accept."""
     root = paths.project_root()
-    declared = interpreters.declared(root)
+    declared = Project(root).settings.interpreters
     records = tuple(
         record.model_copy(update={"version": declared[record.name].version})
         for record in shard_run(number).interpreters
     )
     return shard_run(
         number, oha=settings.load(root).oha.version,
-        stacks=(stacks.read("current", root).record(),), interpreters=records,
+        stacks=(Project(root).lock("current").record(),), interpreters=records,
     )  # fmt: skip
 
 
 def test_the_checkouts_own_locks_are_what_runs_are_held_against() -> None:
     """Digests and pins of all stacks, for packages of any platform."""
     found = facts.of_checkout(paths.project_root())
-    assert set(found.locks) == set(stacks.names())
-    for name in stacks.names():
-        read = stacks.read(name)
+    assert set(found.locks) == set(Project.here().stacks)
+    for name in Project.here().stacks:
+        read = Project.here().lock(name)
         assert found.locks[name].digest == read.digest
         assert set(read.packages.items()) <= found.locks[name].pins
-    found.require_stacks([stacks.read(name).record() for name in stacks.names()])
+    found.require_stacks([Project.here().lock(name).record() for name in Project.here().stacks])
 
 
 def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(

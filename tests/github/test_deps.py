@@ -40,7 +40,7 @@ class Scene:
 
     def renew(self, *options: str) -> dict[str, Any]:
         """Run the verb, as in a process of its own; what it says as JSON."""
-        settings._load.cache_clear()
+        settings.load.cache_clear()
         done = self.bench("ci", "deps", "--json", *options)
         assert done.code == 0, done
         found: dict[str, Any] = json.loads(done.out)
@@ -263,7 +263,7 @@ def test_every_pin_is_renewed_with_its_checksum_in_the_same_pull_request(pinned:
     changed = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True)
                if pair[0] != pair[1]]  # fmt: skip
     assert len(changed) == 2 + 3 + 4 + 2  # interpreters, their archive, oha, act
-    settings._load.cache_clear()
+    settings.load.cache_clear()
     settings.load(pinned.root)  # and it is a declaration still
 
     lock = (pinned.root / "scripts/typescript/package-lock.json").read_text()

@@ -13,7 +13,7 @@ from duetbench.judge.why.attribute import attribute
 from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import equip
-from duetbench.project import interpreters, stacks
+from duetbench.project.project import Project
 from duetbench.show import attribution
 from duetbench.store.attribution import APPLICATION
 
@@ -75,8 +75,9 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src" / "shop.py").write_text(SHOP + code)
     found = equip(
         [case], root.parent / "logs", apps=root / "apps", imports=("src",),
-        locked={case.stack: stacks.read("gil-in-process")}, private={"TOKEN": "s3cret-of-ours"},
-        found={case.python: interpreters.locate(case.python)}, loaded=False,
+        locked={case.stack: Project.here().lock("gil-in-process")}, loaded=False,
+        found={case.python: Project.here().interpreter(case.python)},
+        private={"TOKEN": "s3cret-of-ours"},
     )  # fmt: skip
     return SideCase(case, found)
 

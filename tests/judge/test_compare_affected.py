@@ -18,6 +18,7 @@ from duetbench.judge.dependencies import Dependencies, Imports, Installed
 from duetbench.judge.pairs import Pair, differences, paired
 from duetbench.measure import testbed
 from duetbench.project import experiments, stacks
+from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from synthetic import make_case
@@ -41,7 +42,9 @@ def cases() -> tuple[Case, ...]:
 
 @pytest.fixture(scope="module")
 def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    reader = dependencies.Reader(ROOT, testbed.assemble(cases, tmp_path_factory.mktemp("logs")))
+    reader = dependencies.Reader(
+        ROOT, testbed.assemble(Project.here(), cases, tmp_path_factory.mktemp("logs"))
+    )
     return {case.id: reader.read(case) for case in cases}
 
 
@@ -221,7 +224,7 @@ def locked(folder: Path, text: str) -> dict[str, Stack]:
     folder.mkdir()
     lock = folder / "current.txt"
     lock.write_text(text)
-    return {"current": stacks.read_lock("current", lock)}
+    return {"current": stacks.read_lock("current", lock, "3.14.0")}
 
 
 def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from bench import declared
 from comparing import busy
+from duetbench.project.project import Project
 from duetbench.core.errors import CountError
 from duetbench.core.model import Case
 from duetbench.host import paths
@@ -300,7 +301,9 @@ def real(tmp_path: Path) -> Side:
 def of_checkout(root: Path, folder: Path) -> Side:
     case: Case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
     record = SideRecord(label="it", kind="stack", commit=None, stacks=(), interpreters=())
-    return Side(record, testbed.assemble([case], folder / "logs"), (case,), root)
+    return Side(
+        record, testbed.assemble(Project.here(), [case], folder / "logs"), (case,), Project(root)
+    )
 
 
 def test_real_processes_of_the_driver_against_itself(

@@ -16,7 +16,8 @@ from duetbench.host.progress import Narrator
 from duetbench.judge import affected, revisions, sides
 from duetbench.judge.affected import Affected
 from duetbench.judge.sides import Scope, Sides
-from duetbench.project import locks, oha, stacks, tools
+from duetbench.project import locks, oha, tools
+from duetbench.project.project import Project
 from duetbench.project.settings import OhaSpec
 from repos import (
     SHOP_CASE,
@@ -75,7 +76,7 @@ def reasons(found: Affected) -> list[tuple[str, str]]:
 
 
 def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
-    return sides.of_revisions(root, base, head, scope)
+    return sides.of_revisions(Project(root), base, head, scope)
 
 
 def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
@@ -273,7 +274,9 @@ def test_stacks_are_compared_in_copies_of_the_files_as_they_are(tmp_path: Path) 
     write(root, "apps/asgi-wsgi/new.py", "NEW = True\n")
     write(root, ".venv/x.py", "")
     for _ in range(2):
-        both = sides.of_interpreters(root, "3.14", "3.14t", want(tmp_path, "asgi-wsgi/asgi-json/*"))
+        both = sides.of_interpreters(
+            Project(root), "3.14", "3.14t", want(tmp_path, "asgi-wsgi/asgi-json/*")
+        )
         assert len({root, both.base.root, both.head.root}) == 3
         assert (both.base.root / "apps/asgi-wsgi/new.py").is_file()
         assert both.base.rig.apps == both.base.root / "apps"
@@ -377,7 +380,7 @@ def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path)
 
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
-    both = sides.of_interpreters(repository, "3.14", "3.14t", want(tmp_path, *globs))
+    both = sides.of_interpreters(Project(repository), "3.14", "3.14t", want(tmp_path, *globs))
     assert both.cross
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
@@ -394,9 +397,9 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     assert not found.missing
     scope = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
-        sides.of_interpreters(repository, "3.14", "2.7", scope)
+        sides.of_interpreters(Project(repository), "3.14", "2.7", scope)
     with pytest.raises(UsageError, match=r"two different interpreters, found 3\.14 twice"):
-        sides.of_interpreters(repository, "3.14", "3.14", scope)
+        sides.of_interpreters(Project(repository), "3.14", "3.14", scope)
 
 
 @pytest.fixture
@@ -404,7 +407,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        locks.lock(as_of=date(2026, 2, 20))
+        locks.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 
@@ -418,15 +421,15 @@ def packages(both: Sides) -> list[dict[str, str]]:
 
 
 def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Scope) -> None:
-    lock = stacks.lock_file("one").read_bytes()
-    both = sides.of_dates(tiny, date(2026, 1, 31), None, everything)
+    lock = Project.here().lock_file("one").read_bytes()
+    both = sides.of_dates(Project(tiny), date(2026, 1, 31), None, everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
     base = both.base.record
     assert (base.kind, base.commit, base.label) == ("stack", None, "stacks as of 2026-01-31")
     assert both.head.record.label == "stacks as locked"
     python = both.base.rig.pythons["one", "3.14"]
     assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
-    assert stacks.lock_file("one").read_bytes() == lock
+    assert Project.here().lock_file("one").read_bytes() == lock
 
     found = affected.find(both)
     assert reasons(found) == [("tiny/dependent/py3.14", "beta 1.0 → 1.5")]
@@ -438,16 +441,19 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
 
 
 def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everything: Scope) -> None:
-    both = sides.of_packages(tiny, [], ["beta==1.0"], everything)
+    both = sides.of_packages(Project(tiny), [], ["beta==1.0"], everything)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.5"}, {"alpha": "1.0", "beta": "1.0"}]
     assert (both.base.record.label, both.head.record.label) == ("stacks as locked", "beta==1.0")
-    assert packages(sides.of_packages(tiny, [], ["alpha==1.0"], everything))[1]["beta"] == "1.5"
-    both = sides.of_packages(tiny, ["beta==1.0"], ["beta==2.0"], everything)
+    assert (
+        packages(sides.of_packages(Project(tiny), [], ["alpha==1.0"], everything))[1]["beta"]
+        == "1.5"
+    )
+    both = sides.of_packages(Project(tiny), ["beta==1.0"], ["beta==2.0"], everything)
     assert [one["beta"] for one in packages(both)] == ["1.0", "2.0"]
     assert (both.base.record.label, both.head.record.label) == ("beta==1.0", "beta==2.0")
-    both = sides.of_packages(tiny, ["beta==1.0"], [], everything)
+    both = sides.of_packages(Project(tiny), ["beta==1.0"], [], everything)
     assert [one["beta"] for one in packages(both)] == ["1.0", "1.5"]
-    same = affected.find(sides.of_packages(tiny, [], ["alpha==1.0"], everything))
+    same = affected.find(sides.of_packages(Project(tiny), [], ["alpha==1.0"], everything))
     assert same.nothing == "Nothing to judge: base and head do not differ."
 
 
@@ -468,7 +474,7 @@ def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPa
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
         with pytest.raises(error, match=sentence):
-            sides.of_packages(tiny, [], [text], everything)
+            sides.of_packages(Project(tiny), [], [text], everything)
 
     for text in ("beta", "beta @ file:///x", "beta[extra]==1", "beta==1; python_version<'4'", "=="):
         refused(text, "expected a package and its version")

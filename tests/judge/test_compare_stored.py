@@ -10,6 +10,7 @@ from duetbench.judge.decide import SequentialTest, judge
 from duetbench.judge.durations import seconds_to_decide
 from duetbench.judge.instruments import differ
 from duetbench.judge.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading
+from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement, MicroComparison
 from duetbench.store.trial import Trial, load_trials
@@ -95,7 +96,7 @@ def _line(name: str, found: Judgement) -> str:
 
 
 def everything() -> str:
-    results = paths.results_dir()
+    results = Project.here().results
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
         lines += [f"# {path.stem}", *of_comparison(files.read(Comparison, path))]

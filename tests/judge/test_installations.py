@@ -14,6 +14,7 @@ from duetbench.judge.selftest.bench import chosen
 from duetbench.measure import testbed
 from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import counting
+from duetbench.project.project import Project
 from duetbench.store.comparison import Instructions
 from duetbench.store.trial import Installation
 
@@ -39,7 +40,7 @@ async def app(scope, receive, send):
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> testbed.Rig:
-    return testbed.assemble(chosen([CASE]), tmp_path_factory.mktemp("logs"))
+    return testbed.assemble(Project.here(), chosen([CASE]), tmp_path_factory.mktemp("logs"))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from duetbench.judge.selftest.planted import PLANTS, Edit, Plant
 from duetbench.measure import testbed
 from duetbench.measure.duet import SideCase
 from duetbench.project import stacks
+from duetbench.project.project import Project
 from duetbench.show import selftest as report
 from duetbench.show import selftest_attributions as told
 from duetbench.store import attribution_trial
@@ -41,7 +42,12 @@ def test_every_plant_finds_its_place_and_differs_where_something_changed(
     python: str, tmp_path: Path
 ) -> None:
     """In the application, and in the packages that are installed; each edit gives valid code."""
-    library = stacks.environment("current", python).parent.parent / "lib"
+    library = (
+        stacks.executable(
+            Project.here().lock("current"), Project.here().interpreter(python)
+        ).parent.parent
+        / "lib"
+    )
     (packages,) = library.glob("python*/site-packages")
     for plant in (*PLANTS, *naming.PAIRS):
         assert naming.case_of(plant, python).endpoint.name == plant.endpoint
@@ -68,7 +74,7 @@ def test_a_plant_that_has_lost_its_place_says_so(tmp_path: Path) -> None:
 def test_both_sides_are_copies_and_head_has_the_plant(tmp_path: Path) -> None:
     plant = Plant("x", "a loop", ("greet",), Edit("for _ in b'xx': pass"))
     case = naming.case_of(plant, "3.14")
-    rig = testbed.assemble([case], tmp_path)
+    rig = testbed.assemble(Project.here(), [case], tmp_path)
     seen: list[str] = []
 
     def engine(*sides: SideCase) -> Attribution:

@@ -13,6 +13,7 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.judge.selftest import injected
 from duetbench.project import experiments
+from duetbench.project.project import Project
 
 ROOT = paths.project_root()
 
@@ -25,7 +26,7 @@ def apps(tmp_path: Path) -> Path:
 
 
 def case(endpoint: str) -> Case:
-    cases = experiments.expand_all(experiments.load_experiments(), "quick")
+    cases = experiments.expand_all(Project.here().experiments, "quick")
     return next(c for c in cases if (c.experiment, c.endpoint.name) == ("asgi-wsgi", endpoint))
 
 

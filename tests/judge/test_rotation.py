@@ -9,7 +9,8 @@ import pytest
 
 from duetbench.judge.rotation import Rotation
 from duetbench.measure.duet import SideCase
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks
+from duetbench.project.project import Project
 from fake_sessions import side
 from synthetic import make_case
 
@@ -23,7 +24,7 @@ def test_each_duet_has_another_pair_of_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three copies: 0 0, 1 1, 2 2, then each with its neighbour."""
-    interpreter, stack = interpreters.locate("3.14"), stacks.read("current")
+    interpreter, stack = Project.here().interpreter("3.14"), Project.here().lock("current")
     python = stacks.executable(stack, interpreter)
     case = make_case("a/b/py3.14")
     rig = replace(

@@ -12,7 +12,7 @@ from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
-from duetbench.judge.targets import Told
+from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Verdict
@@ -63,17 +63,23 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.fixture
-def scope(shop: Path, tmp_path: Path) -> Iterator[Scope]:
-    wanted = Target.model_validate({"app": "shop.main:app", "requests": ("GET /items/7",)})
-    told = Told(wanted, {"SECRET": "words"}, shop)
+def project(shop: Path) -> Project:
+    keys = {"app": "shop.main:app", "requests": ("GET /items/7",), "env": {"SECRET": "words"}}
+    return Project(shop, Target.model_validate(keys))
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> Iterator[Scope]:
     with revisions.copies(QUIET) as copies:
-        yield Scope("quick", (), tmp_path / "logs", QUIET, copies, told)
+        yield Scope("quick", (), tmp_path / "logs", QUIET, copies)
 
 
 @pytest.mark.real
-def test_revisions_that_declare_nothing_are_prepared(shop: Path, scope: Scope) -> None:
+def test_revisions_that_declare_nothing_are_prepared(
+    shop: Path, project: Project, scope: Scope
+) -> None:
     """Each with its code; interface, server and interpreter are found out once, for both."""
-    both = sides.of_revisions(shop, "HEAD~1", None, scope)
+    both = sides.of_revisions(project, "HEAD~1", None, scope)
     (case,) = both.head.cases
     assert both.base.cases == both.head.cases
     assert case.id == "shop/get-items-7/py3.14/c64"
@@ -82,7 +88,7 @@ def test_revisions_that_declare_nothing_are_prepared(shop: Path, scope: Scope) -
     base, head = both.base.rig.stacks["project"], both.head.rig.stacks["project"]
     assert base.digest == head.digest
     assert "granian" in head.packages
-    assert targets.describe(both.head.root) == (
+    assert targets.describe(both.head.project) == (
         f"shop.main:app by granian {head.packages['granian']}, 1 worker, asyncio, 64 connections, "
         f"Python {both.head.rig.interpreters['3.14'].version}, packages from pyproject.toml"
     )
@@ -90,19 +96,19 @@ def test_revisions_that_declare_nothing_are_prepared(shop: Path, scope: Scope) -
     assert [(p.head.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
     # Neither what nobody imports, nor a lock whose packages are the same.
     commit(shop, "Tests and a lock", **{"tests/test_more.py": "", "requirements.txt": "granian\n"})
-    assert affected.find(sides.of_revisions(shop, "HEAD~1", None, scope)).pairs == ()
+    assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs == ()
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("0.1", "0.2")})
-    (pair,) = affected.find(sides.of_revisions(shop, "HEAD~1", None, scope)).pairs
+    (pair,) = affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs
     assert pair.reason == "pyproject.toml"
 
 
 @pytest.mark.real
 def test_another_interpreter_is_asked_for_by_base_and_head_s_is_used(
-    shop: Path, scope: Scope
+    shop: Path, project: Project, scope: Scope
 ) -> None:
     commit(shop, "Older", **{".python-version": "3.11\n"})
     commit(shop, "Newer again", **{".python-version": "3.14\n"})
-    both = sides.of_revisions(shop, "HEAD~1", None, scope)
+    both = sides.of_revisions(project, "HEAD~1", None, scope)
     assert both.base.rig.interpreters == both.head.rig.interpreters
     assert any(
         note.startswith("base asks for Python 3.11 (.python-version)") for note in both.notes
@@ -110,7 +116,6 @@ def test_another_interpreter_is_asked_for_by_base_and_head_s_is_used(
 
 
 def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -> None:
-    assert scope.told is not None
     commit(shop, "A lock", **{"requirements.txt": "granian==1\n"})
     write(shop, "requirements.txt", "granian==2\n")
     write(shop.parent, "new/requirements.txt", "granian==3\n")
@@ -118,7 +123,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../requirements.txt": 2, "requirements.txt": 2, "requirements.txt@HEAD": 1,
         str(shop.parent / "new" / "requirements.txt"): 3,
     }.items():  # fmt: skip
-        found = targets.lock_at(scope.told, named, scope.copies)
+        found = targets.lock_at(shop, named, scope.copies)
         assert found.file.read_text() == f"granian=={version}\n", named
         assert found.label == named
     git(shop, "checkout", "--quiet", "requirements.txt")
@@ -128,7 +133,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "uv.lock@nowhere": "'nowhere' is no revision here",
     }.items():
         with pytest.raises(UsageError, match=sentence):
-            targets.lock_at(scope.told, named, scope.copies)
+            targets.lock_at(shop, named, scope.copies)
 
 
 @pytest.mark.long

@@ -24,7 +24,8 @@ from duetbench.core.errors import SetupError
 from duetbench.host import machine, paths
 from duetbench.host.machine_lock import HOLDER, LOCK, measuring
 from duetbench.measure.inprocess import suite_runs
-from duetbench.project import interpreters, stacks, tools
+from duetbench.project import stacks, tools
+from duetbench.project.project import Project
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -156,7 +157,11 @@ def test_the_matrix_has_what_the_project_declares(tmp_path: Path, *, written: bo
         (entry["python", None], entry["req", "stack"])
         for entry in iter_matrix(conf.environment_type, conf.pythons, conf)
     }
-    declared = {(python, stack) for stack in stacks.names() for python in stacks.pythons(stack)}
+    declared = {
+        (python, stack)
+        for stack in Project.here().stacks
+        for python in Project.here().pythons(stack)
+    }
     assert combinations == declared if written else combinations <= declared
 
 
@@ -305,7 +310,9 @@ def run_guard(
     benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
 ) -> tuple[str, float | None]:
     """What it says, and its figure if there is one."""
-    executable = stacks.environment("current", python)
+    executable = stacks.executable(
+        Project.here().lock("current"), Project.here().interpreter(python)
+    )
     env = suite_runs.runner_variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT
     )
@@ -323,14 +330,14 @@ def run_guard(
 def test_the_guard_passes_where_all_is_as_locked(python: str, tmp_path: Path) -> None:
     """With all packages of interest loaded the GIL is as built; the first version is Python's."""
     assert run_guard(GIL, tmp_path, python)[1] == int(python == "3.14")
-    assert interpreters.locate(python).version == "3.14.7"
+    assert Project.here().interpreter(python).version == "3.14.7"
     assert run_guard(f"{VERSION}-0", tmp_path, python)[1] == 3.014007
 
 
 def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path) -> None:
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lock.parent.mkdir(parents=True)
-    installed = stacks.read("current").packages
+    installed = Project.here().lock("current").packages
     other = {**installed, "flask": "1.0", "absent": "1"}
     del other["click"]
     elsewhere = 'elsewhere==1 ; sys_platform == "win32" --hash=sha256:0\n'

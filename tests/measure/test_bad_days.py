@@ -28,6 +28,7 @@ from duetbench.measure import server as serving
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.testbed import ENTRY, Rig
 from duetbench.project import stacks, tools
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.store import store
 from serverlings import command
@@ -204,7 +205,9 @@ def _short_grace(patch: pytest.MonkeyPatch) -> None:
 
 
 def swapped(given: Rig) -> Rig:
-    other = stacks.environment("pydantic-v2", "3.14")
+    other = stacks.executable(
+        Project.here().lock("pydantic-v2"), Project.here().interpreter("3.14")
+    )
     return dataclasses.replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})
 
 

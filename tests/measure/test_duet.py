@@ -23,6 +23,7 @@ from duetbench.judge.samples import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.measure.testbed import assemble
+from duetbench.project.project import Project
 from duetbench.store.comparison import SideName
 from synthetic import make_case
 
@@ -47,7 +48,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         *pairs: tuple[Case, Case], head_first: bool = False, seconds: float = 1.5
     ) -> tuple[DuetOutcome, ...]:
         used.clear()
-        rig = assemble([case for pair in pairs for case in pair], tmp_path / "logs")
+        rig = assemble(Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs")
         try:
             return duet.perform(
                 [(SideCase(base, rig), SideCase(head, rig)) for base, head in pairs],

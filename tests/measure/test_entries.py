@@ -8,7 +8,7 @@ import pytest
 
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import profiling
-from duetbench.project import interpreters
+from duetbench.project.project import Project
 
 PAYLOAD = """
     import itertools, threading, time
@@ -59,7 +59,7 @@ def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_pa
     """
     file = tmp_path / "payload.py"
     file.write_text(textwrap.dedent(PAYLOAD))
-    executable = interpreters.locate(python).executable
+    executable = Project.here().interpreter(python).executable
     found = profiling.count_entries(executable, ["-P", str(file)], ["work", "threads"])
     assert str(found.pop("threads")).startswith("it starts threads")
     (functions,) = found.values()

@@ -21,7 +21,8 @@ from duetbench.measure.identity import Identity
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks
+from duetbench.project.project import Project
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -155,7 +156,10 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize("interface", ["asgi", "wsgi"])
 def test_frameworks_are_found_out(interface: str) -> None:
     """FastAPI and Flask, as our own applications are made with them."""
-    python, root = stacks.environment("current", "3.14"), PROJECT / "apps" / "asgi-wsgi"
+    python, root = (
+        stacks.executable(Project.here().lock("current"), Project.here().interpreter("3.14")),
+        PROJECT / "apps" / "asgi-wsgi",
+    )
     found = testbed.find_interface(
         python, f"{interface}_app:app", factory=False, root=root, imports=(".",), env={}
     )
@@ -202,7 +206,7 @@ def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
     """
     (tmp_path / "payload.py").write_text(PAYLOAD)
     found = counting.count(
-        interpreters.locate("3.14").executable, [str(tmp_path / "payload.py")],
+        Project.here().interpreter("3.14").executable, [str(tmp_path / "payload.py")],
         ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], rounds=1,
         env={"PYTHONPATH": os.pathsep.join(map(str, (ENTRY, PROJECT)))},
     )  # fmt: skip

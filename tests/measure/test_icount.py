@@ -21,7 +21,8 @@ from bench import PROJECT, carrying, eventually
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, valgrind
 from duetbench.measure.instructions.counting import Dump, InstructionCount, Uncounted
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks
+from duetbench.project.project import Project
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
 PACKAGE = Path(duetbench.__file__).parent
@@ -176,7 +177,7 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(python: str, payload:
 
     Without the GIL as far as it makes them: 0.001 % apart at most times.
     """
-    executable = interpreters.locate(python).executable
+    executable = Project.here().interpreter(python).executable
     with ExitStack() as stack:
         runs = [
             stack.enter_context(counting.started(executable, payload, TARGETS, rounds=2))
@@ -239,7 +240,7 @@ def test_without_a_compiler_all_is_counted_and_the_figure_says_so(
         # Not a link: Debian's valgrind looks for its other half beside itself.
         (folder / tool).write_text(f'#!/bin/sh\nexec {shutil.which(tool)} "$@"\n')
         (folder / tool).chmod(0o755)
-    python = interpreters.locate("3.14").executable
+    python = Project.here().interpreter("3.14").executable
     monkeypatch.setenv("PATH", str(folder))
     found = counting.count(python, payload, ["1000"], rounds=1)["1000"]
     assert isinstance(found, InstructionCount)
@@ -293,7 +294,9 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
     """A tenth of what 1,000 steps cost, about 1 % of a request, is found to 0.2 % of a request."""
     found = figures(
         counting.count(
-            stacks.environment("gil-in-process", "3.14"),
+            stacks.executable(
+                Project.here().lock("gil-in-process"), Project.here().interpreter("3.14")
+            ),
             ["-P", "-m", "benchmarks._counted"],
             [f"request/spinning/{name}" for name in STEPS],
             env={
@@ -372,7 +375,7 @@ def test_a_valgrind_that_does_not_count_gives_no_figure(
     script: str, program: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path / "bin", monkeypatch, script)
-    python = interpreters.locate("3.14").executable
+    python = Project.here().interpreter("3.14").executable
     with pytest.raises(CountError, match=sentence):
         counting.count(python, written(tmp_path, program), ["1000"])
 
@@ -383,7 +386,7 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> Non
     """Valgrind and all processes of the payload are gone when the time is over."""
     with pytest.raises(CountError, match="expected Valgrind to finish in 2 s"):
         counting.count(
-            interpreters.locate("3.14").executable, payload, ["waits"],
+            Project.here().interpreter("3.14").executable, payload, ["waits"],
             env={"TOKEN": str(tmp_path)}, timeout=2,
         )  # fmt: skip
     eventually("nothing lives", lambda: not carrying(str(tmp_path)))
@@ -404,7 +407,7 @@ def test_nothing_survives_the_process_that_counts(
     tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As asv ends it when its time is over: a signal to its group, with a target at work."""
-    python, token = interpreters.locate("3.14").executable, str(tmp_path / "token")
+    python, token = Project.here().interpreter("3.14").executable, str(tmp_path / "token")
     counter = subprocess.Popen(
         [sys.executable, "-c", _COUNT, str(python), token, *payload],
         env={**os.environ, "TMPDIR": str(tmp_path)},

@@ -12,6 +12,7 @@ import pytest
 
 from duetbench.host import paths
 from duetbench.project import stacks
+from duetbench.project.project import Project
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
@@ -189,8 +190,11 @@ print(threading.active_count() - before)
 @pytest.mark.parametrize("python", ["3.14", "3.14t"])
 def test_a_def_handler_keeps_its_thread(python: str) -> None:
     """Five requests share one thread of the framework's pool, and the interpreter still ends."""
+    executable = stacks.executable(
+        Project.here().lock("current"), Project.here().interpreter(python)
+    )
     done = subprocess.run(
-        [stacks.environment("current", python), "-c", _THREADS, ROOT],
+        [executable, "-c", _THREADS, ROOT],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert (done.stdout.strip(), done.stderr) == ("1", "")

@@ -15,7 +15,8 @@ import pytest
 
 from duetbench.host import paths
 from duetbench.measure.inprocess import suite_runs
-from duetbench.project import experiments, interpreters, stacks
+from duetbench.project import stacks
+from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 
 ROOT = paths.project_root()
@@ -70,7 +71,7 @@ def attempt(
     commit: Path | None = None,
     extra: Mapping[str, Any] = QUICKLY,
 ) -> subprocess.CompletedProcess[str]:
-    executable = stacks.environment(stack, python)
+    executable = stacks.executable(Project.here().lock(stack), Project.here().interpreter(python))
     return subprocess.run(
         [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
         env=suite_runs.runner_variables(
@@ -90,7 +91,7 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("listed")
-    bare = interpreters.locate("3.14").executable
+    bare = Project.here().interpreter("3.14").executable
     runner = suite_runs.runner_folder()
     subprocess.run(
         [bare, "-c", _LIST, ROOT / "benchmarks"],
@@ -119,7 +120,7 @@ def test_the_suites_know_every_declared_endpoint() -> None:
     """The same ids and stacks as the harness finds; waits are cut, except where they are fixed."""
     found = endpoints.declared(ROOT)
     loaded: dict[str, set[str]] = {}
-    for experiment in experiments.load_experiments():
+    for experiment in Project.here().experiments:
         for name in experiment.declared.endpoints:
             loaded.setdefault(f"{experiment.name}/{name}", set())
         for profile in PROFILES:
@@ -128,7 +129,7 @@ def test_the_suites_know_every_declared_endpoint() -> None:
     assert found.keys() == loaded.keys()
     for name, on in loaded.items():
         assert found[name].stacks == on or not on, name
-        assert found[name].stacks <= set(stacks.names())
+        assert found[name].stacks <= set(Project.here().stacks)
     fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
     assert {name for name, endpoint in found.items() if endpoint.waits} == fixed
     cut = {name for name, endpoint in found.items() if "DUETBENCH_WAIT_S" in endpoint.env}

@@ -28,7 +28,8 @@ from duetbench.measure import identity, launch, server, validity, verify
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter
 from duetbench.measure.testbed import ENTRY, Rig, assemble
-from duetbench.project import experiments, settings
+from duetbench.project import experiments
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from tiny_http import Answer, serving
 
@@ -81,7 +82,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         rig: Callable[[Rig], Rig] = lambda same: same,
         phase: Callable[[str], None] = lambda _name: None,
     ) -> LaunchOutcome:
-        given = rig(assemble([case], tmp_path / "logs"))
+        given = rig(assemble(Project.here(), [case], tmp_path / "logs"))
         options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
@@ -96,7 +97,7 @@ def test_every_application_can_be_measured(
     case: Case, perform: Perform, judged: list[validity.Facts]
 ) -> None:
     """Valid, with all figures; a server that counts, here on threads, counts what we do."""
-    python = settings.load().interpreters[case.python]
+    python = Project.here().settings.interpreters[case.python]
     counts = python.free_threaded and case.threads is not None  # the exporter takes its time
     assert not counts or SERVERS[case.server].counter is not None
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
@@ -202,7 +203,7 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
     They serve the bare application: nothing of ours has to be installed there.
     """
     case = shortened(declared(case_id))
-    rig = assemble([case], tmp_path / "logs")
+    rig = assemble(Project.here(), [case], tmp_path / "logs")
     commands, port = rig.commands(case), ports.free_port()
     env = {
         "PATH": os.pathsep.join((str(rig.oha.parent), os.environ["PATH"])),
@@ -236,7 +237,7 @@ def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> Non
         for profile in ("quick", "nightly", "published")
         for case in experiment.cases[profile]
     ]
-    rig = assemble(cases, tmp_path)
+    rig = assemble(Project.here(), cases, tmp_path)
     for case in cases:
         commands = rig.commands(case)
         for word in shlex.split(f"{commands.server} {commands.load}"):
@@ -268,7 +269,7 @@ def test_a_declared_path_is_inert_in_a_shell(path: str, tmp_path: Path) -> None:
             "env": {"NAME": f"$PYTHON{path}"},
         }
     )
-    commands = assemble([case], tmp_path).commands(case)
+    commands = assemble(Project.here(), [case], tmp_path).commands(case)
     given = {"PORT": "8000", "PYTHON": "python", "HOME": "home", "PATH": os.environ["PATH"]}
     for command, start in ((commands.load, "http://127.0.0.1:8000"), (commands.server, "NAME=")):
         done = subprocess.run(
@@ -288,7 +289,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     for name in ("PYTHON_GIL", "UVICORN_WORKERS", "GRANIAN_LOOP", "http_proxy", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
     case = declared("await-patterns/async_concurrent/py3.14/wait0.3")
-    environment = assemble([case], tmp_path).environment(case)
+    environment = assemble(Project.here(), [case], tmp_path).environment(case)
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         *("PYTHONPATH", "PYTHONUNBUFFERED", "DUETBENCH_WAIT_S"),
@@ -302,7 +303,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
 def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     """Split: to each its own; shared: both get all."""
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    rig = assemble([case], tmp_path)
+    rig = assemble(Project.here(), [case], tmp_path)
     machine = rig.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
     rig = dataclasses.replace(rig, machine=machine)
     assert (rig.server_cores(case), rig.client_cores(case)) == ((0, 1, 2), (3,))
@@ -313,7 +314,7 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match="duetbench setup"):
-        assemble([declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
+        assemble(Project.here(), [declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
 
 
 METRICS_PAGE = """\

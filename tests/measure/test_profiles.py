@@ -11,7 +11,7 @@ from duetbench.host import paths
 from duetbench.measure import testbed
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import TRAMPOLINE, Code, Profile
-from duetbench.project import interpreters
+from duetbench.project.project import Project
 
 MAP = """\
 7878000 8 py::handle:/env/site-packages/web/app.py
@@ -109,7 +109,7 @@ run(lambda target: Unit(outer, n=5, warmup=5))
 def test_a_real_profile_has_the_work_where_it_is_done(tmp_path: Path) -> None:
     program = tmp_path / "payload.py"
     program.write_text(PAYLOAD)
-    python = interpreters.locate("3.14t").executable
+    python = Project.here().interpreter("3.14t").executable
     found = profiling.profile(python, ["-P", str(program)], "it")
     outer, inner = (Code(one, str(program)) for one in ("outer", "inner"))
     own = {chain: sum(symbols.values()) for chain, symbols in found.chains.items()}
@@ -144,7 +144,7 @@ def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) 
     }  # fmt: skip
     asked = {"path": "/items/7", "paths": [], "method": "GET", "headers": {}, "body": ""}
     (tmp_path / "request.json").write_text(json.dumps({**asked, "status": 203}))
-    python = interpreters.locate("3.14").executable
+    python = Project.here().interpreter("3.14").executable
     found = profiling.count_entries(
         python, ["-P", "-m", "benchmarks._counted"], ["served/items"], env=env
     )

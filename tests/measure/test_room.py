@@ -24,7 +24,7 @@ from duetbench.measure.instructions import profiling
 from duetbench.measure.room import Room
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig, equip, fill
-from duetbench.project import interpreters, stacks
+from duetbench.project.project import Project
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -80,9 +80,10 @@ def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
+    project = Project.here()
     made = equip(
-        [case], tmp_path / "logs", apps=root / "apps", locked={"current": stacks.read("current")},
-        found={"3.14": interpreters.locate("3.14")}, imports=("src",), private={"TOKEN": SECRET},
+        [case], tmp_path / "logs", apps=root / "apps", locked={"current": project.lock("current")},
+        found={"3.14": project.interpreter("3.14")}, imports=("src",), private={"TOKEN": SECRET},
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 

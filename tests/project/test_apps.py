@@ -16,7 +16,8 @@ from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.session import Session
 from duetbench.measure import identity, testbed, verify
-from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.experiments import Experiment
+from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.real
 
 READY_SECONDS = 30.0
 
-EXPERIMENTS = {experiment.name: experiment for experiment in load_experiments()}
+EXPERIMENTS = {experiment.name: experiment for experiment in Project.here().experiments}
 
 
 def arrangements() -> dict[str, list[Case]]:
@@ -88,7 +89,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     assert all(case.env.items() <= merged.items() for case in cases)
     first = cases[0].model_copy(update={"env": merged})
     logs = state_home / "logs"
-    prepared = testbed.assemble(cases, logs)
+    prepared = testbed.assemble(Project.here(), cases, logs)
     python = prepared.interpreters[first.python]
     with serving(first, prepared, tmp_path / "server.log") as url:
         asgi = first.endpoint.interface == "asgi"
@@ -145,7 +146,7 @@ def test_nothing_of_ours_is_in_the_request_path(
         for case in EXPERIMENTS[experiment].cases[profile]
         if case.endpoint.app == app
     )
-    prepared = testbed.assemble([case], state_home / "logs")
+    prepared = testbed.assemble(Project.here(), [case], state_home / "logs")
     done = subprocess.run(
         [prepared.pythons[case.stack, case.python], "-c", _LOOK, app],
         env=prepared.environment(case), cwd=prepared.folder(case),

@@ -14,8 +14,9 @@ from rich.console import Console
 from bare import Programs
 from duetbench.cli.doctor import summary, tables
 from duetbench.host import paths
-from duetbench.project import doctor, interpreters, settings, stacks
+from duetbench.project import doctor, interpreters
 from duetbench.project.doctor import Diagnosis
+from duetbench.project.project import Project
 
 DOCTOR = [sys.executable, "-c", "from duetbench.cli import main; main()", "doctor"]
 
@@ -38,14 +39,16 @@ def test_a_machine_that_is_set_up() -> None:
     diagnosis = Diagnosis.model_validate(json.loads(done.stdout))
     assert diagnosis.healthy
     by_name = {finding.what: finding.detail for finding in diagnosis.interpreters}
-    for name, spec in interpreters.declared().items():
+    for name, spec in Project.here().settings.interpreters.items():
         state = "off" if spec.free_threaded else "on"
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
     (oha,) = (finding for finding in diagnosis.tools if finding.what == "oha")
-    assert settings.load().oha.version in oha.detail
+    assert Project.here().settings.oha.version in oha.detail
     assert re.search(r", (prebuilt|source), SHA-256 [0-9a-f]{64}; /", oha.detail)
     expected = {
-        f"{name} for {python}" for name in stacks.names() for python in stacks.pythons(name)
+        f"{name} for {python}"
+        for name in Project.here().stacks
+        for python in Project.here().pythons(name)
     }
     assert {finding.what for finding in diagnosis.stacks} == expected
     assert diagnosis.machine.server_cores
@@ -71,7 +74,7 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
 
 
 def states(*names: str) -> dict[str, str]:
-    found = {finding.what: finding.state for finding in doctor.diagnose().tools}
+    found = {finding.what: finding.state for finding in doctor.diagnose(Project.here()).tools}
     return {name: found[name] for name in names or found}
 
 
@@ -92,7 +95,9 @@ def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
     programs.write("cargo", "echo cargo 1.56.0")
     assert states("cargo") == {"cargo": "ok"}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (found,) = (finding for finding in doctor.diagnose().tools if finding.what == "cargo")
+    (found,) = (
+        finding for finding in doctor.diagnose(Project.here()).tools if finding.what == "cargo"
+    )
     assert found.state == "wrong"
     assert "or newer, found" in str(found.remedy)
 
@@ -101,7 +106,7 @@ def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.Mon
     """What was remembered is proven again; compilers' brackets are no mark-up of tables."""
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
     monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
-    diagnosis = doctor.diagnose()
+    diagnosis = doctor.diagnose(Project.here())
     assert diagnosis.interpreters[1].what == "CPython 3.14t"
     assert diagnosis.interpreters[1].state == "wrong"
     assert not diagnosis.healthy

@@ -14,6 +14,7 @@ from duetbench.github.incoming.facts import rig_of
 from duetbench.host import paths
 from duetbench.project.expand import Known
 from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import InterpreterSpec
@@ -100,7 +101,9 @@ def load_text(root: Path, text: str) -> Experiment:
 
 def declared(profile: Profile) -> dict[str, Case]:
     return {
-        case.id: case for experiment in load_experiments() for case in experiment.cases[profile]
+        case.id: case
+        for experiment in Project.here().experiments
+        for case in experiment.cases[profile]
     }
 
 
@@ -420,7 +423,7 @@ def test_timeouts_outlast_the_queues(profile: Profile) -> None:
 
 def test_every_experiment_says_what_it_asks_and_who_asked_first() -> None:
     """Question and source are what the figures are read by; deviations are whole sentences."""
-    loaded = load_experiments()
+    loaded = Project.here().experiments
     assert {e.name for e in loaded} >= {
         "asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"
     }  # fmt: skip

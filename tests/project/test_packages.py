@@ -9,8 +9,9 @@ import pytest
 from bare import Programs
 from duetbench.core.errors import SetupError
 from duetbench.host.progress import Narrator
-from duetbench.project import packages, settings, tools
+from duetbench.project import packages, tools
 from duetbench.project.packages import CHROMIUM, VALGRIND, Package, ensure
+from duetbench.project.project import Project
 from duetbench.project.settings import GoToolSpec
 
 SPEC = GoToolSpec(
@@ -161,7 +162,7 @@ def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrat
     """Tests that need it skip themselves; ours are declared as a checksum database says them."""
     assert packages.ensure_go_tool("tool", SPEC, narrator) is None
     assert "tool is not here (go is needed to build tool, and is not on PATH" in heard.getvalue()
-    declared = settings.load().go_tools
+    declared = Project.here().settings.go_tools
     assert set(declared) == {"act", "actionlint"}
     assert all(spec.package.startswith(spec.module) for spec in declared.values())
     told = r"act .* has not been made: run `duetbench setup --tests`"

@@ -18,6 +18,7 @@ from duetbench.judge import inprocess
 from duetbench.measure import testbed
 from duetbench.project import run_plan as planning
 from duetbench.project.duration import Costs, Expected, RemainingTime, drain, expected
+from duetbench.project.project import Project
 from duetbench.project.run_plan import make_plan, plan_seconds
 from duetbench.project.schema import PROFILES
 from duetbench.trend import anchored
@@ -101,7 +102,9 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
 
     As many duets fit as a case is played at least; quick stays under 4.6 min.
     """
-    nightly, quick = (make_plan(profile, [], None, 1) for profile in ("nightly", "quick"))
+    nightly, quick = (
+        make_plan(Project.here(), profile, [], None, 1) for profile in ("nightly", "quick")
+    )
     suites = inprocess.available([paths.project_root()])
     duets = anchored.expected(nightly.cases, suites, anchored.NIGHTLY)
     shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
@@ -153,14 +156,14 @@ def test_honest_after_the_first_tenth(overhead: float) -> None:
 
 @pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 1), ("published", 1)])
 def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
-    assert make_plan(profile, [], None, 1).launches == launches
-    assert make_plan(profile, [], 7, 1).launches == 7
+    assert make_plan(Project.here(), profile, [], None, 1).launches == launches
+    assert make_plan(Project.here(), profile, [], 7, 1).launches == 7
     with pytest.raises(UsageError, match="expected 1 or more, found 0"):
-        make_plan(profile, [], 0, 1)
+        make_plan(Project.here(), profile, [], 0, 1)
 
 
 def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
-    plan = make_plan("quick", [], None, 42)
+    plan = make_plan(Project.here(), "quick", [], None, 42)
     assert (plan.profile, plan.seed) == ("quick", 42)
     experiments = [one.experiment for one in plan.cases]
     assert experiments == sorted(experiments)
@@ -168,7 +171,9 @@ def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None
 
 
 def test_globs_select_over_whole_ids() -> None:
-    plan = make_plan("quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1)
+    plan = make_plan(
+        Project.here(), "quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1
+    )
     found = [one.id for one in plan.cases]
     assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
     assert "asgi-wsgi/asgi-io/py3.14/w1/c128" in found
@@ -178,7 +183,9 @@ def test_globs_select_over_whole_ids() -> None:
 
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     with pytest.raises(UsageError) as error:
-        make_plan("quick", ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"], None, 1)
+        make_plan(
+            Project.here(), "quick", ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"], None, 1
+        )
     message = str(error.value)
     assert message.startswith(
         "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing in profile quick; near: "
@@ -188,7 +195,7 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
 
 def test_a_glob_of_another_profile_is_told_so() -> None:
     with pytest.raises(UsageError) as error:
-        make_plan("quick", ["*/uvloop"], None, 1)
+        make_plan(Project.here(), "quick", ["*/uvloop"], None, 1)
     assert str(error.value) == (
         "--select '*/uvloop' selects nothing in profile quick; in profile nightly it selects 2, "
         "such as asgi-wsgi/asgi-json/py3.14/w1/c128/uvloop"
@@ -196,7 +203,7 @@ def test_a_glob_of_another_profile_is_told_so() -> None:
 
 
 def test_a_plan_can_be_tried_out_with_short_loads() -> None:
-    plan = make_plan("published", ["await-patterns/*"], None, 1)
+    plan = make_plan(Project.here(), "published", ["await-patterns/*"], None, 1)
     short = planning.lasting(plan, 2.0)
     assert {case.load.duration for case in short.cases} == {2.0}
     assert planning.lasting(short, 300.0) == plan
@@ -214,7 +221,7 @@ def test_a_dry_run_gives_its_plan_as_json() -> None:
     result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json", "-")
     found = json.loads(result.stdout)
     plan = Plan.model_validate(found["plan"])
-    assert plan == make_plan("nightly", ["gil-endpoints/*"], None, 1)
+    assert plan == make_plan(Project.here(), "nightly", ["gil-endpoints/*"], None, 1)
     assert found["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
     assert 0 < found["load_seconds"] < found["expected_seconds"]
 
@@ -228,11 +235,11 @@ def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lines = lock.read_text().splitlines(keepends=True)
     lock.write_text("".join(line for line in lines if not line.startswith("httptools==")))
-    plan = make_plan("quick", [], None, 1)
+    plan = make_plan(Project.here(), "quick", [], None, 1)
     first = next(case for case in plan.cases if case.stack == "current")
     served = first.model_copy(update={"server": "uvicorn", "loop": "uvloop"})
     with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):
-        testbed.assemble([served], tmp_path / "logs")
+        testbed.assemble(Project.here(), [served], tmp_path / "logs")
     lock.write_text("".join(line for line in lines if not line.startswith("granian==")))
     result = dry_run()
     assert "note: this cannot be run yet: " in result.stdout

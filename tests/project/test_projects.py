@@ -10,8 +10,9 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, locks, projects, settings, stacks, target, tools, wheels
+from duetbench.project import locks, projects, stacks, target, tools, wheels
 from duetbench.project.interpreters import Interpreter
+from duetbench.project.project import Deployment, Project
 from duetbench.project.projects import Given
 from duetbench.project.target import Target
 from repos import commit, git, write
@@ -64,19 +65,24 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 
 @pytest.fixture
 def python() -> Interpreter:
-    return interpreters.locate("3.14")
+    return Project.here().interpreter("3.14")
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A copy of a project, in which nothing but its interpreter is laid out."""
+    """A copy of a project, in which nothing is prepared."""
     write(tmp_path, "shop/pyproject.toml", PROJECT)
     return laid(tmp_path / "shop")
 
 
+def deployed(root: Path) -> Project:
+    declared = {"3.14": Project.here().settings.interpreters["3.14"]}
+    return Project(root, WANTED, Deployment(root, declared, (), "uv.lock", {}))
+
+
 def laid(root: Path) -> Path:
     root.mkdir(exist_ok=True)
-    target.lay_out(root, {"3.14": settings.load().interpreters["3.14"].model_dump()})
+    (root / target.FOLDER).mkdir()
     return root
 
 
@@ -110,7 +116,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
     stack = projects.locked(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
-    assert stacks.read("project", root) == stack
+    assert deployed(root).lock("project") == stack
     assert index.address not in stack.lock.read_text()
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
@@ -151,11 +157,16 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     uv(root, "lock")
     newer(index)
     projects.locked(root, given(root, python), ["granian"], python, QUIET)
-    keep = stacks.lock_file("project", root).read_text()
-    text = locks.resolve("project", None, root=root, keep=keep, pins=["granian==1.0"])
-    assert stacks.parse(text, "it", root) == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-    text = locks.resolve("project", None, root=root, keep=keep, pins=["beta==2.0"])
-    assert stacks.parse(text, "it", root)["beta"] == "2.0"
+    project = deployed(root)
+    keep = project.lock_file("project").read_text()
+    text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
+    assert stacks.parse(text, "it", python.version) == {
+        "alpha": "1.0",
+        "beta": "1.0",
+        "granian": "1.0",
+    }
+    text = locks.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
+    assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 
 @pytest.mark.usefixtures("index")
@@ -223,7 +234,7 @@ def test_packages_that_are_folders_and_commits_are_built(
         ("./libs/lib", "2.0"),
     ):
         text = wheels.hashed(f"{lines}{line}\n", root, python, QUIET)
-        assert stacks.parse(text, "it") == {"alpha": "1.0", "lib": version}, line
+        assert stacks.parse(text, "it", python.version) == {"alpha": "1.0", "lib": version}, line
         assert wheels.hashed(text, root, python, QUIET) == text
     # The same files are the same wheel, others are not.
     wheel = wheels.build(root / "libs" / "lib", python, QUIET)

@@ -16,7 +16,8 @@ from duetbench.host import cache as artefact
 from duetbench.host import paths
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
-from duetbench.project import anchor, interpreters, prune, settings, stacks
+from duetbench.project import anchor, interpreters, prune, stacks
+from duetbench.project.project import Project
 
 _DAY: Final = 86400.0
 
@@ -26,14 +27,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with the declared interpreters and the environment of one stack, a year old."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    configured = settings.load()
+    configured = Project.here().settings
     for name, spec in configured.interpreters.items():
         target = interpreters.place(name, "source", configured)
         facts = {**spec.model_dump(), "executable": str(target / "python"), "build": "cc"}
         made(target, **facts, origin="source")
         (target / "python").touch()
         aged(target.parent, 365)
-    environment(declared(), interpreters.locate("3.14").executable, 365)
+    environment(declared(), Project.here().interpreter("3.14").executable, 365)
     return paths.cache_dir()
 
 
@@ -56,25 +57,25 @@ def environment(target: Path, python: Path, days: float) -> Path:
 
 
 def declared() -> Path:
-    return stacks.place(stacks.read("current"), interpreters.locate("3.14"))
+    return stacks.place(Project.here().lock("current"), Project.here().interpreter("3.14"))
 
 
 def gone() -> list[str]:
-    return [name.partition(" ")[2] for name in prune.prune().names]
+    return [name.partition(" ")[2] for name in prune.prune(Project.here()).names]
 
 
 def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path) -> None:
     """Used 29 days ago one stays, 31 days ago it goes; what the checkout declares stays anyway."""
-    assert prune.unused() == ()
-    assert prune.prune() == prune.Removal()
-    python = interpreters.locate("3.14").executable
+    assert prune.unused(Project.here()) == ()
+    assert prune.prune(Project.here()) == prune.Removal()
+    python = Project.here().interpreter("3.14").executable
     young, old, shared = (
         environment(cache / "environments" / f"current-py3.14-00000000000{n}", python, days)
         for n, days in ((1, 29), (2, 31), (3, 29))
     )
-    (found,) = prune.unused()
+    (found,) = prune.unused(Project.here())
     assert (found.path, found.kind, round(found.days)) == (old, "environment", 31)
-    done = prune.prune()
+    done = prune.prune(Project.here())
     assert done.names == (f"environment {old.name}",)
     assert 10_000 <= done.freed < 100_000
     assert sorted(path for path in old.parent.iterdir() if path.is_dir()) == sorted(
@@ -83,18 +84,18 @@ def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path
     # A second name elsewhere keeps the bytes on the disk; it is not promised that they go.
     aged(shared, 99)
     os.link(shared / "bin" / "python", cache / "shared")
-    assert prune.prune().freed < 10_000
+    assert prune.prune(Project.here()).freed < 10_000
 
 
 def test_using_an_environment_keeps_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for its Python uses it; another checkout may have it in its locks."""
-    stack, python = stacks.read("current"), interpreters.locate("3.14")
+    stack, python = Project.here().lock("current"), Project.here().interpreter("3.14")
     target = environment(cache / "environments" / "current-py3.14-000000000003", Path("x"), 400)
     monkeypatch.setattr(stacks, "place", lambda *_: target)
     stacks.executable(stack, python)
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
-    assert prune.unused() == ()
+    assert prune.unused(Project.here()) == ()
 
 
 def test_interpreters_go_with_their_last_environment(cache: Path) -> None:
@@ -117,12 +118,16 @@ def test_the_anchor_s_interpreters_stay(
     for build in builds:
         made(build / "3.14")
         aged(build, 365)
-    assert [one.path for one in prune.unused()] == builds[::-1]
-    text = anchor.place().read_text().replace(anchor.load().interpreters["3.14"], "3.14.1")
+    assert [one.path for one in prune.unused(Project.here())] == builds[::-1]
+    text = (
+        anchor.place(paths.project_root())
+        .read_text()
+        .replace(anchor.load(paths.project_root()).interpreters["3.14"], "3.14.1")
+    )
     file = tmp_path / "anchor.toml"
     file.write_text(text)
-    monkeypatch.setattr(anchor, "place", lambda _=None: file)
-    assert [one.path for one in prune.unused()] == builds[1:]
+    monkeypatch.setattr(anchor, "place", lambda _: file)
+    assert [one.path for one in prune.unused(Project.here())] == builds[1:]
 
 
 def test_snapshots_locks_and_generators_go_by_age(cache: Path) -> None:
@@ -149,7 +154,7 @@ def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: 
     (cache / "environments" / elsewhere.name).symlink_to(elsewhere)
     (cache / "snapshots").symlink_to(tmp_path / "elsewhere")
     with filelock.FileLock(busy.parent / f".{busy.name}.lock"):
-        done = prune.prune()
+        done = prune.prune(Project.here())
     assert (done.names, done.busy) == ((), (busy.name,))
     assert (busy / "bin" / "python").is_file()
     assert staging.is_dir()
@@ -161,9 +166,9 @@ def test_nothing_is_removed_while_something_is_measured(cache: Path) -> None:
     """The servers of a run have their packages there."""
     old = environment(cache / "environments" / "e-py3.14-000000000001", Path("x"), 99)
     with measuring(), pytest.raises(BusyError):
-        setup_cli._prune(Narrator(Console(quiet=True)), prune.DAYS)
+        setup_cli._prune(Project.here(), Narrator(Console(quiet=True)), prune.DAYS)
     assert old.is_dir()
-    setup_cli._prune(Narrator(Console(quiet=True)), prune.DAYS)
+    setup_cli._prune(Project.here(), Narrator(Console(quiet=True)), prune.DAYS)
     assert not old.exists()
 
 
@@ -174,5 +179,5 @@ def test_what_the_site_read_goes_when_nobody_builds_it(cache: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "columns.pickle").write_bytes(b"")
         aged(folder, days)
-    assert prune.prune().names == ("columns of results left",)
+    assert prune.prune(Project.here()).names == ("columns of results left",)
     assert used.is_dir()

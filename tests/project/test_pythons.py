@@ -9,7 +9,8 @@ from packaging.version import Version
 
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.project import interpreters, pythons, settings, tools
+from duetbench.project import interpreters, pythons, tools
+from duetbench.project.project import Project
 from repos import borrow_cache, write
 
 
@@ -52,8 +53,11 @@ def test_the_nearest_word_decides(tmp_path: Path) -> None:
 
 
 def test_one_that_set_up_has_made_is_preferred() -> None:
-    assert pythons.choose(pythons.read("3.14", "x"), QUIET) == settings.load().interpreters["3.14"]
-    spec = pythons.choose(pythons.read("3.14t", "x"), QUIET)
+    assert (
+        pythons.choose(pythons.read("3.14", "x"), Project.here().settings, QUIET)
+        == Project.here().settings.interpreters["3.14"]
+    )
+    spec = pythons.choose(pythons.read("3.14t", "x"), Project.here().settings, QUIET)
     assert (pythons.name_of(spec), spec.free_threaded) == ("3.14t", True)
 
 
@@ -67,9 +71,9 @@ def test_one_of_the_machine_is_found_and_remembered(
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     asked = pythons.read("<3.14", "requires-python")
-    spec = pythons.choose(asked, QUIET)
+    spec = pythons.choose(asked, Project.here().settings, QUIET)
     name = pythons.name_of(spec)
-    known = settings.load().model_copy(update={"interpreters": {name: spec}})
+    known = Project.here().settings.model_copy(update={"interpreters": {name: spec}})
     found = interpreters.locate(name, known)
     assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
     assert tools.version(found.executable) == f"Python {spec.version}"
@@ -84,7 +88,7 @@ def test_what_cannot_be_had_is_told_with_what_is_here(
     monkeypatch.setenv("UV_OFFLINE", "1")
     write(tmp_path, ".python-version", "3.10.1\n")
     with pytest.raises(SetupError) as error:
-        pythons.choose(pythons.wanted(tmp_path), QUIET)
+        pythons.choose(pythons.wanted(tmp_path), Project.here().settings, QUIET)
     said = str(error.value)
     assert said.startswith(".python-version asks for Python 3.10.1, and this machine has 3.14")
     assert said.endswith("Install it, or choose one that is here with --python")

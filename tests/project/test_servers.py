@@ -14,8 +14,9 @@ from duetbench.core.model import Case, Interface
 from duetbench.host.progress import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Rig, equip
-from duetbench.project import interpreters, locks, schema, stacks
+from duetbench.project import locks, schema, stacks
 from duetbench.project.experiments import expand_all, load_experiments, registered
+from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
 from repos import borrow_cache, write
 from synthetic import make_case
@@ -142,8 +143,8 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         write(root, name, text)
     with pytest.MonkeyPatch.context() as patch:
         borrow_cache(root / "cache", patch)
-        write(root, "apps/stacks/others.txt", locks.resolve("others", None, root=root))
-        stack, python = stacks.read("others", root), interpreters.locate("3.14")
+        write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
+        stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
         cases = expand_all(load_experiments(root, registered(root)), "quick")
         yield equip(
@@ -179,8 +180,12 @@ def test_servers_of_no_stack_of_ours_are_measured(
 @pytest.mark.real
 @EVERY
 def test_the_locked_version_knows_every_option(server: Server, others: Rig) -> None:
-    ours = server.name in stacks.read("current").packages
-    python = stacks.environment("current", "3.14") if ours else others.pythons["others", "3.14"]
+    ours = server.name in Project.here().lock("current").packages
+    python = (
+        stacks.executable(Project.here().lock("current"), Project.here().interpreter("3.14"))
+        if ours
+        else others.pythons["others", "3.14"]
+    )
     said = subprocess.run(
         [python, "-m", server.name, "--help"], capture_output=True, text=True, check=True
     ).stdout

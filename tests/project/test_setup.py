@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.project import interpreters, settings, stacks, tools
+from duetbench.project.project import Project
 from repos import borrow_cache
 
 ROOT = paths.project_root()
@@ -67,8 +68,10 @@ def test_the_tools_alone_run_nothing_of_a_stack(
 
 def test_interpreters_are_what_they_are_called() -> None:
     """Each declared interpreter runs, with the declared version, build and GIL; all of one kind."""
-    found = {name: interpreters.locate(name) for name in interpreters.declared()}
-    for name, spec in interpreters.declared().items():
+    found = {
+        name: Project.here().interpreter(name) for name in Project.here().settings.interpreters
+    }
+    for name, spec in Project.here().settings.interpreters.items():
         proof = interpreters.prove(found[name].executable)
         assert interpreters.mismatch(spec, proof) is None
         assert found[name].version == spec.version
@@ -82,8 +85,8 @@ def test_interpreters_are_what_they_are_called() -> None:
 
 def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
-    proof = interpreters.prove(interpreters.locate("3.14").executable)
-    assert interpreters.mismatch(interpreters.declared()["3.14t"], proof) == (
+    proof = interpreters.prove(Project.here().interpreter("3.14").executable)
+    assert interpreters.mismatch(Project.here().settings.interpreters["3.14t"], proof) == (
         "free_threaded is False instead of True; gil is True instead of False"
     )
     for program in (Path("/bin/true"), tmp_path / "python"):
@@ -94,11 +97,11 @@ def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> Non
 def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An undeclared interpreter is wrong usage; what is declared and not there names the remedy."""
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; pyproject.toml declares"):
-        interpreters.locate("2.7")
-    assert tools.version(tools.oha()) == tools.oha_version() == settings.load().oha.version
+        Project.here().interpreter("2.7")
+    assert tools.version(tools.oha()) == tools.oha_version() == Project.here().settings.oha.version
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `duetbench setup`"):
-        interpreters.locate("3.14t")
+        Project.here().interpreter("3.14t")
     with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `duetbench setup`"):
         tools.oha()
 
@@ -173,7 +176,7 @@ def test_another_project_is_never_taken_for_ours(
     assert paths.project_root() == inner.parent
     sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*docs/automation\.md$"
     with pytest.raises(UsageError, match=sentence):
-        settings.stacks()
+        settings.stacks(paths.project_root())
     monkeypatch.chdir("/")
     assert paths.project_root() == ROOT  # to read, or to look at the machine
     with pytest.raises(UsageError, match=r"^/ lies in no repository: change into"):
@@ -184,11 +187,13 @@ def test_another_project_is_never_taken_for_ours(
         settings.stacks(inner.parent)
 
 
-@pytest.mark.parametrize("stack", stacks.names())
+@pytest.mark.parametrize("stack", Project.here().stacks)
 def test_environments_have_exactly_what_is_locked(stack: str) -> None:
     """Every environment runs its interpreter and has the locked versions, by its own account."""
-    for python in stacks.pythons(stack):
-        executable = stacks.environment(stack, python)
+    for python in Project.here().pythons(stack):
+        executable = stacks.executable(
+            Project.here().lock(stack), Project.here().interpreter(python)
+        )
         listing = (
             "import importlib.metadata as m, json, sys; print(json.dumps([sys.version.split()[0],"
             " sys._is_gil_enabled(), {d.name: d.version for d in m.distributions()}]))"
@@ -197,9 +202,9 @@ def test_environments_have_exactly_what_is_locked(stack: str) -> None:
             [executable, "-I", "-c", listing], capture_output=True, text=True, check=True
         )
         version, gil, packages = json.loads(done.stdout)
-        spec = interpreters.declared()[python]
+        spec = Project.here().settings.interpreters[python]
         assert version == spec.version
         assert gil is not spec.free_threaded
-        assert {canonicalize_name(name): v for name, v in packages.items()} == stacks.read(
+        assert {canonicalize_name(name): v for name, v in packages.items()} == Project.here().lock(
             stack
         ).packages

@@ -18,6 +18,7 @@ from duetbench.core.errors import SetupError
 from duetbench.host.progress import Narrator
 from duetbench.project import cpython, interpreters, oha, settings, tools
 from duetbench.project.interpreters import Interpreter
+from duetbench.project.project import Project
 from duetbench.project.settings import OhaSpec
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
@@ -47,7 +48,10 @@ def offer(interpreter: Interpreter, folder: Path) -> tuple[str, dict[str, object
 def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
     """Both interpreters, packed."""
     folder = tmp_path_factory.mktemp("offered")
-    return dict(offer(interpreters.locate(name), folder) for name in interpreters.declared())
+    return dict(
+        offer(Project.here().interpreter(name), folder)
+        for name in Project.here().settings.interpreters
+    )
 
 
 @pytest.fixture
@@ -64,14 +68,14 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
-    assert cpython.ensure(settings.load(), narrator)
-    found = [interpreters.locate(name) for name in interpreters.declared()]
+    assert cpython.ensure(Project.here().settings, narrator)
+    found = [Project.here().interpreter(name) for name in Project.here().settings.interpreters]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
-        spec = interpreters.declared()[interpreter.name]
+        spec = Project.here().settings.interpreters[interpreter.name]
         assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
     downloads.unlink()
-    assert not cpython.ensure(settings.load(), narrator)
+    assert not cpython.ensure(Project.here().settings, narrator)
 
 
 def test_one_that_cannot_be_had_spoils_both(
@@ -85,8 +89,8 @@ def test_one_that_cannot_be_had_spoils_both(
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
     monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
-    assert cpython.ensure(settings.load(), Narrator(Console(quiet=True)))
-    assert built == list(interpreters.declared())
+    assert cpython.ensure(Project.here().settings, Narrator(Console(quiet=True)))
+    assert built == list(Project.here().settings.interpreters)
 
 
 @dataclass
@@ -129,7 +133,7 @@ def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     real = tools.oha().read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(oha.RELEASES, httpserver.url_for(""))
-    return Release(httpserver, real, settings.load().oha, io.StringIO())
+    return Release(httpserver, real, Project.here().settings.oha, io.StringIO())
 
 
 def test_a_prebuilt_oha_is_taken_proven_and_kept(
@@ -140,11 +144,11 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     release.pin(release.real)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    configured = settings.load().model_copy(update={"oha": release.spec})
+    configured = Project.here().settings.model_copy(update={"oha": release.spec})
     assert oha.ensure(configured, QUIET)
     assert tools.version(release.program) == release.spec.version
     with monkeypatch.context() as pinned:
-        pinned.setattr(settings, "load", lambda: configured)
+        pinned.setattr(settings, "load", lambda _: configured)
         assert tools.oha_origin() == "prebuilt"
     release.server.clear()  # it is not asked for again
     assert not oha.ensure(configured, QUIET)

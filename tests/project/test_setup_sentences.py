@@ -14,18 +14,19 @@ from bare import NOBODY, QUIET, Programs
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, interpreters, oha, settings, setup, stacks
+from duetbench.project import cpython, oha, settings, setup, stacks
+from duetbench.project.project import Project
 
 
 def test_missing_headers_are_named_with_their_packages(programs: Programs) -> None:
     """Headers are looked for before a build that would fail a minute later; as is make."""
     programs.write("cc", "read line; case $line in *openssl*) exit 1;; esac")
-    headers, make = cpython.faults(settings.load())
+    headers, make = cpython.faults(Project.here().settings)
     assert "Python's ssl are missing: install libssl-dev" in headers
     assert "make is needed to build CPython, and is not on PATH" in make
     for name in ("make", "cc"):
         programs.write(name, "exit 0")
-    assert cpython.faults(settings.load()) == []
+    assert cpython.faults(Project.here().settings) == []
 
 
 @pytest.mark.usefixtures("offline")
@@ -38,11 +39,11 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
 ) -> None:
     """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
     programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
-    configured = settings.load()
+    configured = Project.here().settings
     vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
     monkeypatch.setattr(settings, "load", lambda _root=None: vast)
     with pytest.raises(SetupError) as caught:
-        setup.set_up(narrator)
+        setup.set_up(Project.here(), narrator)
     first, *faults = str(caught.value).splitlines()
     assert first == "5 things are missing, so nothing was built:"
     expected = (
@@ -75,7 +76,7 @@ def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: 
     programs.write("cc", "exit 0")
     if says:
         programs.write("cargo", says)
-    found = oha.faults(settings.load())
+    found = oha.faults(Project.here().settings)
     assert re.search(told, found[0]) if told else found == []
     page = paths.project_root() / "docs" / "install.md"
     assert f"cargo (Rust ≥ {oha.RUST})" in page.read_text("utf-8")
@@ -91,7 +92,7 @@ def test_cargo_without_network(
     monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", str(home.parent / ".rustup")))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))  # without what was fetched before
     with pytest.raises(SetupError, match=r"building oha failed.*network.*what is done is kept"):
-        oha.build(settings.load().oha, QUIET)
+        oha.build(Project.here().settings.oha, QUIET)
     assert not list((empty_cache / "tools").glob("oha-*"))
 
 
@@ -99,7 +100,7 @@ def test_another_crate_or_program_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crate in cargo's cache stops the build; a changed program is noticed unstarted."""
-    spec = settings.load().oha
+    spec = Project.here().settings.oha
     crate = tmp_path / "registry" / "cache" / "index" / f"oha-{spec.version}.crate"
     crate.parent.mkdir(parents=True)
     crate.write_bytes(b"something else")
@@ -119,7 +120,7 @@ def test_a_cache_that_cannot_be_written_or_has_no_room(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SetupError, match=r"Not a directory: .*set XDG_CACHE_HOME"):
-        setup.set_up(QUIET)
+        setup.set_up(Project.here(), QUIET)
     (told,) = command.space_faults(tmp_path / "not" / "yet" / "there", 1e9)
     assert "GB free, and building needs 1e+09 GB: make room, or set XDG_CACHE_HOME" in told
     assert command.space_faults(tmp_path, 1e-9) == []
@@ -127,12 +128,12 @@ def test_a_cache_that_cannot_be_written_or_has_no_room(
 
 def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real uv, offline and with an empty cache, ends in a sentence about the network."""
-    interpreter = interpreters.locate("3.14")
+    interpreter = Project.here().interpreter("3.14")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     with pytest.raises(SetupError, match=r"installing stack current for 3\.14 failed.*network"):
-        stacks.make_environment(stacks.read("current"), interpreter, QUIET)
+        stacks.make_environment(Project.here().lock("current"), interpreter, QUIET)
 
 
 def fetched(tmp_path: Path) -> Path:
@@ -197,7 +198,7 @@ def test_a_bare_machine_without_network(empty_cache: Path, monkeypatch: pytest.M
     """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
     monkeypatch.setattr(oha, "faults", lambda _configured: [])
     with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
-        setup.set_up(QUIET)
+        setup.set_up(Project.here(), QUIET)
     assert paths.cache_dir() == empty_cache
     assert not list(empty_cache.glob("interpreters/*/3.14*"))
 

@@ -11,6 +11,7 @@ from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.project import interpreters, locks, settings, stacks, tools
+from duetbench.project.project import Project
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -49,16 +50,16 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
-    moves = locks.lock(as_of=date(2026, 2, 1))
+    moves = locks.lock(Project.here(), QUIET, as_of=date(2026, 2, 1))
     assert moves == tuple(locks.Move(name, None, "1.0", "one") for name in ("alpha", "beta"))
     before = lock.read_text().splitlines()
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
-    assert stacks.read("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
+    assert Project.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
 
-    assert locks.lock(["one"]) == (locks.Move("beta", "1.0", "2.0", "one"),)
+    assert locks.lock(Project.here(), QUIET, ["one"]) == (locks.Move("beta", "1.0", "2.0", "one"),)
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
-    assert locks.lock() == ()
+    assert locks.lock(Project.here(), QUIET) == ()
 
 
 @pytest.mark.usefixtures("checkout")
@@ -66,16 +67,16 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made once; found by name; a package changed by hand is a fault that is mended."""
-    interpreter = interpreters.locate("3.14t")
-    locks.lock()
-    stack = stacks.read("one")
+    interpreter = Project.here().interpreter("3.14t")
+    locks.lock(Project.here(), QUIET)
+    stack = Project.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(interpreters, "locate", lambda _name: interpreter)
+    monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
     with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `duetbench setup`"):
-        stacks.environment("one", "3.14t")
+        stacks.executable(Project.here().lock("one"), Project.here().interpreter("3.14t"))
     assert stacks.make_environment(stack, interpreter, QUIET)
     assert not stacks.make_environment(stack, interpreter, QUIET)
-    python = stacks.environment("one", "3.14t")
+    python = stacks.executable(Project.here().lock("one"), Project.here().interpreter("3.14t"))
     assert tools.version(python) == interpreter.version or python.exists()
 
     target = stacks.place(stack, interpreter)
@@ -89,15 +90,15 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 @pytest.mark.usefixtures("checkout")
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""
-    interpreter = interpreters.locate("3.14")
-    locks.lock()
-    lock = stacks.lock_file("one")
+    interpreter = Project.here().interpreter("3.14")
+    locks.lock(Project.here(), QUIET)
+    lock = Project.here().lock_file("one")
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(SetupError, match=r"installing stack one for 3\.14 failed"):
-        stacks.make_environment(stacks.read("one"), interpreter, QUIET)
-    assert not stacks.place(stacks.read("one"), interpreter).exists()
+        stacks.make_environment(Project.here().lock("one"), interpreter, QUIET)
+    assert not stacks.place(Project.here().lock("one"), interpreter).exists()
 
 
 def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None:
@@ -106,14 +107,14 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     When uv finds no solution the sentence has its words, and no lock changes.
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        locks.lock(["two"])
+        locks.lock(Project.here(), QUIET, ["two"])
     with pytest.raises(SetupError, match="run `duetbench stack lock one`"):
-        stacks.read("one")
-    locks.lock()
+        Project.here().lock("one")
+    locks.lock(Project.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     before = lock.read_bytes()
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        locks.lock(as_of=date(2020, 1, 1))
+        locks.lock(Project.here(), QUIET, as_of=date(2020, 1, 1))
     assert lock.read_bytes() == before
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -125,9 +126,9 @@ def test_no_release_runs_code_where_that_is_asked_for(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        locks.lock()
+        locks.lock(Project.here(), QUIET)
     monkeypatch.setenv("UV_NO_BUILD", "1")
-    locks.lock()
+    locks.lock(Project.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
 
@@ -138,17 +139,17 @@ def test_no_release_runs_code_where_that_is_asked_for(
 def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
     """Unpinned, unhashed and foreign lines are refused with file, line and remedy."""
     with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*duetbench stack lock"):
-        stacks.parse(line + "\n", "lock.txt")
+        stacks.parse(line + "\n", "lock.txt", "3.14.0")
 
 
 def test_continuation_lines_are_read_and_joined() -> None:
     """The layout of uv is understood, and becomes one line per package."""
     alpha = f"Al_pha==1.0 \\\n    {HASH} \\\n    {HASH}\n    # via beta\n"
     text = f"# by hand\n{alpha}beta==2 \\\n    {HASH}\n"
-    assert stacks.parse(text, "lock.txt") == {"al-pha": "1.0", "beta": "2"}
+    assert stacks.parse(text, "lock.txt", "3.14.0") == {"al-pha": "1.0", "beta": "2"}
     joined = locks.one_line_per_package(text)
     assert joined == f"Al_pha==1.0 {HASH} {HASH}\nbeta==2 {HASH}\n"
-    assert stacks.parse(joined, "lock.txt") == {"al-pha": "1.0", "beta": "2"}
+    assert stacks.parse(joined, "lock.txt", "3.14.0") == {"al-pha": "1.0", "beta": "2"}
 
 
 def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
@@ -157,28 +158,28 @@ def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
     text = file.read_text()
     file.write_text(text + "[tool.duetbench.stacks.two]\n")
     with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'; allowed: a dep.*: one$"):
-        settings.stacks()
+        settings.stacks(checkout)
     file.write_text(text + '[tool.duetbench.stacks.one]\ninterpreters = ["2.7"]\n')
     with pytest.raises(DeclarationError, match=r"stacks\.one\.interpreters: found '2\.7'"):
-        stacks.names()
+        settings.stacks(checkout)
 
 
-@pytest.mark.parametrize("name", stacks.names())
+@pytest.mark.parametrize("name", Project.here().stacks)
 def test_declared_locks_read_themselves_in_a_diff(name: str) -> None:
     """Every declared stack is locked: sorted lines of one package with its hashes, no addresses."""
-    text = stacks.lock_file(name).read_text()
+    text = Project.here().lock_file(name).read_text()
     lines = text.splitlines()
     packages = [line.split("==")[0] for line in lines]
     assert packages == sorted(packages)
     assert len(packages) == len(set(packages))
     assert all(" --hash=sha256:" in line for line in lines)
     assert "://" not in text
-    assert stacks.read(name).packages
+    assert Project.here().lock(name).packages
 
 
 def test_the_pydantic_arms_differ_in_nothing_else() -> None:
     """Packages that both arms have are the same versions; what only one has is Pydantic's own."""
-    first, second = (stacks.read(f"pydantic-{arm}").packages for arm in ("v1", "v2"))
+    first, second = (Project.here().lock(f"pydantic-{arm}").packages for arm in ("v1", "v2"))
     assert {name for name in first if first[name] != second[name]} == {"pydantic"}
     assert (first["pydantic"][:2], second["pydantic"][:2]) == ("1.", "2.")
     assert second.keys() - first.keys() == {"annotated-types", "pydantic-core", "typing-inspection"}
@@ -187,7 +188,7 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, some for nobody's package, none where that is declared."""
     today = datetime.now(UTC).date()
-    locks.lock()
+    locks.lock(Project.here(), QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
@@ -197,10 +198,10 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
         text = (ROOT / "pyproject.toml").read_text("utf-8")
         text = text.replace("cooldown-days = 3\n", "")
         (checkout / "pyproject.toml").write_text(text.replace(own, f"{declared}\n{own}", 1))
-        settings._load.cache_clear()
-        until, exempt = locks.cooled(checkout)
-        locks.lock(as_of=until, exempt=exempt)
-        return dict(stacks.read("one").packages)
+        settings.load.cache_clear()
+        until, exempt = locks.cooled(Project(checkout))
+        locks.lock(Project.here(), QUIET, as_of=until, exempt=exempt)
+        return dict(Project.here().lock("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}
     assert locked('cooldown-exempt = ["alpha"]') == {"alpha": "2.0", "beta": "2.5"}

@@ -1,17 +1,17 @@
-"""Targets: what keys and options come to, and a copy that declares one."""
+"""Targets: what keys and options come to."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import LoadModel
+from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
-from duetbench.project import interpreters, settings, stacks, target
-from duetbench.project.experiments import expand_all, load_experiments
-from duetbench.project.target import LaidOut, Target
+from duetbench.project import settings, target
+from duetbench.project.project import Deployment, Project
+from duetbench.project.settings import InterpreterSpec
+from duetbench.project.target import Target
 from repos import write
 
 KEYS = """\
@@ -92,28 +92,14 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
         target.private(wanted.model_copy(update={"env_file": ("none.env",)}), tmp_path)
 
 
-def lay_out(root: Path, wanted: Target, **changes: Any) -> Path:
-    fields: dict[str, Any] = {
-        "interface": "asgi", "server": "uvicorn", "pythons": ["3.12"], "names": ["TOKEN"],
-        **changes,
-    }  # fmt: skip
-    table = target.experiment(wanted, root, **fields)
-    found = LaidOut(name="shop", imports=("src", "."), packages="uv.lock", experiment=table)
-    spec = {"version": "3.12.8", "free_threaded": False}
-    target.lay_out(root, dict.fromkeys(fields["pythons"], spec), found)
-    return root
-
-
-def test_a_copy_declares_its_target_as_any_repository_does(shop: Path) -> None:
+def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     assert wanted is not None
-    root = lay_out(shop, wanted)
-    (experiment,) = load_experiments(root)
-    quick = experiment.cases["quick"]
+    cases = target.cases(wanted, shop, interface="asgi", server="uvicorn", pythons=["3.12"])
+    quick = cases["quick"]
     assert [case.id for case in quick] == [
         "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
     ]  # fmt: skip
-    assert list(experiment.titles.values()) == ["GET /items/7", "POST /orders"]
     order = quick[1].endpoint
     assert (order.app, order.method, order.path, order.body, order.expect.status) == (
         "shop.main:app", "POST", "/orders", '{"item": 7}', 201,
@@ -122,39 +108,42 @@ def test_a_copy_declares_its_target_as_any_repository_does(shop: Path) -> None:
         "content-type": "application/json", "authorization": "Bearer {TOKEN}",
     }  # fmt: skip
     assert quick[1].env_names == ("TOKEN",)
-    assert "secret" not in (root / target.FILE).read_text()
+    assert "secret" not in "".join(case.model_dump_json() for case in quick)
     load = quick[0].load
     assert (load.model, load.connections, load.rate) == (LoadModel.CLOSED, 64, None)
-    assert settings.stacks(root) == {"project": ("3.12",)}
-    assert stacks.lock_file("project", root) == root / ".duetbench-target" / "project.txt"
-    assert interpreters.declared(root)["3.12"].version == "3.12.8"
-    assert settings.load(root).oha == settings.load().oha
-    lengths = [{c.load.duration for c in expand_all([experiment], p)} for p in experiment.cases]
-    assert sorted(lengths, key=str) == [{2.0}, {22.0}, {30.0}]
+    lengths = {profile: {case.load.duration for case in many} for profile, many in cases.items()}
+    assert lengths == {"quick": {2.0}, "nightly": {22.0}, "published": {30.0}}
 
 
-def test_what_is_told_is_what_is_measured(tmp_path: Path) -> None:
-    """Every field on its way through TOML; a rate is paced; shares and ranges are paths."""
+def test_a_copy_has_one_stack_and_the_target_s_interpreters(shop: Path, tmp_path: Path) -> None:
+    spec = InterpreterSpec(version="3.12.8", free_threaded=False)
+    wanted = target.of(shop, {})
+    copy = Project(tmp_path, wanted, Deployment(shop, {"3.12": spec}, ("src", "."), "uv.lock", {}))
+    assert copy.stacks == {"project": ("3.12",)}
+    assert copy.lock_file("project") == tmp_path / ".duetbench-target" / "project.txt"
+    assert copy.settings.interpreters == {"3.12": spec}
+    assert copy.settings.oha == Project.here().settings.oha
+    assert (copy.private, copy.repository) == ({"TOKEN": "secret"}, shop)
+
+
+def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
+    """Every option; a rate is paced; shares and ranges are paths."""
     text = 'a "b" \\ {NAME} \x7f ü \U0001f600'
     wanted = Target.model_validate(
         {
             "app": "a.b:make", "factory": True, "workers": 2, "threads": 3, "rate": 12.5,
-            "connections": 5, "requests": ("GET /i/{1..3} 2 /j 1", f"POST /k {text}", "GET /i/1-3"),
-            "before": "python -m seed", "after": ("x", "y"),
+            "connections": 5, "requests": ("GET /i/{1..3} 2 /j 1", f"POST /k {text}", "GET /i/1-3",
+            "GET /i/1/3"), "before": "python -m seed", "after": ("x", "y"),
         }
     )  # fmt: skip
-    fields = {"interface": "wsgi", "server": "granian", "pythons": ["3.13t"], "names": []}
-    table = target.experiment(wanted, tmp_path, **fields)  # type: ignore[arg-type] # of several types
-    found = LaidOut(name="x", imports=(".",), packages="nowhere", experiment=table)
-    target.lay_out(tmp_path, {"3.13t": {"version": "3.13.2", "free_threaded": True}}, found)
-    read = target.laid_out(tmp_path)
-    assert read is not None
-    assert read.model_dump_json() == found.model_dump_json()
-    many, post, again = load_experiments(tmp_path)[0].cases["quick"]
-    assert [case.id for case in (many, post, again)] == [
+    root = tmp_path / "x"
+    cases = target.cases(wanted, root, interface="wsgi", server="granian", pythons=["3.13t"])
+    many, post, again, third = cases["quick"]
+    assert [case.id for case in (many, post, again, third)] == [
         "x/get-i-1-3-2-j-1/py3.13t/c5-r12.5",
         "x/post-k/py3.13t/c5-r12.5",
         "x/get-i-1-3/py3.13t/c5-r12.5",
+        "x/get-i-1-3--2/py3.13t/c5-r12.5",
     ]
     assert sorted([many.endpoint.path, *many.endpoint.paths]) == [
         "/i/1", "/i/1", "/i/2", "/i/2", "/i/3", "/i/3", "/j", "/j", "/j",
@@ -163,6 +152,27 @@ def test_what_is_told_is_what_is_measured(tmp_path: Path) -> None:
     assert (many.threads, many.workers, many.endpoint.factory) == (3, 2, True)
     assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, "rate")
     assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "interface", "sentence"),
+    [
+        ({}, "wsgi", "--server uvicorn: a:b is a WSGI application, which granian, gunicorn can"),
+        ({"loop": "rloop"}, "asgi", "--loop rloop: expected one of uvicorn's: asyncio, uvloop"),
+    ],
+)
+def test_a_server_that_cannot_serve_it_is_refused(
+    keys: dict[str, Any], interface: Interface, sentence: str, tmp_path: Path
+) -> None:
+    wanted = Target.model_validate({"app": "a:b", **keys})
+    with pytest.raises(UsageError, match=sentence):
+        target.cases(wanted, tmp_path, interface=interface, server="uvicorn", pythons=["3.14"])
+
+
+def test_no_more_connections_than_the_server_takes(tmp_path: Path) -> None:
+    wanted = Target(app="a:b", connections=1025)
+    with pytest.raises(UsageError, match="--connections 1025: expected at most 1024, the backpres"):
+        target.cases(wanted, tmp_path, interface="asgi", server="granian", pythons=["3.14"])
 
 
 def test_threads_are_for_wsgi_alone() -> None:
@@ -180,23 +190,17 @@ def test_its_own_file_stands_instead_of_the_table(shop: Path) -> None:
     assert (found.app, found.requests) == ("other:app", ("GET /",))
 
 
-def test_toml_is_read_as_it_was_meant() -> None:
-    value = {"a b": [True, 1, 2.5, "x\n\t\"'\x7f\\ü"], "n": {"k": {}, "none": None}, "e": []}
-    read = tomllib.loads(f"v = {target.toml(value)}")["v"]
-    assert read == {"a b": value["a b"], "n": {"k": {}}, "e": []}
-
-
 def test_results_of_a_target_are_kept_out_of_its_repository(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
-    found = paths.results_dir()
+    found = paths.results_dir(shop)
     assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
     assert found.parent.name.startswith("shop-")
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
-    assert paths.results_dir() == shop / "bench"
+    assert paths.results_dir(shop) == shop / "bench"
     write(shop, "pyproject.toml", "[tool.duetbench]\n")  # experiments of its own
-    assert paths.results_dir() == shop / "results"
+    assert paths.results_dir(shop) == shop / "results"
     write(shop, "pyproject.toml", "[project]\n")
-    assert paths.results_dir() == found
+    assert paths.results_dir(shop) == found

@@ -9,8 +9,8 @@ from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case
 from duetbench.project import names
-from duetbench.project.experiments import load_experiments
 from duetbench.project.names import CaseName
+from duetbench.project.project import Project
 from duetbench.project.target import STACK
 from duetbench.show import formats
 from duetbench.show.change import told
@@ -20,7 +20,12 @@ JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
 def test_every_declared_case_has_a_name_of_its_own() -> None:
-    cases = {case.id for one in load_experiments() for many in one.cases.values() for case in many}
+    cases = {
+        case.id
+        for one in Project.here().experiments
+        for many in one.cases.values()
+        for case in many
+    }
     found = {case: names.name(case) for case in cases}
     assert [case for case, name in found.items() if not name.known] == []
     assert [name for name, many in Counter(map(str, found.values())).items() if many > 1] == []

@@ -22,6 +22,7 @@ from duetbench.judge.statistics import Method
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig
+from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures, make_case
 
@@ -152,7 +153,7 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
     record = SideRecord(
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )
-    return Side(record=record, rig=rig, cases=cases, root=Path(name))
+    return Side(record=record, rig=rig, cases=cases, project=Project(Path(name)))
 
 
 def compared_by(

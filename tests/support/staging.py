@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
 from duetbench.project import locks, stacks
+from duetbench.project.project import Project
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, pack, serving
@@ -130,7 +131,9 @@ def staged(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Ind
 
 def stock(index: Index, names: frozenset[str] | None = None) -> None:
     """Fill the index with packages of the stack `current`; all of them if none are named."""
-    site = stacks.environment("current", "3.14").parents[1]
+    site = stacks.executable(
+        Project.here().lock("current"), Project.here().interpreter("3.14")
+    ).parents[1]
     (packages,) = site.glob("lib/python3*/site-packages")
     for found in distributions(path=[str(packages)]):
         name = canonicalize_name(found.metadata["Name"])
@@ -181,7 +184,7 @@ def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
 
 
 def lock(root: Path) -> None:
-    text = locks.resolve("current", None, root=root)
+    text = locks.resolve(Project(root), "current", None)
     locks.write(stacks.lock_file("current", root), text)
 
 

@@ -24,8 +24,9 @@ from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.project import anchor as declared
-from duetbench.project import locks, stacks
+from duetbench.project import locks
 from duetbench.project.anchor import Anchor
+from duetbench.project.project import Project
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
@@ -222,7 +223,7 @@ def declare(root: Path, **changes: Any) -> Anchor:
         **{
             "name": "first", "commit": git(root, "rev-parse", "HEAD"), "since": date(2026, 11, 1),
             "protocol": DUET_PROTOCOL, "interpreters": {"3.14": "3.14.7"},
-            "stacks": {"one": stacks.read("one", root).digest}, **changes,
+            "stacks": {"one": Project(root).lock("one").digest}, **changes,
         }
     )  # fmt: skip
     declared.place(root).write_text(declared.text(made), "utf-8")
@@ -234,7 +235,9 @@ def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: Wanted) -> l
     scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
-    task = BackfillTask(root, anchor, tmp_path / "results", scope, precision, seed=1, at_once=2)
+    task = BackfillTask(
+        Project(root), anchor, tmp_path / "results", scope, precision, seed=1, at_once=2
+    )
     return list(backfill.backfill(task, wanted, QUIETLY))
 
 
@@ -246,7 +249,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     monkeypatch.setattr(backfill, "Real", lambda _: instruments)
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -293,7 +296,7 @@ def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measure
     words += ["--narrow", "--profile", "quick", "--most", "4", "--results", str(tmp_path / "out")]
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index, 5)
-        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -328,7 +331,7 @@ def test_an_anchor_that_cannot_be_had_says_what_to_do(
 ) -> None:  # fmt: skip
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = locks.resolve("one", date(2026, 1, 15), root=anchored)
+        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")

@@ -29,6 +29,7 @@ from detecting import (
     run_of,
     table,
 )
+from duetbench.project.project import Project
 from duetbench.core.errors import CountError, HistoryError, RecordError
 from duetbench.host.console import errors
 from duetbench.host.progress import Narrator
@@ -419,7 +420,7 @@ def test_a_change_is_attributed_once_and_is_one_also_where_that_fails(
     monkeypatch.setattr(explain, "explain", attributed)
     for name in ("one", "lost", "one"):
         change = candidate_of(("x/a", 1.05)).model_copy(update={"id": name})
-        explain.keep(tmp_path, change, tmp_path, Narrator(errors()), notes.append)
+        explain.keep(Project(tmp_path), change, tmp_path, Narrator(errors()), notes.append)
     assert asked == ["one", "lost"]
     assert set(attributions.every(tmp_path)[0]) == {"one"}
     assert notes == ["note: lost: its code was not looked at: no Valgrind"]

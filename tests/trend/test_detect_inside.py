@@ -28,10 +28,10 @@ from detecting import table as of_servers
 from duetbench.core.model import StackRecord
 from duetbench.github import issues
 from duetbench.github.incoming import acceptance
-from duetbench.host import paths
 from duetbench.judge import inprocess
 from duetbench.judge.duets import declared_benchmarks
 from duetbench.project import tools
+from duetbench.project.project import Project
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.changes import feed_title as title
 from duetbench.store import change, files
@@ -305,7 +305,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
             machine=MACHINE,
             committed=1000 * int((FIRST + timedelta(days=number)).timestamp()),
         )
-    assert declared_benchmarks(checkout)[CASE].startswith(f"{ENDPOINT}/py3.14/")
+    assert declared_benchmarks(Project(checkout))[CASE].startswith(f"{ENDPOINT}/py3.14/")
     file = tmp_path / "candidates.json"
     done = Bench(checkout, tmp_path, "detecting", capsys, monkeypatch)(
         "ci", "detect", "--output", file
@@ -336,7 +336,7 @@ def test_a_bump_in_asvs_results_becomes_a_change(
     for named in (issues.change_title(record), title(record)):
         assert f"fastapi 1.0 → 2.0: {CASE} takes " in named
 
-    change.save(paths.results_dir(), record)
+    change.save(Project.here().results, record)
     site = site_builds.gathered(checkout)
     cut = trends.around(site, record)
     assert cut is not None

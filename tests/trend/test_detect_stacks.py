@@ -31,8 +31,9 @@ from duetbench.judge.samples import ProcessPair
 from duetbench.judge.sides import Side, Sides
 from duetbench.judge.why import explain
 from duetbench.measure.duet import DuetOutcome, SideCase
-from duetbench.project import locks, stacks
+from duetbench.project import locks
 from duetbench.project.locks import Move
+from duetbench.project.project import Project
 from duetbench.store.change import Candidate, Dismissal, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
@@ -68,7 +69,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        locks.lock(as_of=date(2026, 1, 31))
+        locks.lock(Project.here(), QUIET, as_of=date(2026, 1, 31))
         write(root, ".gitignore", "__pycache__/\n")
         commit(root, "Everything")
         yield root
@@ -101,11 +102,11 @@ class Bumps:
 @pytest.fixture
 def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
-    commits, digests = [git(tiny, "rev-parse", "HEAD")], [stacks.read("one").digest]
-    locks.lock(as_of=date(2026, 2, 20))
+    commits, digests = [git(tiny, "rev-parse", "HEAD")], [Project.here().lock("one").digest]
+    locks.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
     commits.append(branches.commit(tiny, "Stacks: beta 1.5\n").commit)
-    digests.append(stacks.read("one").digest)
-    locks.lock()
+    digests.append(Project.here().lock("one").digest)
+    locks.lock(Project.here(), QUIET)
     branches.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
@@ -129,7 +130,7 @@ Seen = list[tuple[Question, Reporter]]
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
     told = SilentReporter()
-    found = RealDuets(bumps.root, 7, told, QUIET)(bumps.candidate(), 90.0)
+    found = RealDuets(Project(bumps.root), 7, told, QUIET)(bumps.candidate(), 90.0)
     ((question, reporter),) = seen
     assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
     sides = question.base, question.head
@@ -141,12 +142,15 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
     assert (question.affected.unaffected, question.affected.targets) == (1, ())
     assert found.base.label == f"one of {run_of(19)}"
-    assert stacks.read("one").packages["beta"] == "2.0"  # the checkout's own lock stays
+    assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
 def test_cases_that_cannot_differ_are_not_measured(bumps: Bumps, seen: Seen) -> None:
     """What does not load the package that moved was moved by something else."""
-    duets, (step, _) = RealDuets(bumps.root, 7, SilentReporter(), QUIET), bumps.candidate().steps
+    duets, (step, _) = (
+        RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET),
+        bumps.candidate().steps,
+    )
     found = duets(bumps.candidate(steps=(step,)), 90.0)
     assert (found.planned, found.cases, seen) == (0, (), [])
     lost = SeriesName(machine=MACHINE, case="tiny/gone", metric="x")
@@ -158,40 +162,40 @@ def test_cases_that_cannot_differ_are_not_measured(bumps: Bumps, seen: Seen) -> 
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
     base = StackState(stack="one", digest=bumps.digests[0])
-    right = lock_text(bumps.root, base, bumps.commits[0])
+    right = lock_text(Project(bumps.root), base, bumps.commits[0])
     assert right is not None
     assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
-    assert lock_text(bumps.root, base, bumps.commits[1]) == right
-    assert lock_text(bumps.root, base, "0" * 40) == right
-    assert lock_text(bumps.root, base, None) == right
+    assert lock_text(Project(bumps.root), base, bumps.commits[1]) == right
+    assert lock_text(Project(bumps.root), base, "0" * 40) == right
+    assert lock_text(Project(bumps.root), base, None) == right
     unknown = base.model_copy(update={"digest": "0" * 64})
-    assert lock_text(bumps.root, unknown, bumps.commits[0]) is None
+    assert lock_text(Project(bumps.root), unknown, bumps.commits[0]) is None
 
     git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
-    assert lock_text(shallow, base, None) is None
-    assert lock_text(shallow, base, bumps.commits[0]) == right
+    assert lock_text(Project(shallow), base, None) is None
+    assert lock_text(Project(shallow), base, bumps.commits[0]) == right
 
 
 def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
     """With the versions that the run recorded, and said so; without either lock nothing can be."""
     lost = StackState(stack="one", digest="0" * 64)
-    found = find_locks(bumps.root, bumps.candidate(base=lost), QUIET)
+    found = find_locks(Project(bumps.root), bumps.candidate(base=lost), QUIET)
     assert "beta==1.0 --hash" in found.base
     assert "beta==1.5 --hash" in found.head
     assert "base is not in the git history any more" in found.notes[0]
-    found = find_locks(bumps.root, bumps.candidate(head=lost), QUIET)
+    found = find_locks(Project(bumps.root), bumps.candidate(head=lost), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
-        find_locks(bumps.root, bumps.candidate(base=lost, head=lost), QUIET)
+        find_locks(Project(bumps.root), bumps.candidate(base=lost, head=lost), QUIET)
 
 
 def test_locks_as_of_dates_that_were_never_in_git_are_resolved_again(bumps: Bumps) -> None:
     """The very files; where the index has changed since, with the versions that were recorded."""
     days = {"base": "2026-01-31", "head": "2026-02-20"}
     resolved = {
-        side: revisions.resolved(bumps.root, "one", QUIET, date.fromisoformat(day))
+        side: revisions.resolved(Project(bumps.root), "one", QUIET, date.fromisoformat(day))
         for side, day in days.items()
     }
     states = {
@@ -204,13 +208,15 @@ def test_locks_as_of_dates_that_were_never_in_git_are_resolved_again(bumps: Bump
     commit(bumps.root, "All anew")
     git(bumps.root, "branch", "--quiet", "-D", "main")
     nowhere = {"base_commit": "0" * 40, "head_commit": "0" * 40}
-    found = find_locks(bumps.root, bumps.candidate(**states, **nowhere), QUIET)
+    found = find_locks(Project(bumps.root), bumps.candidate(**states, **nowhere), QUIET)
     for text, side in ((found.base, "base"), (found.head, "head")):
         assert hashlib.sha256(text.encode()).hexdigest() == states[side].digest
     assert found.notes == ()
 
     other = states["base"].model_copy(update={"digest": "1" * 64, "as_of": "2026-02-20"})
-    found = find_locks(bumps.root, bumps.candidate(**{**states, "base": other}, **nowhere), QUIET)
+    found = find_locks(
+        Project(bumps.root), bumps.candidate(**{**states, "base": other}, **nowhere), QUIET
+    )
     assert "beta==1.0 " in found.base
     assert "resolved again as of 2026-02-20, with the recorded versions" in found.notes[0]
 
@@ -309,7 +315,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    first = branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -334,12 +340,12 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    again = branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
     assert again == branches.StackBump(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
     git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
-    assert branches.advance(tiny, origin, lambda root: locks.lock(root=root)) == again
+    assert branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET)) == again
     git(tiny, "checkout", "--quiet", "main")
 
     # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
@@ -348,7 +354,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     git(tiny, "rm", "--quiet", "gone.txt")
     main = commit(tiny, "Locks")
     assert git(tiny, "show", f"{main}:{LOCK}") == kept
-    last = branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    last = branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
     assert chain(protected)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
         ".github/workflows/new.yml", workflow,
@@ -362,7 +368,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    branches.advance(tiny, origin, lambda root: locks.lock(root=root))
+    branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
     git(tmp_path, "clone", "--quiet", "--branch", branches.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
@@ -386,9 +392,11 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     def renew(root: Path) -> tuple[locks.Move, ...]:
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
-            theirs = branches.advance(others, origin, lambda root: locks.lock(as_of=day, root=root))
+            theirs = branches.advance(
+                others, origin, lambda root: locks.lock(Project(root), QUIET, as_of=day)
+            )
             tips.append(theirs.commit)
-        return locks.lock(root=root)
+        return locks.lock(Project(root), QUIET)
 
     told: list[str] = []
     mine = branches.advance(tiny, origin, renew, patience=QUICK, told=told.append)
@@ -449,7 +457,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = locks.resolve("one", date.fromordinal(day.toordinal() + 5), root=root)
+            text = locks.resolve(Project(root), "one", date.fromordinal(day.toordinal() + 5))
             found.append(text)
             write(root, "apps/stacks/one.txt", text)
         yield found[0], found[1]
@@ -464,17 +472,17 @@ def test_what_pins_another_moves_with_it(
 ) -> None:
     """What has moved is read from the mixture's lock, and the innocent half is left alone."""
     root = tmp_path / "tiny"
-    sought = searches.of_locks(root, DEPENDENT, *four)
+    sought = searches.of_locks(Project(root), DEPENDENT, *four)
     played = Ratios()
     monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played)
-    mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
+    mixtures = Mixtures(Project(root), sought, QUIETLY, tmp_path, math.inf)
     assert mixtures.row == ("beta", "core", "gamma", "wrap")
     assert mixtures.moved(frozenset({"core"})) == {"core", "wrap"}
     assert mixtures.moved(frozenset({"beta"})) == {"beta"}
     assert mixtures.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
         math.log(1.05)
     )
-    late = Mixtures(root, sought, QUIETLY, tmp_path, 10.0, clock=lambda: 7.0)
+    late = Mixtures(Project(root), sought, QUIETLY, tmp_path, 10.0, clock=lambda: 7.0)
     assert late.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
         math.log(1.05)
     )
@@ -484,7 +492,7 @@ def test_what_pins_another_moves_with_it(
 
 def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: Seen) -> None:
     """Of a comparison what moved most surely, between its own locks."""
-    made = RealDuets(bumps.root, 7, SilentReporter(), QUIET)(bumps.candidate(), 90.0)
+    made = RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET)(bumps.candidate(), 90.0)
     ((question, _),) = seen
     cases = question.head.cases
 
@@ -500,7 +508,7 @@ def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: 
         moved(cases[1], Verdict.NO_CHANGE, 1.2),
     )
     comparison = made.model_copy(update={"cases": judged})
-    sought = searches.of_comparison(bumps.root, comparison, None, QUIET)
+    sought = searches.of_comparison(Project(bumps.root), comparison, None, QUIET)
     assert (sought.series.case, sought.series.metric) == (cases[1].id, CPU)
     assert sought.size == pytest.approx(-0.0513, abs=1e-4)
     locks_ = [hashlib.sha256(text.encode()).hexdigest() for text in (sought.base, sought.head)]
@@ -513,20 +521,20 @@ def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: 
     larger = judged[1].judgements[0].model_copy(update={"metric": "pss_steady"})
     memory = judged[1].model_copy(update={"judgements": (larger,)})
     assert explain.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
-    chosen = searches.of_comparison(bumps.root, comparison, cases[0].id, QUIET)
+    chosen = searches.of_comparison(Project(bumps.root), comparison, cases[0].id, QUIET)
     assert chosen.size == pytest.approx(0.0296, abs=1e-4)
     with pytest.raises(UsageError, match="expected a case that moved where packages did"):
-        searches.of_comparison(bumps.root, made, None, QUIET)
+        searches.of_comparison(Project(bumps.root), made, None, QUIET)
     machine = comparison.machine.model_copy(update={"id": "elsewhere-2c-000001"})
     other = comparison.model_copy(update={"machine": machine})
     with pytest.raises(UsageError, match="was made on elsewhere-2c-000001, and this is"):
-        searches.of_comparison(bumps.root, other, None, QUIET)
+        searches.of_comparison(Project(bumps.root), other, None, QUIET)
 
     days = date(2026, 1, 31), date(2026, 2, 20)
-    dated = searches.of_dates(bumps.root, "*/dependent/*", days, QUIET)
+    dated = searches.of_dates(Project(bumps.root), "*/dependent/*", days, QUIET)
     assert (dated.base, dated.head, dated.size) == (sought.base, sought.head, None)
     with pytest.raises(UsageError, match="expected one case, found 2: tiny/alone"):
-        searches.of_dates(bumps.root, "tiny/*", days, QUIET)
+        searches.of_dates(Project(bumps.root), "tiny/*", days, QUIET)
 
 
 def test_a_benchmark_inside_the_process_is_played_without_a_server(
@@ -549,7 +557,7 @@ def test_a_benchmark_inside_the_process_is_played_without_a_server(
     monkeypatch.setattr("duetbench.judge.processes.RealProcesses", Pairs)
     series = SeriesName(machine=MACHINE, case=name, metric="seconds")
     sought = Sought(series, "one", *four)
-    mixtures = Mixtures(root, sought, QUIETLY, tmp_path, math.inf)
+    mixtures = Mixtures(Project(root), sought, QUIETLY, tmp_path, math.inf)
     assert mixtures.row == ("beta", "core", "gamma", "wrap")
     half: tuple[str, frozenset[str], frozenset[str]] = "half", frozenset(), frozenset({"gamma"})
     assert [mixtures.duet(*half) for _ in range(2)] == [pytest.approx(math.log(1.05))] * 2
@@ -559,7 +567,7 @@ def test_a_benchmark_inside_the_process_is_played_without_a_server(
     ]
     lost = Sought(series.model_copy(update={"case": f"{name}x"}), "one", *four)
     with pytest.raises(UsageError, match="no case of this checkout is, or has, inprocess"):
-        Mixtures(root, lost, QUIETLY, tmp_path, math.inf)
+        Mixtures(Project(root), lost, QUIETLY, tmp_path, math.inf)
 
 
 def test_a_search_that_was_stopped_goes_on(
@@ -567,19 +575,19 @@ def test_a_search_that_was_stopped_goes_on(
 ) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
-    sought = searches.of_locks(root, DEPENDENT, *four)
+    sought = searches.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
     for stop in (7, 14, None):
         played.append(Ratios(stop))
         monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played[-1])
         if stop:
             with pytest.raises(InterruptedRun):
-                searches.find(root, sought, QUIETLY, 600.0, 1)
+                searches.find(Project(root), sought, QUIETLY, 600.0, 1)
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = searches.find(root, sought, QUIETLY, 600.0, 1)
+            cause = searches.find(Project(root), sought, QUIETLY, 600.0, 1)
     assert [len(one.played) for one in played] == [7, 14, 5]  # of 24; in two of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
@@ -608,7 +616,7 @@ def test_benchmarks_inside_the_process_are_played_without_a_server(
         found = [step.model_copy(update={"series": one}) for one in series]
         return bumps.candidate(steps=tuple(found))
 
-    duets = RealDuets(bumps.root, 7, SilentReporter(), QUIET)
+    duets = RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET)
     duets(moved("alone", "dependent", "gone"), 90.0)
     ((question, _),) = seen
     assert question.affected.pairs == ()

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from typer import Argument, Exit, Option, Typer
 
+from duetbench.project.project import Project
 from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -36,7 +37,6 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
-from duetbench.project import settings, stacks
 from duetbench.project.anchor import Anchor
 from duetbench.show.terminal import print_points
 from duetbench.store import files, points
@@ -55,8 +55,8 @@ of a quick case, in 4 minutes of it."""
 @anchor_app.command("show")
 def show_command(as_json: JsonOption = False) -> None:
     """Show the anchor of this checkout: its commit, locks and interpreters."""
-    found = declared.load()
     root = paths.project_root()
+    found = declared.load(root)
     here = backfill.present(root, found)
     lines = [
         f"{found.name}: commit {found.commit[:12]}, since {found.since}"
@@ -104,7 +104,8 @@ def play_command(
     which is a result. 1: some have none. 3: none has.
     """
     require_sha256(plan_file, plan_sha256)
-    root, folder = paths.project_root(), results or paths.results_dir()
+    project = Project.here()
+    root, folder = project.root, results or project.results
     assigned = assignment(plan_file, shard)
     if assigned is not None and select:
         raise UsageError("--plan says what is played: leave --select out")
@@ -125,8 +126,8 @@ def play_command(
         _keep(folder, made.model_copy(update=marks), as_json=as_json)
 
     made = _played(
-        root, found, profile, globs, precision, seed, limit, console, inside=inside, commit=commit,
-        interrupted=keep,
+        project, found, profile, globs, precision, seed, limit, console, inside=inside,
+        commit=commit, interrupted=keep,
     )  # fmt: skip
     keep(made)
     if made.missing and (assigned is None or not made.cases):
@@ -153,7 +154,8 @@ def renew_command(
 
     Exit code 1: it is the anchor, and some series begin anew.
     """
-    root, folder = paths.project_root(), results or paths.results_dir()
+    project = Project.here()
+    root, folder = project.root, results or project.results
     console = Console(stderr=as_json)
     state = revisions.working(root)
     if state.dirty:
@@ -164,15 +166,15 @@ def renew_command(
     made = Anchor(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
         previous=before.name if before and not anew else None,
-        interpreters={key: one.version for key, one in settings.load(root).interpreters.items()},
-        stacks={stack: stacks.read(stack, root).digest for stack in stacks.names(root)},
+        interpreters={key: one.version for key, one in project.settings.interpreters.items()},
+        stacks={stack: project.lock(stack).digest for stack in project.stacks},
     )  # fmt: skip
     chained = True
     if before is not None and not anew:
         files.require_room(folder)
         clean_up(console)
         limit = budget_seconds(budget)
-        found = _played(root, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
+        found = _played(project, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
         found = found.model_copy(update=update)
         _keep(folder, found, as_json=as_json)
@@ -184,7 +186,7 @@ def renew_command(
 
 
 def _played(
-    root: Path,
+    project: Project,
     anchor: Anchor,
     profile: Profile,
     globs: tuple[str, ...],
@@ -202,10 +204,10 @@ def _played(
     What was played before an interruption goes to `interrupted`.
     """
     reporter = Reporter(console)
-    backfill.fetch(root, anchor)
+    backfill.fetch(project.root, anchor)
     with interruptible(), revisions.copies(reporter) as copies:
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
-        both = sides_.of_revisions(root, anchor.commit, commit, scope)
+        both = sides_.of_revisions(project, anchor.commit, commit, scope)
         backfill.verify(anchor, both.base)
         head = backfill.of_checkout(both, inside=inside)
         began = datetime.now(UTC)

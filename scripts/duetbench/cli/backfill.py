@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from packaging.utils import canonicalize_name
 from typer import Exit, Option
 
+from duetbench.project.project import Project
 from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -92,10 +93,11 @@ def backfill_command(
     """
     if narrow and releases is None:
         raise UsageError("--narrow: expected --releases with it")
-    root, folder = paths.project_root(), results or paths.results_dir()
+    project = Project.here()
+    folder = results or project.results
     console = Console(stderr=as_json)
     reporter = Reporter(console)
-    anchor = declared.load(root)
+    anchor = declared.load(project.root)
     first = day(from_, "--from")
     last = datetime.now(UTC).date() if to == TODAY else day(to, "--to", ", or today")
     # Whoever sets the variable knows why; a release from its source takes minutes, or a compiler.
@@ -119,7 +121,7 @@ def backfill_command(
                     profile, tuple(select or ()), paths.state_dir() / "logs", reporter, copies
                 )
                 task = BackfillTask(
-                    root, anchor, folder, scope, Precision(se, most=most), seed, at_once
+                    project, anchor, folder, scope, Precision(se, most=most), seed, at_once
                 )
                 for batch in _narrower(wanted, task) if narrow else (wanted,):
                     for points in backfill.backfill(task, batch, reporter):

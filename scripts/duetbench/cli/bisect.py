@@ -21,18 +21,16 @@ from duetbench.cli.options import (
     locked,
     tell,
 )
-from duetbench.cli.target_options import Options, PythonOption, ready, told, with_target
+from duetbench.cli.target_options import Options, PythonOption, ready, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
 from duetbench.judge.instruments import Reporter
-from duetbench.judge.targets import Told
-from duetbench.project.experiments import load_experiments
+from duetbench.project.project import Project
 from duetbench.show.change import by_release, causes
 from duetbench.store import change, comparison_store, files
 from duetbench.store import points as record_points
@@ -97,41 +95,43 @@ def bisect_command(
 
     Exit code 0: done. 1: one of them could not be tried, with the reason.
     """
-    folder = results or paths.results_dir()
     console = Console(stderr=as_json)
-    root, narrator = paths.project_root(stand_in=options["app"] is None), Narrator(console)
+    project, narrator = Project.here(stand_in=options["app"] is None), Narrator(console)
+    folder = results or project.results
     limit = budget_seconds(budget) or 0.0
     given = {"--from and --to": from_ or to, "--lock": lock, "names": names}
     if len(found := [name for name, value in given.items() if value]) > 1:
         raise UsageError(f"{' and '.join(found)} were given: choose one")
     comparison = _comparison(names, folder)
-    target = _target(root, options, python, folder, names or [], comparison, lock)
-    if not (from_ or to or lock or comparison or target):
+    project = _with_target(project, options, python, folder, names or [], comparison, lock)
+    if not (from_ or to or lock or comparison or project.target):
         if select:
             raise UsageError("--select: a change says itself which case is played")
-        _changes(names or [], folder, limit, seed, console, as_json=as_json)
+        _changes(project, names or [], folder, limit, seed, console, as_json=as_json)
         return
     clean_up(console)
-    ready(target, narrator)
+    ready(project, narrator)
     with ExitStack() as until_found:
-        if target is not None:
+        if project.target is not None:
             copies = until_found.enter_context(revisions.copies(narrator))
-            sought, root = _of_target(
-                target, names or [], lock, comparison, select, narrator, copies
+            sought, project = _of_target(
+                project, names or [], lock, comparison, select, narrator, copies
             )
         elif comparison is not None:
-            sought = searches.of_comparison(root, comparison, select, narrator)
+            sought = searches.of_comparison(project, comparison, select, narrator)
         elif select is None:
             raise UsageError("expected --select with the case that is to be played")
         elif lock is not None:
-            sought = searches.of_locks(root, select, *(locked(root, name) for name in lock))
+            sought = searches.of_locks(
+                project, select, *(locked(project.root, name) for name in lock)
+            )
         elif from_ and to:
             days = day(from_, "--from"), day(to, "--to")
-            sought = searches.of_dates(root, select, days, narrator)
+            sought = searches.of_dates(project, select, days, narrator)
         else:
             raise UsageError("expected both --from and --to")
         with _interruptible():
-            cause = searches.find(root, sought, Reporter(console), limit, seed, target)
+            cause = searches.find(project, sought, Reporter(console), limit, seed)
     tell(
         causes(cause),
         lambda: {"series": sought.series.model_dump(), **cause.model_dump(mode="json")},
@@ -139,21 +139,26 @@ def bisect_command(
     )
 
 
-def _target(
-    root: Path,
+def _with_target(
+    project: Project,
     options: Options,
     python: str | None,
     folder: Path,
     names: list[str],
     comparison: Comparison | None,
     lock: tuple[str, str] | None,
-) -> Told | None:
-    """The target whose packages are searched; None: it is a change's, or a stack's."""
+) -> Project:
+    """The project with the target whose packages are searched, if not a change's or a stack's."""
     known = {path.stem for path in change.files(folder)}
     if not options["app"] and (set(names) <= known and comparison is None and lock is None):
-        return None
-    found = told(root, options, [python] if python else [])
-    if found is not None and comparison is None and lock is None and not 1 <= len(names) <= 2:
+        return project
+    found = with_options(project, options, [python] if python else [])
+    if (
+        found.target is not None
+        and comparison is None
+        and lock is None
+        and not 1 <= len(names) <= 2
+    ):
         raise UsageError(
             f"expected what to search: a revision as in `duetbench bisect HEAD~1 --app "
             f"{found.target.app}`, --lock BASE HEAD, or a comparison; found "
@@ -163,33 +168,33 @@ def _target(
 
 
 def _of_target(
-    found: Told,
+    repository: Project,
     names: list[str],
     lock: tuple[str, str] | None,
     comparison: Comparison | None,
     select: str | None,
     narrator: Narrator,
     copies: Path,
-) -> tuple[Sought, Path]:
+) -> tuple[Sought, Project]:
     """What is searched for a target, and the copy that is played."""
     after = lock[1] if lock else None
-    root = targets.working(found, narrator, copies, after)
+    project = targets.working(repository, narrator, copies, after)
     if comparison is not None:
-        return searches.of_comparison(root, comparison, select, narrator), root
+        return searches.of_comparison(project, comparison, select, narrator), project
     texts = [
-        targets.other_text(found, root, narrator, copies, lock=lock[0])
+        targets.other_text(repository, project, narrator, copies, lock=lock[0])
         if lock
-        else targets.other_text(found, root, narrator, copies, revision=name)
+        else targets.other_text(repository, project, narrator, copies, revision=name)
         for name in ([""] if lock else names)
     ]
-    base, head = texts if len(texts) == 2 else (*texts, targets.text_of(root))
-    chosen = select or glob.escape(_only(root))
-    return searches.of_locks(root, chosen, base, head), root
+    base, head = texts if len(texts) == 2 else (*texts, targets.text_of(project))
+    chosen = select or glob.escape(_only(project))
+    return searches.of_locks(project, chosen, base, head), project
 
 
-def _only(root: Path) -> str:
+def _only(project: Project) -> str:
     """The first case of a copy: all have the same packages, and one is enough to search with."""
-    return load_experiments(root)[0].cases["quick"][0].id
+    return project.cases("quick")[0].id
 
 
 @contextmanager
@@ -211,10 +216,17 @@ def _comparison(names: list[str] | None, folder: Path) -> Comparison | None:
 
 
 def _changes(
-    names: list[str], folder: Path, limit: float, seed: int, console: Console, *, as_json: bool
+    project: Project,
+    names: list[str],
+    folder: Path,
+    limit: float,
+    seed: int,
+    console: Console,
+    *,
+    as_json: bool,
 ) -> None:
     here = fingerprint().id
-    root, reporter = paths.project_root(), Reporter(console)
+    reporter = Reporter(console)
     chosen = _chosen([change.read(path) for path in change.files(folder)], names, here)
     if not chosen:
         console.say(f"no change on this machine ({here}) whose cause is to be found")
@@ -229,8 +241,8 @@ def _changes(
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with _interruptible():
-                sought = searches.of_record(root, record, reporter)
-                cause = searches.find(root, sought, reporter, share, seed)
+                sought = searches.of_record(project, record, reporter)
+                cause = searches.find(project, sought, reporter, share, seed)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue
@@ -238,7 +250,7 @@ def _changes(
         blamed = next(iter(narrowed([blamed], measured)), blamed)
         change.save(folder, blamed)
         found.append(blamed)
-        hook("explain_change")(root, blamed, folder, reporter)
+        hook("explain_change")(project, blamed, folder, reporter)
         if not as_json:
             more = (by_release(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*causes(cause), *more))}")

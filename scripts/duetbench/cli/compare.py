@@ -20,7 +20,14 @@ from duetbench.cli.options import (
     locked,
     repository,
 )
-from duetbench.cli.target_options import Options, left_out, ready, repeated, told, with_target
+from duetbench.cli.target_options import (
+    Options,
+    left_out,
+    ready,
+    repeated,
+    with_options,
+    with_target,
+)
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
@@ -34,7 +41,7 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.builder import Question, unmeasured
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope, Sides
-from duetbench.project import interpreters
+from duetbench.project.project import Project
 from duetbench.project.target import STACK
 from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.show.view import exit_code
@@ -149,26 +156,26 @@ def compare_command(
     console = answers.console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
-    root = repository(console)
+    project = repository(console)
     left = clean_up(console)
     narrator = Narrator(console)
     base, head, pythons = _interpreters(base, head, python or [])
-    target = told(root, options, pythons)
-    if target is None and len(pythons) == 1:
+    project = with_options(project, options, pythons)
+    if project.target is None and len(pythons) == 1:
         raise UsageError(
             f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
             "measured on this one"
         )
-    ready(target, narrator)
+    ready(project, narrator)
     asked = [word for glob in select or () for word in ("--select", glob)]
     asked += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
     asked += ["--budget", budget] if budget else []
     with interruptible(), revisions.copies(narrator) as copies:
         logs = paths.state_dir() / "logs"
-        scope = Scope(profile, tuple(select or ()), logs, narrator, copies, target)
+        scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
-        sides = sides_of(root, (base, head), stack_as_of or [], pins, lock, pair, scope)
+        sides = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
         affected = affected_.find(sides, everything=everything)
         asked += repeated(options, pythons)
         reproduce = again.command(sides.base.record, sides.head.record, asked)
@@ -223,7 +230,7 @@ def _interpreters(
 
 
 def sides_of(
-    root: Path,
+    project: Project,
     revisions: tuple[str | None, str | None],
     dates: list[str],
     pins: tuple[list[str], list[str]],
@@ -244,29 +251,29 @@ def sides_of(
     if dates:
         days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else days
-    told, narrator, copies = scope.told, scope.narrator, scope.copies
-    if told is not None and len(named) == 1 and not revisions[0]:
-        root = targets.working(told, narrator, copies, lock[1] if lock else None)
+    repository, narrator, copies = project, scope.narrator, scope.copies
+    if project.target is not None and len(named) == 1 and not revisions[0]:
+        project = targets.working(repository, narrator, copies, lock[1] if lock else None)
     if dates:
-        return sides_.of_dates(root, first, second, scope)
+        return sides_.of_dates(project, first, second, scope)
     if any(pins):
-        return sides_.of_packages(root, *pins, scope)
-    if lock is not None and told is not None:
-        base = lock[0], targets.other_text(told, root, narrator, copies, lock=lock[0])
-        return sides_.of_locks(root, STACK, base, (lock[1], targets.text_of(root)), scope)
+        return sides_.of_packages(project, *pins, scope)
+    if lock is not None and project.target is not None:
+        base = lock[0], targets.other_text(repository, project, narrator, copies, lock=lock[0])
+        return sides_.of_locks(project, STACK, base, (lock[1], targets.text_of(project)), scope)
     if lock is not None:
-        base, head = ((name, locked(root, name)) for name in lock)
+        base, head = ((name, locked(project.root, name)) for name in lock)
         stack = Path(lock[1].rpartition("@")[0] or lock[1]).stem
-        return sides_.of_locks(root, stack, base, head, scope)
+        return sides_.of_locks(project, stack, base, head, scope)
     if python is not None:
         # In a copy of a target they go by the names of what was found.
-        both = python if told is None else tuple(interpreters.declared(root))
+        both = python if project.target is None else tuple(project.settings.interpreters)
         if len(both) != 2:
             raise UsageError(
                 f"--python: expected two different interpreters, found {both[0]} twice"
             )
-        return sides_.of_interpreters(root, *both, scope)
-    return sides_.of_revisions(root, *revisions, scope)
+        return sides_.of_interpreters(project, *both, scope)
+    return sides_.of_revisions(project, *revisions, scope)
 
 
 def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:

@@ -32,6 +32,7 @@ from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
 from duetbench.judge.duets import RealDuets, declared_benchmarks
 from duetbench.judge.instruments import Reporter
+from duetbench.project.project import Project
 from duetbench.show.change import by_release, title
 from duetbench.show.formats import ends, percent
 from duetbench.store import change, comparison_store, files
@@ -108,7 +109,7 @@ def detect_command(
     if elsewhere and not confirm:
         raise UsageError("--elsewhere: nothing is judged without --confirm")
     require_sha256(from_, from_sha256)
-    results = to or paths.results_dir()
+    results = to or Project.here().results
     if confirm:
         files.require_room(results)
         _confirm(
@@ -120,7 +121,7 @@ def detect_command(
             as_json=as_json,
         )
         return
-    found, undone, more, there = _detected(paths.results_dir())
+    found, undone, more, there = _detected(Project.here().results)
     for record in (*undone, *more):
         change.save(results, record)
     if output is not None:
@@ -141,8 +142,8 @@ def _detected(
     results: Path,
 ) -> tuple[Candidates, tuple[ChangeRecord, ...], tuple[ChangeRecord, ...], frozenset[str]]:
     """Candidates, records that are undone now, others that are grown, and machines at work."""
-    root = paths.project_root()
-    sources = reading.read(results, paths.cache_dir() / "site", root)
+    project = Project.here()
+    sources = reading.read(results, paths.cache_dir() / "site", project.root)
     tables = tables_of(sources.nights)
     names = sorted({record.evidence for record in sources.changes if record.evidence})
     kept = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
@@ -153,7 +154,7 @@ def _detected(
     for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors().say(f"note: {problem}")
     # Without such nights no declaration is read.
-    inside = declared_benchmarks(root) if any(not table.track.served for table in tables) else {}
+    inside = declared_benchmarks(project) if any(not table.track.served for table in tables) else {}
     every = searched(tables, inside)
     found = unjudged(every, sources.changes, dismissed)
     candidates = [one for table in every for one in table.candidates]
@@ -181,7 +182,7 @@ def _confirm(
 ) -> None:
     """Judge the candidates of this machine, or all."""
     found = (
-        files.read(Candidates, from_) if from_ is not None else _detected(paths.results_dir())[0]
+        files.read(Candidates, from_) if from_ is not None else _detected(Project.here().results)[0]
     )
     here = machine.fingerprint().id
     ours = [one for one in found.candidates if elsewhere or one.machine == here]
@@ -193,11 +194,11 @@ def _confirm(
             )
     clean_up(errors())
     told = Console(stderr=as_json)
-    root, narrator = paths.project_root(), Narrator(told)
-    judge = RealDuets(root, seed, Reporter(told), narrator)
+    project, narrator = Project.here(), Narrator(told)
+    judge = RealDuets(project, seed, Reporter(told), narrator)
 
     def explain(change: Candidate | ChangeRecord) -> None:
-        hook("explain_change")(root, change, results, narrator)
+        hook("explain_change")(project, change, results, narrator)
 
     with interruptible():
         confirmed = conclude(ours, judge, seconds, results, told=told.say, explain=explain)

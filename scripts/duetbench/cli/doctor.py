@@ -11,6 +11,7 @@ from duetbench.core import units
 from duetbench.host.console import Console, print_json
 from duetbench.project import doctor, prune
 from duetbench.project.doctor import Diagnosis, Finding
+from duetbench.project.project import Project
 
 _STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
@@ -21,7 +22,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
     Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
     do; warnings alone are none.
     """
-    diagnosis = doctor.diagnose()
+    diagnosis = doctor.diagnose(Project.here())
     console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))

@@ -10,8 +10,8 @@ from typer import Argument, Option
 from duetbench.cli import answers
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
-from duetbench.host import paths
 from duetbench.host.console import errors
+from duetbench.project.project import Project
 from duetbench.show import tidy
 from duetbench.show.tidy import Tidy
 from duetbench.store import anything
@@ -43,7 +43,7 @@ def export_command(
     docs/export.md says what each column is, with its unit.
     """
     answers.console_for({"--csv": as_csv})
-    known = tidy.tables(anything.load(name, results or paths.results_dir()))
+    known = tidy.tables(anything.load(name, results or Project.here().results))
     if table is not None and table not in known:
         raise UsageError(f"--table {table}: {name} has {' and '.join(known)}")
     chosen = known[table] if table else next(iter(known.values()))

@@ -20,8 +20,8 @@ from duetbench.github.client import Client
 from duetbench.github.comments import CommentOutcome
 from duetbench.github.incoming import comparisons
 from duetbench.github.repository import Repository
-from duetbench.host import paths
 from duetbench.host.console import Console, errors
+from duetbench.project.project import Project
 from duetbench.store import attribution, change, files
 from duetbench.store.comparison import Comparison
 
@@ -270,9 +270,9 @@ def announce_command(
     read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
     """
     problems: list[str] = []
-    found = change.files(results or paths.results_dir())
+    found = change.files(results or Project.here().results)
     records = files.attempted(found, change.read, problems)
-    explained, unread = attribution.every(results or paths.results_dir())
+    explained, unread = attribution.every(results or Project.here().results)
     problems += unread
     with connected(patience) as (context, repository):
         wanted = issues.of_changes(records, site_address(site, context), explained.values())

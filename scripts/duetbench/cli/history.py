@@ -12,6 +12,7 @@ from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.git import BRANCH, remote_of
+from duetbench.project.project import Project
 from duetbench.store import files as files_
 from duetbench.store.history.kinds import File, collect
 from duetbench.store.history.sync import pull, push
@@ -63,7 +64,7 @@ def pull_command(
     which no commit of yours should add.
     """
     where = remote_of(paths.project_root(), remote, branch)
-    found = pull(where, to or paths.results_dir(), told=errors().say)
+    found = pull(where, to or Project.here().results, told=errors().say)
     said = f"no branch {branch} there: the history is empty so far"
     if found.tip is not None:
         said = (

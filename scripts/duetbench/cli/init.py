@@ -1,5 +1,6 @@
 """`duetbench init`: keep how an application is measured."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from duetbench.core.errors import UsageError
 from duetbench.host.console import Console
 from duetbench.project import discover, projects, pythons, target
 from duetbench.project.schema import read_toml
-from duetbench.project.target import FILE, toml
+from duetbench.project.target import FILE
 from duetbench.store import files
 
 _HEADER = "[tool.duetbench]"
@@ -40,7 +41,7 @@ def init_command(
     is; where there is none, a duetbench.toml is written.
     """
     console = Console()
-    root = repository(console)
+    root = repository(console).root
     file, table = target.written(root)
     if table or any((root / "apps").glob("*/experiment.toml")):
         raise UsageError(
@@ -52,9 +53,9 @@ def init_command(
     said = lock.name if lock else "no packages of its own"
     source = f" ({asked.source})" if asked.text != "any" else ""
     console.say(f"packages: {said}; Python: {asked.text}{source}")
-    lines = [f"app = {toml(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
-    requests = tuple(f"GET {one}" for one in path or chosen.paths[:2] or ("/",))
-    lines.append(f"requests = {toml(requests)}")
+    lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
+    requests = (_text(f"GET {one}") for one in path or chosen.paths[:2] or ("/",))
+    lines.append(f"requests = [{', '.join(requests)}]")
     own = root / "pyproject.toml"
     place = own if own.is_file() else root / FILE
     text = _written(own, lines) if place == own else "".join(f"{line}\n" for line in lines)
@@ -88,6 +89,11 @@ def _chosen(root: Path, app: str | None, console: Console) -> discover.Applicati
     if others:
         console.say(f"others: {', '.join(one.name for one in others[:5])}; choose with --app")
     return first
+
+
+def _text(value: str) -> str:
+    """A string in TOML: JSON escapes all that TOML does but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _written(file: Path, lines: list[str]) -> str:

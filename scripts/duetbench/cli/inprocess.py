@@ -20,6 +20,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json, write
 from duetbench.judge import revisions
 from duetbench.measure.inprocess import suite_runs
+from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 from duetbench.show import asv_figures
 from duetbench.show import inprocess as pages
@@ -67,7 +68,7 @@ def inprocess_command(
     root = paths.project_root()
     suite_runs.require_suites(root)
     if record:
-        files.require_room(to or paths.results_dir())
+        files.require_room(to or Project.here().results)
     commit, dirty = suite_runs.require_commit(root)
     wanted = suite_runs.steps(select or (), guarded=record)
     clean_up(progress)
@@ -173,7 +174,7 @@ def _of_now(
 
 
 def _newest_run() -> RunSummary | None:
-    results = paths.results_dir()
+    results = Project.here().results
     found = store.runs(results, profile="nightly") or store.runs(results)
     try:
         return summarise(store.load(found[-1])) if found else None

@@ -21,8 +21,6 @@ from duetbench.judge import inprocess
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
 from duetbench.project import run_plan as planning
-from duetbench.project import settings
-from duetbench.project.experiments import load_experiments
 from duetbench.store import files
 from duetbench.trend import anchored, nights
 
@@ -58,13 +56,14 @@ def plan_command(
     against it (`duetbench anchor play --plan`).
     """
     console = Console()
-    root = repository(console)
-    plan = planning.make_plan(profile, list(select or ()), launches, seed, load_experiments(root))
+    project = repository(console)
+    root = project.root
+    plan = planning.make_plan(project, profile, list(select or ()), launches, seed)
     if seconds is not None:
         plan = planning.lasting(plan, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
-    shards = nights.share_out(plan, settings.load(root).fleet)
+    shards = nights.share_out(plan, project.settings.fleet)
     commit, _ = runner.revision(root)
     anchor = declared.load(root).name if declared.place(root).is_file() else None
     night = nights.make(shards, commit=commit, anchor=anchor)

@@ -12,11 +12,12 @@ from typer import Context, Option
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
-from duetbench.host import git, orphans, paths
+from duetbench.host import git, orphans
 from duetbench.host.console import Console, print_json
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import interruptible
 from duetbench.measure import oha, room
+from duetbench.project.project import Project
 from duetbench.store import files
 
 DEFAULT_SEED: Final = 1
@@ -111,11 +112,11 @@ def machine() -> Iterator[None]:
         yield
 
 
-def repository(console: Console) -> Path:
+def repository(console: Console) -> Project:
     """Find the repository to be measured, and say which it is; UsageError if there is none."""
-    root = paths.project_root(stand_in=False)
-    console.say(f"repository: {root}")
-    return root
+    project = Project.here(stand_in=False)
+    console.say(f"repository: {project.root}")
+    return project
 
 
 def day(text: str, option: str, more: str = "") -> date:

@@ -33,10 +33,10 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import (
     Options,
     PythonOption,
+    deployed,
     left_out,
-    placed,
     repeated,
-    told,
+    with_options,
     with_target,
 )
 from duetbench.core import units
@@ -47,14 +47,11 @@ from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.progress import Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import sides
-from duetbench.judge.sides import Scope
 from duetbench.measure import launch, runner
 from duetbench.measure.testbed import Rig, assemble, require_packages
 from duetbench.project import run_plan as planning
-from duetbench.project import stacks
 from duetbench.project.duration import expected
-from duetbench.project.experiments import load_experiments
+from duetbench.project.project import Project
 from duetbench.show.terminal import print_cases, print_page
 from duetbench.store import files, store
 from duetbench.store.night import Assignment, assignment
@@ -122,14 +119,15 @@ def run_command(
     """
     console = answers.console_for({"--output": output, "--markdown": markdown, "--html": html})
     require_sha256(plan_file, plan_sha256)
-    root = repository(console)
-    results = results or paths.results_dir()
+    project = repository(console)
+    results = results or project.results
     left = [] if dry_run else clean_up(console)
     earlier = _earlier(resume, results)
     assigned = assignment(plan_file, shard)
-    target, narrator = told(root, options, [python] if python else []), Narrator(console)
-    with placed(root, target, narrator) as place:
-        plan = _planned(place, earlier, assigned, profile, select, launches, seed, seconds)
+    narrator = Narrator(console)
+    project = with_options(project, options, [python] if python else [])
+    with deployed(project, narrator) as project:
+        plan = _planned(project, earlier, assigned, profile, select, launches, seed, seconds)
         for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
             if given(context, name) and wanted != has:
                 raise UsageError(
@@ -137,18 +135,13 @@ def run_command(
                     "or start a new run"
                 )
         if dry_run:
-            _show(console, plan, place, output, cases=details)
+            _show(console, plan, project, output, cases=details)
             return
         files.require_room(results)
-        logs = paths.state_dir() / "logs"
-        if target is None:
-            rig = assemble(plan.cases, logs)
-        else:
-            scope = Scope(plan.profile, (), logs, narrator, place.parent, target)
-            rig = sides.of_target(place, plan.cases, scope).rig
+        rig = assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
         if earlier is not None:
-            runner.require_resumable(earlier, rig, root)
-        start = earlier or runner.header(plan, rig, root)
+            runner.require_resumable(earlier, rig, project.repository)
+        start = earlier or runner.header(plan, rig, project.repository)
         if assigned is not None:
             start = assigned.begin(start)
         notes = {
@@ -160,7 +153,7 @@ def run_command(
         }
         new = (note for note, holds in notes.items() if holds)
         start = start.model_copy(update={"notes": (*start.notes, *new)})
-        with _advising(start, results, options, [python] if python else []):
+        with _advising(project, start, results, options, [python] if python else []):
             finished, path = _measure(
                 plan, start, rig, results, console, count_requests=count_requests
             )
@@ -181,7 +174,7 @@ def run_command(
     )
     here = Path.cwd()
     shown = path.relative_to(here) if path.is_relative_to(here) else path
-    console.say(f"Saved {shown}; read it: duetbench show {finished.id}{_in(results)}")
+    console.say(f"Saved {shown}; read it: duetbench show {finished.id}{_in(project, results)}")
     # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
     # fails night after night is shown on the site.
     if failed and assigned is None:
@@ -201,7 +194,7 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
 
 
 def _planned(
-    root: Path,
+    project: Project,
     earlier: Run | None,
     assigned: Assignment | None,
     profile: Profile,
@@ -226,19 +219,20 @@ def _planned(
         return planning.of_run(earlier)
     if assigned is not None:
         return assigned.plan
-    experiments = load_experiments(root)
-    plan = planning.make_plan(profile, list(select or ()), launches, seed, experiments)
+    plan = planning.make_plan(project, profile, list(select or ()), launches, seed)
     return planning.lasting(plan, seconds) if seconds is not None else plan
 
 
-def _show(console: Console, plan: Plan, root: Path, document: Path | None, *, cases: bool) -> None:
+def _show(
+    console: Console, plan: Plan, project: Project, document: Path | None, *, cases: bool
+) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations tell."""
     console.print(_table(plan))
     for case in plan.cases if cases else ():
         console.say(f"{case.id}  {units.seconds(expected(case, plan.profile).total)}")
     try:
         names = sorted({case.stack for case in plan.cases})
-        require_packages(plan.cases, {name: stacks.read(name, root) for name in names})
+        require_packages(plan.cases, {name: project.lock(name) for name in names})
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot be run yet: {problem}")
     found = {
@@ -302,18 +296,18 @@ def _measure(
 
 @contextmanager
 def _advising(
-    begun: Run, results: Path, options: Options, pythons: Sequence[str]
+    project: Project, begun: Run, results: Path, options: Options, pythons: Sequence[str]
 ) -> Iterator[None]:
     """Whoever interrupts is told how to go on, and what of the target's options to add for that."""
     try:
         yield
     except InterruptedRun as interruption:
-        found = _advice(begun, results, repeated(options, pythons))
+        found = _advice(project, begun, results, repeated(options, pythons))
         interruption.advice = "; ".join((found, *left_out(options))) if found else ""
         raise
 
 
-def _advice(begun: Run, results: Path, target: Sequence[str]) -> str:
+def _advice(project: Project, begun: Run, results: Path, target: Sequence[str]) -> str:
     path = store.partial_path_for(results, begun)
     if not path.is_file():
         return ""
@@ -321,11 +315,11 @@ def _advice(begun: Run, results: Path, target: Sequence[str]) -> str:
     kept = sum(1 for _ in runner.resumable(run))
     newest = store.partials(results)[-1] == path
     words = ["duetbench", "run", "--resume", "latest" if newest else run.id, *target]
-    again = f"{shlex.join(words)}{_in(results)}"
+    again = f"{shlex.join(words)}{_in(project, results)}"
     return f"{kept} of {run.launches * len(run.results)} launches kept; go on: {again}"
 
 
-def _in(results: Path) -> str:
-    if results.resolve() == paths.results_dir().resolve():
+def _in(project: Project, results: Path) -> str:
+    if results.resolve() == project.results.resolve():
         return ""
     return f" --results {shlex.quote(str(results))}"

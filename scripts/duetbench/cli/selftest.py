@@ -35,6 +35,7 @@ from duetbench.judge.selftest.injected import Kind
 from duetbench.judge.why.attribute import attribute
 from duetbench.measure import testbed
 from duetbench.measure.runner import revision, utc_now
+from duetbench.project.project import Project
 from duetbench.show import selftest as report
 from duetbench.show import selftest_attributions
 from duetbench.store import attribution_trial, files
@@ -158,7 +159,7 @@ def installations_command(
     with _bench(cases, minutes, results) as (bench, console, waiting):
         for number in waiting(range(seed, seed + pairs)):
             offset = bench.offset(number, duets, began, same=same)
-            save_offset(results or paths.results_dir(), offset)
+            save_offset(results or Project.here().results, offset)
             for case, ratios in offset.ratios.items():
                 mean = f"{geometric_mean(ratios) - 1:+.2%}" if ratios else "no usable duet"
                 console.say(f"{case}: {mean}")
@@ -175,7 +176,7 @@ def show_command(
     """Show what all trials together say: as a page on a terminal, as Markdown elsewhere."""
     if as_json and markdown is not None:
         raise UsageError("--json and --markdown were both given; choose one")
-    folder = results or paths.results_dir()
+    folder = results or Project.here().results
     found = load_trials(folder), load_offsets(folder), attribution_trial.load(folder)
     console = Console()
     if as_json:
@@ -206,14 +207,14 @@ def why_command(
 
     Exit code 0: done. 1: one of them could not be made, with the reason.
     """
-    folder, pythons = results or paths.results_dir(), python or ["3.14", "3.14t"]
+    folder, pythons = results or Project.here().results, python or ["3.14", "3.14t"]
     files.require_room(folder)
     plants = [one for one in naming.IN_TURNS if fnmatchcase(one.name, select)]
     tasks = [(plant, naming.case_of(plant, name)) for plant in plants for name in pythons]
     if not tasks:
         known = ", ".join(one.name for one in naming.IN_TURNS)
         raise UsageError(f"--select {select!r} selects no plant; there are {known}")
-    rig = testbed.assemble([case for _, case in tasks], paths.state_dir() / "logs")
+    rig = testbed.assemble(Project.here(), [case for _, case in tasks], paths.state_dir() / "logs")
     commit, _ = revision(paths.project_root())
     ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
     console, failed = Console(), False
@@ -254,7 +255,7 @@ def _bench(
     cases: Sequence[Case], minutes: float | None, results: Path | None
 ) -> Iterator[tuple[Bench, Console, Callable[[Sequence[_T]], Iterator[_T]]]]:
     """A bench, a console, and what yields of things to be made those that there is time for."""
-    files.require_room(results or paths.results_dir())
+    files.require_room(results or Project.here().results)
     console = Console()
     clean_up(console)
     ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
@@ -284,7 +285,7 @@ def _make(
             first = None
             for number in range(1 + twice):
                 trial = bench.trial(replace(task, seed=task.seed + number * _AGAIN), first)
-                save_trial(results or paths.results_dir(), trial)
+                save_trial(results or Project.here().results, trial)
                 first = trial.id
                 moved = [one for one in trial.said if one.verdict in {"faster", "slower"}]
                 named = "; ".join(f"{one.case} {one.metric} {one.verdict}" for one in moved)

@@ -14,6 +14,7 @@ from duetbench.host.progress import Narrator, duration
 from duetbench.host.signals import interruptible
 from duetbench.project import prune as pruning
 from duetbench.project import setup
+from duetbench.project.project import Project
 
 
 def setup_command(
@@ -42,8 +43,9 @@ def setup_command(
     console = Console()
     narrator = Narrator(console)
     started = time.monotonic()
+    project = Project.here()
     with interruptible():
-        outcome = setup.set_up(narrator, tests=tests, with_stacks=not no_stacks)
+        outcome = setup.set_up(project, narrator, tests=tests, with_stacks=not no_stacks)
     if outcome.made:
         passed = duration(time.monotonic() - started)
         made = "; ".join(outcome.made)
@@ -51,12 +53,12 @@ def setup_command(
     if outcome.ready:
         narrator.say(f"ready and checked: {'; '.join(outcome.ready)}")
     if prune:
-        _prune(narrator, days)
+        _prune(project, narrator, days)
 
 
-def _prune(narrator: Narrator, days: float) -> None:
+def _prune(project: Project, narrator: Narrator, days: float) -> None:
     with machine():
-        done = pruning.prune(days)
+        done = pruning.prune(project, days)
     if done.names:
         narrator.say(f"removed, {units.size(done.freed)}: {'; '.join(done.names)}")
     else:

@@ -12,6 +12,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json, write
+from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess, markdown, terminal
@@ -52,7 +53,7 @@ def show_command(
     """
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
-    results = results or paths.results_dir()
+    results = results or Project.here().results
     path = anything.path_of(run, results)
     what = anything.kind(path)
     if what is Points:
@@ -89,7 +90,7 @@ def findings_command(
     output: TextOption = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
-    root, results = paths.project_root(), paths.results_dir()
+    root, results = paths.project_root(), Project.here().results
     folder = (output.parent if output else results).resolve()
     profiles: tuple[Profile, ...] = ("published", "nightly")
     found = [store.find(results, name) for name in runs or ()] or [

@@ -18,6 +18,7 @@ from duetbench.host.console import Console, print_json
 from duetbench.host.progress import Narrator, duration
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure.inprocess import suite_runs
+from duetbench.project.project import Project
 from duetbench.show.site import asv_site, build, local, pictures
 from duetbench.store import store
 
@@ -71,7 +72,7 @@ def site_command(
     root = paths.project_root()
     order = build.Order(
         root=root,
-        results=(results or paths.results_dir()).resolve(),
+        results=(results or Project.here().results).resolve(),
         output=(output or root / FOLDER).resolve(),
         cache=paths.cache_dir() / "site",
         base=f"{base.rstrip('/')}/" if base else base,

@@ -11,13 +11,13 @@ from duetbench.cli.options import JsonOption, ResultsOption, day, tell, workflow
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.github import actions, branches
 from duetbench.github.branches import StackBump
-from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json, write
 from duetbench.host.git import remote_of
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
-from duetbench.project import locks, metadata, stacks
+from duetbench.project import locks, metadata
 from duetbench.project.locks import Move
+from duetbench.project.project import Project
 from duetbench.store import packages
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
@@ -35,7 +35,7 @@ def lock_command(
     """Resolve stacks anew, write their locks, and show which packages moved."""
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
-        moves = locks.lock(names, resolved, Narrator(errors()))
+        moves = locks.lock(Project.here(), Narrator(errors()), names, resolved)
     if as_json:
         print_json([asdict(move) for move in moves])
     elif moves:
@@ -80,12 +80,12 @@ def bump_command(
         raise UsageError("--push: there is nothing to push without --commit")
     if github_output and not commit:
         raise UsageError("--github-output: the commit is handed on, so add --commit")
-    root = paths.project_root()
-    console = errors()
+    project = Project.here()
+    root, console = project.root, errors()
 
     def renew(place: Path) -> tuple[Move, ...]:
-        until, exempt = locks.cooled(root)
-        return locks.lock(None, until, Narrator(console), root=place, exempt=exempt)
+        until, exempt = locks.cooled(project)
+        return locks.lock(Project(place), Narrator(console), None, until, exempt=exempt)
 
     def hand_on(moved: bool, commit: str) -> None:
         if github_output:
@@ -122,11 +122,12 @@ def bump_command(
 def list_command(as_json: JsonOption = False) -> None:
     """Show the declared stacks, their locks and the interpreters they are made for."""
     table, rows = Table("stack", "interpreters", "packages", "lock"), []
-    for name in stacks.names():
-        pythons = list(stacks.pythons(name))
+    project = Project.here()
+    for name, made_for in project.stacks.items():
+        pythons = list(made_for)
         row: dict[str, object] = {"name": name, "interpreters": pythons}
         try:
-            stack = stacks.read(name)
+            stack = project.lock(name)
         except SetupError as error:
             rows.append({**row, "digest": None, "packages": None, "missing": str(error)})
             cells = ("—", str(error))
@@ -154,11 +155,11 @@ def links_command(
     The site's pages of packages link there: home page, source, changelog. What is known of a
     version stays. Packages are unpacked, and nothing of them is run.
     """
-    narrator = Narrator(errors())
+    project, narrator = Project.here(), Narrator(errors())
     found: dict[tuple[str, str], packages.VersionLinks] = {}
     with interruptible():
-        for name in stacks.names():
-            found |= metadata.of_lock(stacks.read(name), narrator)
-    written = packages.remember(results or paths.results_dir(), found, to)
+        for name in project.stacks:
+            found |= metadata.of_lock(project.lock(name), project.version, narrator)
+    written = packages.remember(results or project.results, found, to)
     said = f"{len(found)} versions of packages; {len(written)} files are new or have grown"
     tell([said], lambda: [str(path) for path in written], as_json=as_json)

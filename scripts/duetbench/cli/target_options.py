@@ -5,7 +5,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from typer import Option
@@ -15,8 +15,8 @@ from duetbench.core.model import Interface
 from duetbench.host import paths
 from duetbench.host.progress import Narrator
 from duetbench.judge import revisions, targets
-from duetbench.judge.targets import Told
-from duetbench.project import oha, settings, target
+from duetbench.project import oha, target
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.store.reproduce import TO_REPEAT
 
@@ -169,12 +169,13 @@ def with_target(verb: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def told(root: Path, options: Options, pythons: Sequence[str] = ()) -> Told | None:
-    """The target of a repository, by its keys and by options; None: it has experiments of its own.
+def with_options(project: Project, options: Options, pythons: Sequence[str] = ()) -> Project:
+    """A repository with its target, by its keys and by options; with none if it has experiments.
 
     `pythons`: its interpreter, or two that are compared. Without experiments, or with --app, a
     repository has a target. Errors as `target.of`.
     """
+    root = project.root
     given = {**options, "python": pythons[0] if len(pythons) == 1 else None}
     if options["app"] is None and any((root / "apps").glob("*/experiment.toml")):
         stray = [target.option(key) for key, value in given.items() if target.was_given(value)]
@@ -183,12 +184,13 @@ def told(root: Path, options: Options, pythons: Sequence[str] = ()) -> Told | No
                 f"{' and '.join(stray)}: the experiments of this repository say that; they belong "
                 "to --app module:attribute"
             )
-        return None
+        return project
     found = target.of(root, given)
     if found is None:
         raise paths.undeclared(root, "no --app, no [tool.duetbench] with an app, no experiments")
-    both = tuple(pythons) if len(pythons) == 2 else ()
-    return Told(found, target.private(found, root), root, both)
+    if len(pythons) == 2:
+        found = found.model_copy(update={"python": tuple(pythons)})
+    return replace(project, target=found)
 
 
 def repeated(options: Options, pythons: Sequence[str]) -> list[str]:
@@ -211,20 +213,20 @@ def left_out(options: Options) -> tuple[str, ...]:
 
 
 @contextmanager
-def placed(root: Path, found: Told | None, narrator: Narrator) -> Iterator[Path]:
-    """Where what is measured is declared: `root`, or for a while a copy of it with the target."""
-    if found is None:
-        yield root
+def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
+    """A project as it is, or for a while a copy of it in which its target can be measured."""
+    if project.target is None:
+        yield project
         return
-    ready(found, narrator)
+    ready(project, narrator)
     with revisions.copies(narrator) as copies:
-        yield targets.working(found, narrator, copies)
+        yield targets.working(project, narrator, copies)
 
 
-def ready(found: Told | None, narrator: Narrator) -> None:
+def ready(project: Project, narrator: Narrator) -> None:
     """Make the load generator, where somebody measures a target and has not set up anything.
 
     SetupError: it cannot be made here.
     """
-    if found is not None:
-        oha.ensure(settings.load(), narrator)
+    if project.target is not None:
+        oha.ensure(project.settings, narrator)

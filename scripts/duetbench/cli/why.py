@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from duetbench.cli.compare import sides_of
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repository
-from duetbench.cli.target_options import Options, PythonOption, told, with_target
+from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, print_json, write
@@ -19,6 +19,7 @@ from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why import explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.measure.duet import SideCase
+from duetbench.project.project import Project
 from duetbench.show.attribution import folded, print_attribution
 from duetbench.store import attribution, change, comparison_store, files
 from duetbench.store.attribution import Attribution
@@ -66,25 +67,24 @@ def why_command(
     only share theirs, for servers are no part of it. Of a comparison, where none is selected, it is
     the case that moved most surely.
     """
-    folder = results or paths.results_dir()
     console = Console(stderr=as_json)
-    root, narrator = repository(console), Narrator(console)
+    project, narrator = repository(console), Narrator(console)
+    folder = results or project.results
     record, comparison = _known(names or [], folder)
     made: list[Attribution] = []
     with interruptible(), revisions.copies(narrator) as copies:
-        target = None
         if record is None and comparison is None:
-            target = told(root, options, [python] if python else [])
+            project = with_options(project, options, [python] if python else [])
         logs, globs = paths.state_dir() / "logs", tuple(select or ())
-        scope = Scope("quick", globs, logs, narrator, copies, target, loaded=False)
+        scope = Scope("quick", globs, logs, narrator, copies, loaded=False)
         if record is not None:
-            sides = explain.sides_of(root, record, scope)
+            sides = explain.sides_of(project, record, scope)
         elif comparison is not None:
-            sides = explain.sides_of_comparison(root, comparison, scope)
+            sides = explain.sides_of_comparison(project, comparison, scope)
         else:
             named = names or []
             given = (named[0] if named else None, named[1] if len(named) > 1 else None)
-            sides = sides_of(root, given, [], (base_with or [], with_ or []), lock, None, scope)
+            sides = sides_of(project, given, [], (base_with or [], with_ or []), lock, None, scope)
         surest = None
         if comparison is not None and not select:
             surest = explain.moved_most(comparison, sides)
@@ -139,10 +139,10 @@ def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
 
 
 def explain_change(
-    root: Path, record: Candidate | ChangeRecord, results: Path, narrator: Narrator
+    project: Project, record: Candidate | ChangeRecord, results: Path, narrator: Narrator
 ) -> None:
     """Attribute a change that has no attribution yet, for verbs that find changes."""
-    explain.keep(root, record, results, narrator, errors().say)
+    explain.keep(project, record, results, narrator, errors().say)
 
 
 def explain_comparison(

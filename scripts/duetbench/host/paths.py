@@ -101,12 +101,11 @@ def _parsed(file: Path, _changed: int, _size: int) -> Mapping[str, Any]:
     return tomllib.loads(file.read_text("utf-8"))
 
 
-def results_dir() -> Path:
-    """Where run files are kept: in the repository, where its experiments or `results` say so.
+def results_dir(root: Path) -> Path:
+    """Where a repository's run files are kept: in it, where its experiments or `results` say so.
 
     Those of a target are nobody's files there unless it says so: they go to the state folder.
     """
-    root = project_root()
     table = _table(root)
     if table is not None and (chosen := table.get("results")):
         return root / str(chosen)

@@ -35,7 +35,6 @@ from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FILE as TARGET
-from duetbench.project.target import is_laid_out
 from duetbench.store.comparison import Missing, PackageChange
 
 EVERYTHING: Final = "asked for with --all"
@@ -116,8 +115,8 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        own=not is_laid_out(head.root) and _ours(sides.repository),
-        target=is_laid_out(head.root),
+        own=head.project.target is None and _ours(sides.repository),
+        target=head.project.target is not None,
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
     common, missing = paired(base.cases, head.cases, cross=sides.cross)
@@ -153,7 +152,7 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
     """Whether it was lent to a side as the other has it, or differs in what it tells us alone."""
     if path in base.lent | head.lent:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
-    if is_laid_out(head.root) and any(fnmatchcase(path, one) for one in _DECLARING):
+    if head.project.target is not None and any(fnmatchcase(path, one) for one in _DECLARING):
         return True
     return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
 

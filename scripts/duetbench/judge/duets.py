@@ -28,8 +28,8 @@ from duetbench.judge.inprocess import Target
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
-from duetbench.project import locks, stacks
-from duetbench.project.experiments import expand_all, load_experiments
+from duetbench.project import locks
+from duetbench.project.project import Project
 from duetbench.store.change import Candidate, ChangeRecord, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
@@ -47,15 +47,15 @@ Judge = Callable[[Candidate, float], Comparison]
 class RealDuets:
     """Real servers, and real processes without one; `seed` orders the duets."""
 
-    root: Path
+    project: Project
     seed: int
     reporter: Reporter
     narrator: Narrator
 
     def __call__(self, candidate: Candidate, seconds: float) -> Comparison:
         """Compare; errors as of `strongest`, `find_locks` and `between`."""
-        names = strongest(self.root, candidate)
-        found = find_locks(self.root, candidate, self.narrator)
+        names = strongest(self.project, candidate)
+        found = find_locks(self.project, candidate, self.narrator)
         stack = candidate.base.stack
         base = _label(candidate.base, candidate.before_run), found.base
         head = _label(candidate.head, candidate.after_run), found.head
@@ -77,10 +77,10 @@ class RealDuets:
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
-        known = {case.id for case in declared_cases(self.root)}
+        known = {case.id for case in declared_cases(self.project)}
         served = [name for name in names if name in known]
         inside = [name for name in names if name not in known]
-        carriers = declared_benchmarks(self.root) if inside else {}
+        carriers = declared_benchmarks(self.project) if inside else {}
         if lost := [name for name in inside if name not in carriers]:
             raise UsageError(
                 f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
@@ -91,7 +91,7 @@ class RealDuets:
         logs = paths.state_dir() / "logs"
         with revisions.copies(self.narrator) as copies:
             scope = Scope(PROFILE, globs, logs, self.narrator, copies)
-            both = sides_.of_locks(self.root, stack, base, head, scope)
+            both = sides_.of_locks(self.project, stack, base, head, scope)
             found = affected.find(both)
             pairs = tuple(pair for pair in found.pairs if pair.head.id in served)
             targets = tuple(target for target in found.targets if target.series in inside)
@@ -108,14 +108,14 @@ def _label(state: StackState, run: str) -> str:
     return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
 
 
-def strongest(root: Path, candidate: Candidate) -> tuple[str, ...]:
+def strongest(project: Project, candidate: Candidate) -> tuple[str, ...]:
     """What is played: the stack's strongest cases, and benchmarks, that are still declared.
 
     UsageError: none is.
     """
     stack = candidate.base.stack
-    known = {case.id: case.stack for case in declared_cases(root)}
-    inside = {name: known[case] for name, case in declared_benchmarks(root).items()}
+    known = {case.id: case.stack for case in declared_cases(project)}
+    inside = {name: known[case] for name, case in declared_benchmarks(project).items()}
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if known.get(name) == stack]
     benchmarks = [name for name in moved if inside.get(name) == stack]
@@ -132,35 +132,35 @@ PROFILE: Final = "nightly"
 PROFILES: Final[tuple[Profile, ...]] = (PROFILE, "quick", "published")
 
 
-def declared_cases(root: Path, profile: Profile = PROFILE) -> tuple[Case, ...]:
+def declared_cases(project: Project, profile: Profile = PROFILE) -> tuple[Case, ...]:
     """The cases of the nights; only what is declared today can be played once more."""
-    return expand_all(load_experiments(root), profile)
+    return project.cases(profile)
 
 
-def benchmarks(root: Path, cases: Iterable[Case]) -> Iterator[Target]:
+def benchmarks(project: Project, cases: Iterable[Case]) -> Iterator[Target]:
     """The in-process benchmarks that can be played in the environments of cases."""
-    suites = inprocess.available([root])
+    suites = inprocess.available([project.root])
     for case in cases:
         yield from inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {})
 
 
-def declared_benchmarks(root: Path) -> dict[str, str]:
+def declared_benchmarks(project: Project) -> dict[str, str]:
     """The in-process benchmarks that can be played: series → first case that has it."""
     found: dict[str, str] = {}
-    for target in benchmarks(root, declared_cases(root)):
+    for target in benchmarks(project, declared_cases(project)):
         found.setdefault(target.series, target.reason)
     return found
 
 
-def carrier(root: Path, name: str) -> tuple[Case, Profile]:
+def carrier(project: Project, name: str) -> tuple[Case, Profile]:
     """The case in whose environments a case or benchmark is played, of the first profile with it.
 
     UsageError: none does.
     """
     for profile in PROFILES:
-        cases = declared_cases(root, profile)
+        cases = declared_cases(project, profile)
         for case in cases:
-            if case.id == name or any(one.series == name for one in benchmarks(root, [case])):
+            if case.id == name or any(one.series == name for one in benchmarks(project, [case])):
                 return case, profile
     raise UsageError(f"no case of this checkout is, or has, {name}; there is nothing to play")
 
@@ -210,7 +210,7 @@ class Locks:
     notes: tuple[str, ...] = ()
 
 
-def find_locks(root: Path, change: Change, narrator: Narrator) -> Locks:
+def find_locks(project: Project, change: Change, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
 
     Raises:
@@ -218,7 +218,7 @@ def find_locks(root: Path, change: Change, narrator: Narrator) -> Locks:
         SetupError: uv finds no set of the recorded versions.
     """
     notes: list[str] = []
-    base, head = (_found(root, change, side, narrator, notes) for side in get_args(SideName))
+    base, head = (_found(project, change, side, narrator, notes) for side in get_args(SideName))
     if base is None and head is None:
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
@@ -229,26 +229,26 @@ def find_locks(root: Path, change: Change, narrator: Narrator) -> Locks:
         "recorded versions"
     )
     if base is None:
-        base = _recorded(root, change, "base", head or "", narrator)
+        base = _recorded(project, change, "base", head or "", narrator)
         notes.append(gone.format("base"))
     if head is None:
-        head = _recorded(root, change, "head", base, narrator)
+        head = _recorded(project, change, "head", base, narrator)
         notes.append(gone.format("head"))
     return Locks(base, head, tuple(notes))
 
 
 def _found(
-    root: Path, change: Change, side: SideName, narrator: Narrator, notes: list[str]
+    project: Project, change: Change, side: SideName, narrator: Narrator, notes: list[str]
 ) -> str | None:
     """The lock of a side, in git or kept here, or resolved as of its date; None: in none of these.
 
     Where the index has changed since, it is that date's with the versions that were recorded.
     """
     state = change.base if side == "base" else change.head
-    text = lock_text(root, state, getattr(change, f"{side}_commit", None))
+    text = lock_text(project, state, getattr(change, f"{side}_commit", None))
     if text is not None or state.as_of is None:
         return text
-    again = revisions.resolved(root, state.stack, narrator, date.fromisoformat(state.as_of))
+    again = revisions.resolved(project, state.stack, narrator, date.fromisoformat(state.as_of))
     text = again.lock.read_text("utf-8")
     if again.digest == state.digest:
         return text
@@ -256,24 +256,26 @@ def _found(
         f"The lock of {side} was resolved again as of {state.as_of}, with the recorded versions: "
         "it is not the file that was measured then"
     )
-    return _recorded(root, change, side, text, narrator)
+    return _recorded(project, change, side, text, narrator)
 
 
-def _recorded(root: Path, change: Change, side: SideName, keep: str, narrator: Narrator) -> str:
+def _recorded(
+    project: Project, change: Change, side: SideName, keep: str, narrator: Narrator
+) -> str:
     """A lock with the versions that were recorded of one side, else as another lock."""
     versions = {move.package: getattr(move, side) for move in change.packages}
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        return locks.resolve(name, None, tick, root=root, keep=keep, pins=pins)
+        return locks.resolve(project, name, None, tick, keep=keep, pins=pins)
 
 
-def lock_text(root: Path, state: StackState, commit: str | None) -> str | None:
+def lock_text(project: Project, state: StackState, commit: str | None) -> str | None:
     """The text of a lock by its digest, resolved here or in git, of `commit` or any other.
 
     None if it is in neither.
     """
-    path = stacks.lock_file(state.stack, root)
+    root, path = project.root, project.lock_file(state.stack)
     name = path.relative_to(root).as_posix()
 
     def texts() -> Iterator[bytes | None]:

@@ -19,14 +19,13 @@ from typing import Final
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
-from duetbench.project import settings, stacks
 from duetbench.project.anchor import FILE as ANCHOR
-from duetbench.project.experiments import Experiment, expand_all, load_experiments, registered
+from duetbench.project.experiments import Experiment, expand_all
+from duetbench.project.project import Project
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
 from duetbench.project.settings import Settings
 from duetbench.project.stacks import Stack
-from duetbench.project.target import is_laid_out
 from duetbench.store.comparison import Missing
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
@@ -126,8 +125,6 @@ _NAMED: Final = 5  # things that a note names
 
 def declares(root: Path) -> bool:
     """Whether a state of a repository says what is to be measured of it."""
-    if is_laid_out(root):
-        return True
     apps = root / "apps"
     declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
     return declared and paths.declares(root)
@@ -138,8 +135,7 @@ class Lender:
     """The state whose declarations hold."""
 
     label: str
-    root: Path
-    experiments: tuple[Experiment, ...]
+    project: Project
 
 
 @dataclass(slots=True)
@@ -147,10 +143,14 @@ class Borrower:
     """One side: what it has itself, and the `files` that it is lent."""
 
     label: str
-    root: Path
+    project: Project
     lender: Lender
     files: list[str] = field(default_factory=list)
     _others: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
 
     @property
     def declared(self) -> bool:
@@ -165,12 +165,12 @@ class Borrower:
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
         """The cases of a profile, as this side plays them, or else declares them itself."""
-        found = expand_all(self.lender.experiments, profile)
-        if self.root == self.lender.root:
+        found = self.lender.project.cases(profile)
+        if self.root == self.lender.project.root:
             return found
         own = self._own()
         before = {case.id: case for case in expand_all(own or (), profile)}
-        mine, theirs = _endpoints(own or ()), _endpoints(self.lender.experiments)
+        mine, theirs = _endpoints(own or ()), _endpoints(self.lender.project.experiments)
         played = []
         for case in found:
             key = case.experiment, case.endpoint.name
@@ -179,30 +179,30 @@ class Borrower:
         return (*filter(None, played), *before.values())
 
     def lock(self, name: str) -> Stack:
-        """The lock of a stack; errors as of `stacks.read`."""
-        own = stacks.lock_file(name, self.root)
+        """The lock of a stack; errors as of `Project.lock`."""
+        own = self.project.lock_file(name)
         if own.is_file():
-            return stacks.read_lock(name, own, self.lender.root)
+            return self.lender.project.read_lock(name, own)
         self._others[own.relative_to(self.root).as_posix()] = None
-        return stacks.read(name, self.lender.root)
+        return self.lender.project.lock(name)
 
     def settings(self, python: str) -> Settings:
         """The settings that declare an interpreter."""
         try:
-            own = settings.load(self.root) if paths.declares(self.root) else None
+            own = self.project.settings if paths.declares(self.root) else None
         except DeclarationError:
             own = None  # of another time: we cannot read it
         if own is not None and python in own.interpreters:
             return own
         self._others[f"interpreter {python}"] = None
-        return settings.load(self.lender.root)
+        return self.lender.project.settings
 
     def _own(self) -> tuple[Experiment, ...] | None:
         """What it declares itself; None if that is not known."""
         if not self.declared:
             return ()
         try:
-            return load_experiments(self.root, registered(self.root))
+            return self.project.experiments
         except (DeclarationError, UsageError):
             return None
 
@@ -218,19 +218,19 @@ class Borrower:
             path
             for folder in (Path("apps", case.experiment), Path("apps"))
             for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py")
-            if (self.lender.root / path).is_file()
+            if (self.lender.project.root / path).is_file()
         ]
         if not places:
             return case  # an installed one: its answers will tell
-        ours, theirs = (root / places[0] for root in (self.root, self.lender.root))
+        ours, theirs = (root / places[0] for root in (self.root, self.lender.project.root))
         if ours.is_file():
             return case if unknown or filecmp.cmp(ours, theirs, shallow=False) else None
         if own is not None:
             return None
         # Lent is what the case's application consists of, where this side has nothing.
-        apps = self.lender.root / "apps"
+        apps = self.lender.project.root / "apps"
         for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
-            path = source.relative_to(self.lender.root)
+            path = source.relative_to(self.lender.project.root)
             if not source.is_file() or source.name in _KEPT or (self.root / path).exists():
                 continue
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -29,10 +29,10 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, git, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import locks, stacks
+from duetbench.project import locks
+from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.project.stacks import Stack
-from duetbench.project.target import is_laid_out
 
 MAIN: Final = ("main", "master")
 """What the default branch may be called, where a clone does not say it."""
@@ -156,14 +156,14 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
     return target
 
 
-def copy(root: Path, folder: Path) -> Path:
+def copy(root: Path, folder: Path, *, whole: bool = False) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
     Of a git repository these are the files that `working` takes, of any other folder all but hidden
-    files, results and what programs have made; a copy that declares a target is copied as it is.
+    files, results and what programs have made; `whole`: all there is.
     """
     target = folder / secrets.token_hex(4)
-    if is_laid_out(root):
+    if whole:
         return Path(shutil.copytree(root, target, symlinks=True))
     if not is_repository(root):
         return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
@@ -193,7 +193,7 @@ RESOLVING: Final = (
 
 
 def resolved(
-    root: Path,
+    project: Project,
     name: str,
     narrator: Narrator,
     day: date | None = None,
@@ -207,13 +207,13 @@ def resolved(
         SetupError: uv finds no such set of packages.
     """
     if day is None and not pins:
-        return stacks.read(name, root)
+        return project.lock(name)
     texts = [str(pin) for pin in pins]
-    keep = "" if day else stacks.lock_file(name, root).read_text("utf-8")
+    keep = "" if day else project.lock_file(name).read_text("utf-8")
     how = f"as of {day}" if day else f"with {', '.join(texts)}"
     with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = locks.resolve(name, day, tick, root=root, keep=keep, pins=texts)
-    return kept(root, name, text)
+        text = locks.resolve(project, name, day, tick, keep=keep, pins=texts)
+    return kept(project, name, text)
 
 
 def read_pin(text: str) -> Requirement:
@@ -229,7 +229,7 @@ def read_pin(text: str) -> Requirement:
 
 
 def share_out(
-    root: Path, names: Collection[str], pins: Sequence[Requirement]
+    project: Project, names: Collection[str], pins: Sequence[Requirement]
 ) -> tuple[dict[str, tuple[Requirement, ...]], tuple[str, ...]]:
     """Decide which pins go into which stacks; a stack that declares a version of its own keeps it.
 
@@ -239,8 +239,8 @@ def share_out(
     shares: dict[str, tuple[Requirement, ...]] = {}
     notes: list[str] = []
     for name in names:
-        present = [p for p in pins if canonicalize_name(p.name) in stacks.read(name, root).packages]
-        own = {str(pin): _held(root, name, pin) for pin in present}
+        present = [p for p in pins if canonicalize_name(p.name) in project.lock(name).packages]
+        own = {str(pin): _held(project, name, pin) for pin in present}
         notes += [f"stack {name} declares {held} and keeps it" for held in own.values() if held]
         shares[name] = tuple(pin for pin in present if own[str(pin)] is None)
     for pin in pins:
@@ -250,10 +250,10 @@ def share_out(
     return shares, tuple(notes)
 
 
-def _held(root: Path, stack: str, pin: Requirement) -> str | None:
+def _held(project: Project, stack: str, pin: Requirement) -> str | None:
     """The stack's own requirement on a package, if it excludes what is asked for."""
     asked = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
-    for own in _requirements(root, stack):
+    for own in _requirements(project, stack):
         if canonicalize_name(own.name) != canonicalize_name(pin.name):
             continue
         exact = any(part.operator == "==" for part in own.specifier)
@@ -263,12 +263,12 @@ def _held(root: Path, stack: str, pin: Requirement) -> str | None:
     return None
 
 
-def _requirements(root: Path, stack: str) -> list[Requirement]:
+def _requirements(project: Project, stack: str) -> list[Requirement]:
     """What a stack asks for by itself, as far as that is told here and in no other file."""
-    if is_laid_out(root):
-        lines = stacks.lock_file(stack, root).with_suffix(".in").read_text("utf-8").splitlines()
+    if project.deployment is not None:
+        lines = project.lock_file(stack).with_suffix(".in").read_text("utf-8").splitlines()
         return [Requirement(line) for line in lines if not line.startswith("-")]
-    groups = read_toml(root / "apps" / "pyproject.toml").get("dependency-groups", {})
+    groups = read_toml(project.root / "apps" / "pyproject.toml").get("dependency-groups", {})
     texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # others include
     return [Requirement(text) for text in texts]
 
@@ -282,11 +282,11 @@ def surroundings() -> tuple[str, ...]:
     return (f"uv went by {', '.join(found)} of the environment: set {which} again to repeat this",)
 
 
-def kept(root: Path, name: str, text: str) -> Stack:
+def kept(project: Project, name: str, text: str) -> Stack:
     """Keep a lock in the cache, as a stack that can be made."""
     lock = place_of(cache.digest(text), name)
     locks.write(lock, text)
-    return stacks.read_lock(name, lock, root)
+    return project.read_lock(name, lock)
 
 
 def place_of(digest: str, name: str) -> Path:

@@ -5,13 +5,13 @@
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
 - Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
 
-A target (an application that is declared by options or few keys) is declared by copies: revisions
-get it when they are laid out, and for all else `root` is such a copy (see `targets`).
+A target (an application that is declared by options or few keys) is prepared in copies: those of
+revisions here, and for all else the project is such a copy (see `targets`).
 
 Each side has a copy of the files for itself.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -24,15 +24,14 @@ from duetbench.host.progress import Narrator
 from duetbench.judge import revisions, targets
 from duetbench.judge.pairs import Borrower, Lender, declares, paired
 from duetbench.judge.revisions import Revision
-from duetbench.judge.targets import Told
 from duetbench.measure import runner
 from duetbench.measure.testbed import Rig, equip
-from duetbench.project import cpython, interpreters, oha, settings, stacks
+from duetbench.project import cpython, interpreters, oha, stacks
 from duetbench.project import run_plan as planning
-from duetbench.project.experiments import Experiment, expand_all, load_experiments, registered
+from duetbench.project.experiments import Experiment
+from duetbench.project.project import Project
 from duetbench.project.settings import Settings
 from duetbench.project.stacks import Stack
-from duetbench.project.target import is_laid_out
 from duetbench.store.comparison import Missing, SideRecord
 from duetbench.store.reproduce import AS_OF, LOCKED
 
@@ -44,10 +43,14 @@ class Side:
     record: SideRecord
     rig: Rig  # for the cases that both sides have
     cases: tuple[Case, ...]
-    root: Path  # the copy that its applications (and benchmarks) are read from
+    project: Project  # the copy that its applications (and benchmarks) are read from
     tree: str | None = None  # the git tree of `root`; None: it is no revision's
     lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `pairs`
     declared: bool = True  # whether it declares itself what is measured of it
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,6 @@ class Scope:
 
     Attributes:
         copies: `revisions.copies`, to outlive the sides.
-        told: A target, if it is one.
         loaded: Servers will be loaded, for which a load generator is needed.
     """
 
@@ -76,12 +78,7 @@ class Scope:
     logs: Path
     narrator: Narrator
     copies: Path
-    told: Told | None = None
     loaded: bool = True
-
-    @property
-    def private(self) -> Mapping[str, str]:
-        return self.told.private if self.told else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class _Part:
     """One side before anything is made for it."""
 
     record: SideRecord
-    root: Path
+    project: Project
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
     settings: Callable[[str], Settings]
@@ -97,13 +94,14 @@ class _Part:
     borrower: Borrower | None = None
 
 
-def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
+def of_revisions(project: Project, base: str | None, head: str | None, scope: Scope) -> Sides:
     """Prepare two revisions; None: where head left the main branch, and the files as they are.
 
     Raises:
         UsageError: No git repository, no such revision, or one that cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
+    root = project.root
     if (top := revisions.top(root)) not in (None, root.resolve()):
         raise UsageError(
             f"{root} is a folder of the repository {top}, and revisions are compared of whole "
@@ -118,60 +116,76 @@ def of_revisions(root: Path, base: str | None, head: str | None, scope: Scope) -
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    after = revisions.lay_out(root, later, scope.copies)
-    before = revisions.lay_out(root, earlier, scope.copies)
-    said: list[str] = []
-    if scope.told is not None:
-        said += targets.lay_out(after, scope.told, scope.narrator)
-        scope.narrator.say(targets.describe(after))
-        said += targets.lay_out(before, scope.told, scope.narrator, like=after)
-    declaring, label = after, later.label
+    after, before = (revisions.lay_out(root, one, scope.copies) for one in (later, earlier))
+    if project.target is not None:
+        return _of_targets(project, (earlier, before), (later, after), scope)
+    declaring, label = Project(after), later.label
     if not declares(after):
         # Of before there were declarations: those of today say what to measure.
-        declaring, label = revisions.copy(root, scope.copies), "the checkout"
-        if not declares(declaring):
+        declaring, label = Project(revisions.copy(root, scope.copies)), "the checkout"
+        if not declares(declaring.root):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
-    lender = Lender(label, declaring, _experiments(declaring, label))
+    _experiments(declaring, label)
+    lender = Lender(label, declaring)
 
     def part(revision: Revision, place: Path) -> _Part:
-        own = Borrower(revision.label, place, lender)
-        record = SideRecord(
-            label=revision.label, kind="revision", commit=revision.commit, dirty=revision.dirty,
-            stacks=(), interpreters=(),
+        own = Borrower(revision.label, Project(place), lender)
+        return _Part(
+            _record(revision), own.project, own.cases(scope.profile), own.lock, own.settings,
+            revision.tree, own,
         )  # fmt: skip
-        cases = own.cases(scope.profile)
-        return _Part(record, place, cases, own.lock, own.settings, revision.tree, own)
 
     parts = part(earlier, before), part(later, after)
-    both = _prepared(*parts, scope, root)
-    said += [note for one in parts if one.borrower for note in one.borrower.notes]
-    return replace(both, notes=tuple(dict.fromkeys(said)))
+    both = _prepared(*parts, scope, project)
+    notes = [note for one in parts if one.borrower for note in one.borrower.notes]
+    return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
-def of_target(root: Path, cases: Sequence[Case], scope: Scope) -> Side:
-    """Prepare cases of a copy that a target was laid out in, to be measured alone.
+def _of_targets(
+    project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
+) -> Sides:
+    """Prepare a target in copies of two revisions."""
 
-    Raises:
-        SetupError: An interpreter or environment cannot be made.
-        UsageError: Nobody gives a private variable that they want.
-    """
-    part = _here(root, "", lambda name: stacks.read(name, root), scope)
-    return _side(part, tuple(cases), cases, scope)
+    def part(revision: Revision, made: Project) -> _Part:
+        return _Part(
+            _record(revision), made, made.cases(scope.profile), made.lock, made.settings_for,
+            revision.tree,
+        )  # fmt: skip
+
+    after, of_head = targets.deploy(project, head[1], scope.narrator)
+    scope.narrator.say(targets.describe(after))
+    before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
+    both = _prepared(part(base[0], before), part(head[0], after), scope, project)
+    return replace(both, notes=tuple(dict.fromkeys((*of_head, *of_base))))
 
 
-def of_dates(root: Path, base: date | None, head: date | None, scope: Scope) -> Sides:
+def _record(revision: Revision) -> SideRecord:
+    return SideRecord(
+        label=revision.label,
+        kind="revision",
+        commit=revision.commit,
+        dirty=revision.dirty,
+        stacks=(),
+        interpreters=(),
+    )
+
+
+def of_dates(project: Project, base: date | None, head: date | None, scope: Scope) -> Sides:
     """Prepare the stacks as of two dates; None: as they are locked. Errors as `of_revisions`."""
 
     def part(day: date | None) -> _Part:
         label = LOCKED if day is None else f"{AS_OF}{day}"
-        return _here(
-            root, label, lambda name: revisions.resolved(root, name, scope.narrator, day), scope
-        )
 
-    return _prepared(part(base), part(head), scope, root, notes=revisions.surroundings())
+        def lock(name: str) -> Stack:
+            return revisions.resolved(project, name, scope.narrator, day)
+
+        return _here(project, label, lock, scope)
+
+    notes = revisions.surroundings()
+    return _prepared(part(base), part(head), scope, project, notes=notes)
 
 
-def of_packages(root: Path, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
+def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
     """Prepare the stacks with packages in other versions, such as `granian==2.7.8`, on either side.
 
     A side without any is as locked.
@@ -180,28 +194,28 @@ def of_packages(root: Path, base: Sequence[str], head: Sequence[str], scope: Sco
         UsageError: A requirement is none, or would change no stack.
         SetupError: uv finds no such set of packages, or it cannot be installed.
     """
-    plain = _here(root, LOCKED, lambda name: stacks.read(name, root), scope)
+    plain = _here(project, LOCKED, project.lock, scope)
     chosen, _ = _selected(plain, plain, scope, cross=False)
     names = sorted({case.stack for case in chosen})
     notes: list[str] = []
 
     def part(requirements: Sequence[str]) -> _Part:
         pins = [revisions.read_pin(text) for text in requirements]
-        shares, kept = revisions.share_out(root, names, pins)
+        shares, kept = revisions.share_out(project, names, pins)
         notes.extend(kept)
 
         def lock(name: str) -> Stack:
-            return revisions.resolved(root, name, scope.narrator, pins=shares[name])
+            return revisions.resolved(project, name, scope.narrator, pins=shares[name])
 
-        return _here(root, ", ".join(map(str, pins)) or LOCKED, lock, scope)
+        return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
     parts = part(base), part(head)
     said = (*dict.fromkeys(notes), *revisions.surroundings())
-    return _prepared(*parts, scope, root, notes=said)
+    return _prepared(*parts, scope, project, notes=said)
 
 
 def of_locks(
-    root: Path, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
+    project: Project, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
     """Prepare two states (label, text of the lock) of one stack; other stacks are as locked.
 
@@ -211,21 +225,21 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return revisions.kept(root, name, text) if name == stack else stacks.read(name, root)
+            return revisions.kept(project, name, text) if name == stack else project.lock(name)
 
-        return _here(root, label, lock, scope)
+        return _here(project, label, lock, scope)
 
-    return _prepared(part(*base), part(*head), scope, root)
+    return _prepared(part(*base), part(*head), scope, project)
 
 
-def of_interpreters(root: Path, base: str, head: str, scope: Scope) -> Sides:
+def of_interpreters(project: Project, base: str, head: str, scope: Scope) -> Sides:
     """Prepare one checkout on two interpreters.
 
     Raises:
         UsageError: They are the same, or one of them is not declared.
         SetupError: An interpreter or environment cannot be made.
     """
-    declared = interpreters.declared(root)
+    declared = project.settings.interpreters
     for name in (base, head):
         if name not in declared:
             raise UsageError(f"--python: no interpreter {name!r}; declared are {sorted(declared)}")
@@ -233,9 +247,9 @@ def of_interpreters(root: Path, base: str, head: str, scope: Scope) -> Sides:
         raise UsageError(f"--python: expected two different interpreters, found {base} twice")
 
     def part(name: str) -> _Part:
-        return _here(root, name, lambda stack: stacks.read(stack, root), scope, python=name)
+        return _here(project, name, project.lock, scope, python=name)
 
-    return _prepared(part(base), part(head), scope, root, cross=True)
+    return _prepared(part(base), part(head), scope, project, cross=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +289,18 @@ class Anchored:
         return _side(part, tuple(cases), cases, self._scope), lost
 
 
-def of_anchor(root: Path, commit: str, scope: Scope) -> Anchored:
+def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     """Prepare the revision that stacks of other times are held against.
 
     Raises:
         UsageError: There is no such revision, or it cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
-    revision = revisions.resolve(root, commit)
-    place = revisions.lay_out(root, revision, scope.copies)
-    lender = Lender(revision.label, place, _experiments(place, revision.label))
-    own = Borrower(revision.label, place, lender)
+    _make_generator(project, scope)
+    revision = revisions.resolve(project.root, commit)
+    place = Project(revisions.lay_out(project.root, revision, scope.copies))
+    _experiments(place, revision.label)
+    own = Borrower(revision.label, place, Lender(revision.label, place))
     record = SideRecord(
         label=revision.label, kind="revision", commit=revision.commit, stacks=(), interpreters=()
     )
@@ -297,27 +312,34 @@ def of_anchor(root: Path, commit: str, scope: Scope) -> Anchored:
 
 
 def _here(
-    root: Path, label: str, lock: Callable[[str], Stack], scope: Scope, python: str | None = None
+    project: Project,
+    label: str,
+    lock: Callable[[str], Stack],
+    scope: Scope,
+    python: str | None = None,
 ) -> _Part:
     """The checkout around us, with stacks, or on an interpreter, of one's choice."""
-    commit, dirty = runner.revision(scope.told.repository if scope.told else root)
+    commit, dirty = runner.revision(project.repository)
     record = SideRecord(
         label=label, kind="interpreter" if python else "stack", commit=commit, dirty=dirty,
         stacks=(), interpreters=(),
     )  # fmt: skip
-    cases = expand_all(_experiments(root, "the checkout"), scope.profile)
-    cases = tuple(case for case in cases if python in {None, case.python})
-    folder = revisions.copy(root, scope.copies)
-    own = is_laid_out(root)  # whose interpreters need not be of one origin
-    return _Part(
-        record, folder, cases, lock,
-        settings=lambda name: interpreters.alone(name, root) if own else settings.load(root),
-    )  # fmt: skip
+    if project.deployment is None:
+        _experiments(project, "the checkout")
+    cases = tuple(case for case in project.cases(scope.profile) if python in {None, case.python})
+    whole = project.deployment is not None
+    copied = replace(project, root=revisions.copy(project.root, scope.copies, whole=whole))
+    return _Part(record, copied, cases, lock, project.settings_for)
 
 
-def _experiments(root: Path, whose: str) -> tuple[Experiment, ...]:
+def _make_generator(project: Project, scope: Scope) -> None:
+    if scope.loaded:
+        oha.ensure(project.settings, scope.narrator)
+
+
+def _experiments(project: Project, whose: str) -> tuple[Experiment, ...]:
     try:
-        return load_experiments(root, registered(root))
+        return project.experiments
     except DeclarationError as error:
         raise UsageError(f"{whose} cannot be read by this duetbench: {error}") from error
 
@@ -326,17 +348,18 @@ def _prepared(
     base: _Part,
     head: _Part,
     scope: Scope,
-    root: Path,
+    project: Project,
     *,
     cross: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Sides:
     """Make what both sides need for the cases that they have in common."""
+    _make_generator(project, scope)
     cases = _selected(base, head, scope, cross=cross)
     common, _ = paired(*cases, cross=cross)
     before = _side(base, cases[0], [pair.base for pair in common], scope)
     after = _side(head, cases[1], [pair.head for pair in common], scope)
-    return Sides(before, after, root, cross, notes)
+    return Sides(before, after, project.root, cross, notes)
 
 
 def _selected(
@@ -352,7 +375,7 @@ def _selected(
         if not found:
             label = head.record.label
             # Says what may have been meant.
-            planning.make_plan(scope.profile, [glob], None, 0, _experiments(head.root, label))
+            planning.make_plan(head.project, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= found
     for pair in paired(base.cases, head.cases, cross=cross)[0]:
@@ -364,8 +387,6 @@ def _selected(
 
 def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope) -> Side:
     names = sorted({case.python for case in needed})
-    if scope.loaded:
-        oha.ensure(settings.load(), scope.narrator)
     try:
         found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     except SetupError:  # they are not there yet
@@ -376,8 +397,8 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: S
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], scope.narrator)
     rig = equip(
-        needed, scope.logs, apps=part.root / "apps", locked=locked, found=found,
-        private=scope.private, imports=targets.imports(part.root), loaded=scope.loaded,
+        needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=found,
+        private=part.project.private, imports=part.project.imports, loaded=scope.loaded,
     )  # fmt: skip
     made = {
         "stacks": tuple(stack.record() for stack in locked.values()),
@@ -386,4 +407,4 @@ def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: S
     record, borrower = part.record.model_copy(update=made), part.borrower
     lent = frozenset(borrower.files) if borrower else frozenset()
     declared = borrower is None or borrower.declared
-    return Side(record, rig, cases, part.root, part.tree, lent, declared=declared)
+    return Side(record, rig, cases, part.project, part.tree, lent, declared=declared)

@@ -1,7 +1,7 @@
-"""A target in a copy of its repository: its interpreter, its packages, itself, and what says so.
+"""A target in a copy of its repository: its interpreter, its packages, itself and its cases.
 
-What is found out (interface, server, interpreter) is found out of head, and holds for both sides;
-packages and code are each side's own.
+Interface, server and interpreter are those of head and hold for both sides; packages and code are
+each side's own.
 """
 
 import shutil
@@ -12,33 +12,20 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.progress import Narrator
 from duetbench.judge import revisions
 from duetbench.measure import testbed
-from duetbench.project import interpreters, projects, pythons, settings, stacks, target
-from duetbench.project.experiments import load_experiments
+from duetbench.project import interpreters, projects, pythons, stacks, target
 from duetbench.project.interpreters import Interpreter
+from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.stacks import Stack
-from duetbench.project.target import LaidOut, Target
+from duetbench.project.target import STACK, Target
 
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A target, the values of its private variables, and the repository that it is in.
-
-    `pythons` are two where two interpreters are compared, base and head; else none.
-    """
-
-    target: Target
-    private: Mapping[str, str]
-    repository: Path
-    pythons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +37,21 @@ class SideLock:
     label: str
 
 
-def lay_out(
+def deploy(
+    project: Project,
     place: Path,
-    told: Told,
     narrator: Narrator,
     *,
-    like: Path | None = None,
+    like: Project | None = None,
     lock: SideLock | None = None,
-) -> tuple[str, ...]:
-    """Make a copy of the repository one that declares its target: what is worth saying of it.
+) -> tuple[Project, tuple[str, ...]]:
+    """Prepare a project's target in a copy of its repository; also returns notes for people.
 
     Args:
+        project: The repository, and what is measured of it.
         place: The copy, of any revision.
-        told: What is to be measured.
         narrator: Says what takes its time.
-        like: The other side, laid out before, which has the same target.
+        like: The other side, prepared before, which is served in the same way.
         lock: Where the packages come from, if not from the copy.
 
     Raises:
@@ -72,84 +59,93 @@ def lay_out(
         UsageError: The target is: its application is none, its server cannot serve it, …
         SetupError: Interpreter, packages or environment cannot be had.
     """
-    wanted = told.target
+    wanted = _target(project)
     if like is None:
-        asked = [pythons.wanted(place, name) for name in told.pythons or (wanted.python,)]
-        specs = [pythons.choose(one, narrator) for one in asked]
+        asked = [pythons.wanted(place, name) for name in wanted.python or (None,)]
+        specs = [pythons.choose(one, project.settings, narrator) for one in asked]
         declared = {pythons.name_of(spec): spec for spec in specs}
     else:
-        declared = settings.load(like).interpreters
-    target.lay_out(place, {name: spec.model_dump() for name, spec in declared.items()})
-    here = [interpreters.located_alone(name, place) for name in declared]
+        declared = like.settings.interpreters
+    here = [
+        interpreters.locate(
+            name, project.settings.model_copy(update={"interpreters": {name: spec}})
+        )
+        for name, spec in declared.items()
+    ]
     python, *_ = here
-    notes = _otherwise(place, told, python) if like is not None else _built(here)
+    notes = _builders(here) if like is None else _other_interpreter(place, wanted, python)
+    (place / target.FOLDER).mkdir(exist_ok=True)
     source = lock or _own(place)
-    given = projects.read(source.root, source.file, wanted, python, narrator) if source else None
-    given = given or projects.NOTHING
+    given = projects.NOTHING
+    if source is not None:
+        given = projects.read(source.root, source.file, wanted, python, narrator)
     imports = projects.install(place, wanted.app.partition(":")[0], python, narrator)
-    made = _Copy(place, told, given, imports, python, narrator)
-    found = made.find_out() if like is None else made.take_over(like)
-    label = source.label if source else given.label
-    found = found.model_copy(update={"packages": label})
-    target.lay_out(place, {name: spec.model_dump() for name, spec in declared.items()}, found)
-    try:
-        load_experiments(place)
-    except DeclarationError as error:
-        raise UsageError(
-            f"{wanted.app}: {error.key}: found {error.found!r}; allowed: {error.allowed}"
-        ) from error
+    making = _Deploying(project, place, given, imports, python, narrator)
+    if like is None:
+        interface, server = making.find_out()
+        cases = target.cases(
+            wanted, project.root, interface=interface, server=server, pythons=tuple(declared)
+        )
+    else:
+        cases = dict(_deployment(like).cases)
+        case = cases["quick"][0]
+        making.lock(_needs(case.server, wanted, case.endpoint.interface), like.lock(STACK))
+    packages = source.label if source else given.label
+    deployment = Deployment(project.root, declared, imports, packages, cases)
+    made = Project(place, wanted, deployment)
     # Who asks for the cause of a change finds it by its digest.
-    revisions.kept(place, target.STACK, text_of(place))
-    return (*given.notes, *notes)
+    revisions.kept(made, STACK, text_of(made))
+    return made, (*given.notes, *notes)
 
 
-def working(told: Told, narrator: Narrator, copies: Path, lock: str | None = None) -> Path:
-    """Copy the repository as it is, lay its target out there, and say what it is.
+def working(project: Project, narrator: Narrator, copies: Path, lock: str | None = None) -> Project:
+    """Copy the repository as it is, prepare its target there, and say what it is.
 
-    `lock` names where the packages come from, as in `lock_at`. Errors as `lay_out`.
+    `lock` names where the packages come from, as in `lock_at`. Errors as `deploy`.
     """
-    place = revisions.copy(told.repository, copies)
-    source = lock_at(told, lock, copies) if lock is not None else None
-    for note in lay_out(place, told, narrator, lock=source):
+    place = revisions.copy(project.root, copies)
+    source = lock_at(project.root, lock, copies) if lock is not None else None
+    made, notes = deploy(project, place, narrator, lock=source)
+    for note in notes:
         narrator.say(f"note: {note}")
-    narrator.say(describe(place))
-    return place
+    narrator.say(describe(made))
+    return made
 
 
-def text_of(place: Path) -> str:
-    """The lock of a copy that was laid out."""
-    return stacks.lock_file(target.STACK, place).read_text("utf-8")
+def text_of(made: Project) -> str:
+    """The lock of a target that was prepared."""
+    return made.lock_file(STACK).read_text("utf-8")
 
 
 def other_text(
-    told: Told,
-    head: Path,
+    project: Project,
+    head: Project,
     narrator: Narrator,
     copies: Path,
     *,
     lock: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """The lock of another file, or of another revision, for what was laid out as `head`.
+    """The lock of another file, or of another revision, for what was prepared as `head`.
 
-    Errors as `lay_out`.
+    Errors as `deploy`.
     """
     if revision is not None:
-        found = revisions.resolve(told.repository, revision)
-        place = revisions.lay_out(told.repository, found, copies)
+        found = revisions.resolve(project.root, revision)
+        place = revisions.lay_out(project.root, found, copies)
     else:
-        place = revisions.copy(told.repository, copies)
-    source = lock_at(told, lock, copies) if lock is not None else None
-    lay_out(place, told, narrator, like=head, lock=source)
-    return text_of(place)
+        place = revisions.copy(project.root, copies)
+    source = lock_at(project.root, lock, copies) if lock is not None else None
+    made, _ = deploy(project, place, narrator, like=head, lock=source)
+    return text_of(made)
 
 
-def lock_at(told: Told, named: str, copies: Path) -> SideLock:
+def lock_at(root: Path, named: str, copies: Path) -> SideLock:
     """Find a file that packages are read from: FILE, or FILE@REV of any revision.
 
     UsageError: there is none.
     """
-    root, name = told.repository, named
+    name = named
     here = next((p for p in (Path(named), root / named) if p.is_file()), None)
     if here is not None:
         place = revisions.copy(root, copies)
@@ -173,32 +169,38 @@ def lock_at(told: Told, named: str, copies: Path) -> SideLock:
     return SideLock(place, file, named)
 
 
-def describe(place: Path) -> str:
-    """What is measured of a copy that was laid out, on one line."""
-    (experiment,) = load_experiments(place)
-    case, stack = experiment.cases["quick"][0], stacks.read(target.STACK, place)
-    found = target.laid_out(place)
+def describe(made: Project) -> str:
+    """What is measured of a target that was prepared, on one line."""
+    deployment = _deployment(made)
+    case = deployment.cases["quick"][0]
     load = case.load
-    workers = f"{case.workers} worker{'s' * (case.workers > 1)}"
+    workers = f"{case.workers} worker{'s' if case.workers > 1 else ''}"
     rate = f" at {load.rate:g} requests/s" if load.rate is not None else ""
-    versions = (spec.version + "t" * spec.free_threaded
-                for spec in interpreters.declared(place).values())  # fmt: skip
+    interpreters_ = (
+        f"{spec.version}{'t' if spec.free_threaded else ''}"
+        for spec in deployment.interpreters.values()
+    )
+    version = made.lock(STACK).packages.get(case.server, "")
     return ", ".join(
         (
-            f"{case.endpoint.app} by {case.server} {stack.packages.get(case.server, '')}",
+            f"{case.endpoint.app} by {case.server} {version}",
             workers,
             f"{case.threads} threads" if case.threads else case.loop,
             f"{load.connections} connections{rate}",
-            f"Python {' and '.join(versions)}",
-            f"packages from {found.packages if found else 'nowhere'}",
+            f"Python {' and '.join(interpreters_)}",
+            f"packages from {deployment.packages}",
         )
     )
 
 
-def imports(root: Path) -> tuple[str, ...]:
-    """The folders of a copy that its application is imported from; none where it has no target."""
-    found = target.laid_out(root)
-    return found.imports if found else ()
+def _target(project: Project) -> Target:
+    assert project.target is not None  # noqa: S101 - the verbs ask before they come here
+    return project.target
+
+
+def _deployment(project: Project) -> Deployment:
+    assert project.deployment is not None  # noqa: S101 - `deploy` has made it
+    return project.deployment
 
 
 def _own(place: Path) -> SideLock | None:
@@ -206,7 +208,7 @@ def _own(place: Path) -> SideLock | None:
     return SideLock(place, file, file.name) if file else None
 
 
-def _built(here: Sequence[Interpreter]) -> tuple[str, ...]:
+def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
     """What to say of interpreters that were made in different ways."""
     if len({one.origin for one in here}) < 2:
         return ()
@@ -214,9 +216,9 @@ def _built(here: Sequence[Interpreter]) -> tuple[str, ...]:
     return (f"{made} come from different builders: their compilers are compared as well",)
 
 
-def _otherwise(place: Path, told: Told, python: Interpreter) -> tuple[str, ...]:
+def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tuple[str, ...]:
     """What to say of a side that asks for another interpreter than the other one."""
-    if told.pythons or told.target.python is not None:
+    if wanted.python:
         return ()
     asked = pythons.wanted(place)
     if asked.fits(Version(python.version), free_threaded=python.free_threaded):
@@ -229,62 +231,45 @@ def _otherwise(place: Path, told: Told, python: Interpreter) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _Deploying:
     """A copy under way: its packages and itself are there, and what it serves is not known yet."""
 
+    project: Project
     place: Path
-    told: Told
     given: projects.Given
     imports: tuple[str, ...]
     python: Interpreter
     narrator: Narrator
 
-    def find_out(self) -> LaidOut:
+    def find_out(self) -> tuple[Interface, str]:
         """Find interface and server, and lock what they need; UsageError: they do not fit."""
-        told, wanted = self.told, self.told.target
+        wanted = _target(self.project)
         interface = wanted.interface
         server = wanted.server or _server(self.given.packages, interface)
         needs = _needs(server, wanted, interface or "asgi")
-        stack = self._lock(needs)
+        stack = self.lock(needs)
         if interface is None:
-            interface = self._interface(stack)
+            interface = self._interface(wanted, stack)
             if wanted.server is None:
                 server = _server(self.given.packages, interface)
             if (other := _needs(server, wanted, interface)) != needs:
-                self._lock(other)
-        if interface not in SERVERS[server].interfaces:
-            fit = ", ".join(name for name, one in SERVERS.items() if interface in one.interfaces)
-            raise UsageError(
-                f"--server {server}: {wanted.app} is a {interface.upper()} application, which "
-                f"{fit} can serve"
-            )
-        table = target.experiment(
-            wanted, told.repository, interface=interface, server=server,
-            pythons=tuple(interpreters.declared(self.place)), names=sorted(told.private),
-        )  # fmt: skip
-        name = target.project_name(told.repository)
-        return LaidOut(name=name, imports=self.imports, packages="", experiment=table)
+                self.lock(other)
+        return interface, server
 
-    def take_over(self, like: Path) -> LaidOut:
-        """Serve what another copy does, from packages of this one's own."""
-        found = target.laid_out(like)
-        assert found is not None  # noqa: S101 - it was laid out before
-        (case, *_) = load_experiments(like)[0].cases["quick"]
-        needs = _needs(case.server, self.told.target, case.endpoint.interface)
-        self._lock(needs, stacks.read(target.STACK, like))
-        return found.model_copy(update={"imports": self.imports})
-
-    def _lock(self, needs: frozenset[str], like: Stack | None = None) -> Stack:
+    def lock(self, needs: frozenset[str], like: Stack | None = None) -> Stack:
         return projects.locked(self.place, self.given, needs, self.python, self.narrator, like)
 
-    def _interface(self, stack: Stack) -> Interface:
+    def _interface(self, wanted: Target, stack: Stack) -> Interface:
         stacks.make_environment(stack, self.python, self.narrator)
-        wanted = self.told.target
         try:
             return testbed.find_interface(
-                stacks.executable(stack, self.python), wanted.app, factory=wanted.factory,
-                root=self.place, imports=self.imports, env=self.told.private,
-            )  # fmt: skip
+                stacks.executable(stack, self.python),
+                wanted.app,
+                factory=wanted.factory,
+                root=self.place,
+                imports=self.imports,
+                env=wanted.env,
+            )
         except UsageError as error:
             raise UsageError(
                 f"{error}. What it needs of its surroundings comes with --env and --env-file; "

@@ -14,12 +14,14 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Commands, Interface, Machine
-from duetbench.host import machine, paths
+from duetbench.host import machine
+from duetbench.host.progress import Narrator
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.project import interpreters, stacks, tools
+from duetbench.project import stacks, tools
 from duetbench.project.duration import ceiling
 from duetbench.project.interpreters import Interpreter
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
@@ -221,18 +223,28 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) 
             )
 
 
-def assemble(cases: Iterable[Case], logs: Path, private: Mapping[str, str] | None = None) -> Rig:
-    """Resolve everything that the cases need, from this checkout; errors as `equip`."""
+def assemble(
+    project: Project, cases: Iterable[Case], logs: Path, narrator: Narrator | None = None
+) -> Rig:
+    """Resolve everything that the cases need, from a checkout; errors as `equip`.
+
+    With a narrator, environments that are not there are made.
+    """
     cases = tuple(cases)
-    locked = {name: stacks.read(name) for name in sorted({case.stack for case in cases})}
+    locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
+    found = {name: project.interpreter(name) for name in sorted({case.python for case in cases})}
+    if narrator is not None and project.deployment is not None:
+        for stack, python in sorted({(case.stack, case.python) for case in cases}):
+            stacks.make_environment(locked[stack], found[python], narrator)
     return equip(
         cases,
         logs,
-        apps=paths.project_root() / "apps",
+        apps=project.root / "apps",
         locked=locked,
-        found={n: interpreters.locate(n) for n in sorted({case.python for case in cases})},
-        private=private,
+        found=found,
+        private=project.private,
+        imports=project.imports,
     )
 
 

@@ -13,7 +13,6 @@ from pydantic import Field, StringConstraints
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
-from duetbench.host import paths
 from duetbench.project.schema import read_toml, validated
 from duetbench.project.settings import Digest, PatchVersion
 
@@ -33,12 +32,12 @@ class Anchor(Frozen):
     stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")
 
 
-def place(root: Path | None = None) -> Path:
+def place(root: Path) -> Path:
     """The file that declares a checkout's anchor."""
-    return (root or paths.project_root()) / "apps" / FILE
+    return root / "apps" / FILE
 
 
-def load(root: Path | None = None) -> Anchor:
+def load(root: Path) -> Anchor:
     """Read a checkout's anchor.
 
     Raises:

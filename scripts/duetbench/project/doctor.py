@@ -12,7 +12,9 @@ from duetbench.core.flags import Flag
 from duetbench.core.model import Frozen, Machine
 from duetbench.host import cache as artefact
 from duetbench.host import command, machine, paths
-from duetbench.project import interpreters, oha, packages, prune, settings, stacks, tools
+from duetbench.project import interpreters, oha, packages, prune, stacks, tools
+from duetbench.project.project import Project
+from duetbench.project.settings import Settings
 
 _STEAL_WINDOW_S: Final = 0.5
 
@@ -53,21 +55,21 @@ class Diagnosis(Frozen):
         return all(finding.state in {"ok", "absent"} for finding in findings)
 
 
-def diagnose() -> Diagnosis:
+def diagnose(project: Project) -> Diagnosis:
     """Look at everything; what is missing becomes a finding, never an error."""
     first = machine.core_times()
     started = time.monotonic()
-    configured, declared = settings.load(), stacks.known()
+    configured, declared = project.settings, project.known_stacks
     pythons = tuple(
-        _finding(f"CPython {name}", partial(_interpreter, name), _build(name))
+        _finding(f"CPython {name}", partial(_interpreter, project, name), _build(project, name))
         for name in configured.interpreters
         if declared
     )
     brought = _tools(configured, pythons=any(python.state != "ok" for python in pythons))
     environments = tuple(
-        _finding(f"{name} for {python}", partial(_environment, name, python))
-        for name in declared
-        for python in stacks.pythons(name)
+        _finding(f"{name} for {python}", partial(_environment, project, name, python))
+        for name, pythons_of in declared.items()
+        for python in pythons_of
     )
     # A reading of steal needs some time between its ends; the looking above may have been it.
     time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
@@ -87,7 +89,7 @@ def diagnose() -> Diagnosis:
         flags=machine.expected_flags(here, limits, steal),
         cache=str(paths.cache_dir()),
         cache_free_gb=round(command.free_gb(paths.cache_dir()), 1),
-        cache_unused=len(prune.unused()),
+        cache_unused=len(prune.unused(project)),
     )
 
 
@@ -101,32 +103,32 @@ def _finding(what: str, look: Callable[[], str], build: str | None = None) -> Fi
         return Finding(what=what, state=state, detail=detail, remedy=remedy, build=build)
 
 
-def _interpreter(name: str) -> str:
-    found = interpreters.locate(name)
+def _interpreter(project: Project, name: str) -> str:
+    found = project.interpreter(name)
     proof = interpreters.prove(found.executable)
-    different = interpreters.mismatch(interpreters.declared()[name], proof)
+    different = interpreters.mismatch(project.settings.interpreters[name], proof)
     if different:
         raise DuetbenchError(different)
     gil = "on" if proof["gil"] else "off"
     return f"{proof['version']}, GIL {gil}, {found.origin}; {found.executable}"
 
 
-def _build(name: str) -> str | None:
+def _build(project: Project, name: str) -> str | None:
     with contextlib.suppress(SetupError):
-        return interpreters.locate(name).build
+        return project.interpreter(name).build
     return None
 
 
-def _environment(stack_name: str, python_name: str) -> str:
-    stack, python = stacks.read(stack_name), interpreters.locate(python_name)
-    stacks.environment(stack_name, python_name)
+def _environment(project: Project, stack_name: str, python_name: str) -> str:
+    stack, python = project.lock(stack_name), project.interpreter(python_name)
+    stacks.executable(stack, python)
     fault = stacks.environment_fault(stack, stacks.place(stack, python))
     if fault:
         raise DuetbenchError(fault)
     return f"{len(stack.packages)} packages, lock {stack.digest[:12]}"
 
 
-def _tools(configured: settings.Settings, *, pythons: bool) -> tuple[Finding, ...]:
+def _tools(configured: Settings, *, pythons: bool) -> tuple[Finding, ...]:
     findings = [_finding("oha", partial(_oha, configured)), _finding("uv", _uv)]
     generator = findings[0].state != "ok"
     for name, why, needed in (
@@ -155,7 +157,7 @@ def _tools(configured: settings.Settings, *, pythons: bool) -> tuple[Finding, ..
     return tuple(findings)
 
 
-def _oha(configured: settings.Settings) -> str:
+def _oha(configured: Settings) -> str:
     program = tools.oha()
     fault = oha.fault(configured.oha, tools.oha_place(configured.oha))
     if fault:

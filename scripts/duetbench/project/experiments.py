@@ -1,7 +1,4 @@
-"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile.
-
-A copy that a target is measured in has one, which its `duetbench.toml` holds.
-"""
+"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +7,7 @@ from typing import Any
 
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
-from duetbench.project import settings, target
+from duetbench.project import settings
 from duetbench.project.expand import Expansion, Known
 from duetbench.project.schema import FILE, Declaration, read_toml, validated
 from duetbench.project.servers import SERVERS
@@ -30,20 +27,14 @@ class Experiment:
     titles: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_experiments(
-    root: Path | None = None, known: Known | None = None
-) -> tuple[Experiment, ...]:
-    """Read all experiments of a checkout (by default the one around us), by name.
+def load_experiments(root: Path, known: Known | None = None) -> tuple[Experiment, ...]:
+    """Read all experiments of a checkout, by name.
 
     Raises:
         DeclarationError: One of them is wrong; says where, what was found and what is allowed.
         UsageError: There is none.
     """
-    root = root or paths.project_root()
-    if (found := target.laid_out(root)) is not None:
-        known = known or registered(root)
-        return (_read(found.name, root, target.FILE, found.experiment, known),)
-    known = known or registered()
+    known = known or registered(root)
     declared = sorted((root / "apps").glob(f"*/{FILE}"))
     if not declared:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
@@ -59,8 +50,8 @@ def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Cas
     return tuple(case for experiment in experiments for case in experiment.cases[profile])
 
 
-def registered(root: Path | None = None) -> Known:
-    """The registries of interpreters, stacks and servers; by default of the checkout around us."""
+def registered(root: Path) -> Known:
+    """The registries of interpreters, stacks and servers of a checkout."""
     return Known(settings.load(root).interpreters, settings.stacks(root), SERVERS)
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterRecord
 from duetbench.host import cache, paths
-from duetbench.project import settings
 from duetbench.project.settings import InterpreterSpec, Settings
 
 Origin = Literal["prebuilt", "source", "found"]
@@ -62,19 +61,13 @@ class Interpreter:
         )
 
 
-def declared(root: Path | None = None) -> dict[str, InterpreterSpec]:
-    """The interpreters of `[tool.duetbench.interpreters]`, by name."""
-    return settings.load(root).interpreters
-
-
-def locate(name: str, configured: Settings | None = None) -> Interpreter:
+def locate(name: str, configured: Settings) -> Interpreter:
     """Find an interpreter that set-up made. Starts no process.
 
     Raises:
         UsageError: No interpreter of this name is declared.
         SetupError: It is declared and was not made yet.
     """
-    configured = configured or settings.load()
     if name not in configured.interpreters:
         raise UsageError(
             f"no interpreter {name!r}; pyproject.toml declares "
@@ -89,18 +82,6 @@ def locate(name: str, configured: Settings | None = None) -> Interpreter:
         f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "
         "run `duetbench setup`"
     )
-
-
-def located_alone(name: str, root: Path) -> Interpreter:
-    """Find an interpreter of a target, whatever another one's origin; errors as `locate`."""
-    return locate(name, alone(name, root))
-
-
-def alone(name: str, root: Path) -> Settings:
-    """A checkout's settings, as if it declared this interpreter only."""
-    configured = settings.load(root)
-    only = {n: spec for n, spec in configured.interpreters.items() if n == name}
-    return configured.model_copy(update={"interpreters": only})
 
 
 def place(name: str, origin: Origin, configured: Settings) -> Path:

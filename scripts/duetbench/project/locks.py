@@ -9,15 +9,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import rich.console
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError
-from duetbench.host import command, paths
+from duetbench.host import command
 from duetbench.host.progress import Narrator, Tick
-from duetbench.project import interpreters, settings, stacks, target, tools
+from duetbench.project import stacks, tools
+from duetbench.project.project import Project
 from duetbench.store import files
 
 HARNESS: Final = "requirements.txt"
@@ -75,13 +75,13 @@ def listed(moved: Sequence[Move]) -> str:
     )
 
 
-def cooled(root: Path) -> tuple[datetime | None, tuple[str, ...]]:
+def cooled(project: Project) -> tuple[datetime | None, tuple[str, ...]]:
     """Until when a release has to be out for nights to lock it (None: any), and whose need not.
 
     Raises:
         DeclarationError: The settings are wrong.
     """
-    found = settings.load(root)
+    found = project.settings
     if not found.cooldown_days:
         return None, ()
     until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=found.cooldown_days)
@@ -89,11 +89,11 @@ def cooled(root: Path) -> tuple[datetime | None, tuple[str, ...]]:
 
 
 def lock(
+    project: Project,
+    narrator: Narrator,
     names: Sequence[str] | None = None,
     as_of: date | None = None,
-    narrator: Narrator | None = None,
     *,
-    root: Path | None = None,
     exempt: Sequence[str] = (),
 ) -> tuple[Move, ...]:
     """Resolve stacks (all if none are named) anew, write their locks, all or none: what moved.
@@ -105,19 +105,17 @@ def lock(
         UsageError: No such stack.
         SetupError: uv cannot resolve it, or reach its index; no lock was changed.
     """
-    narrator = narrator or Narrator(rich.console.Console(quiet=True))
-    root = root or paths.project_root()
-    chosen = tuple(names or stacks.names(root))
+    chosen = tuple(names or project.stacks)
     for name in chosen:
-        stacks.pythons(name, root)  # refuses unknown names before anything is resolved
+        project.pythons(name)  # refuses unknown names before anything is resolved
     moved: list[Move] = []
     resolved: dict[Path, str] = {}
     for name in chosen:
-        file = stacks.lock_file(name, root)
-        before = stacks.read(name, root).packages if file.exists() else {}
+        file = project.lock_file(name)
+        before = project.lock(name).packages if file.exists() else {}
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            text = resolve(name, as_of, tick, root=root, exempt=exempt)
-            after = stacks.parse(text, str(file), root)
+            text = resolve(project, name, as_of, tick, exempt=exempt)
+            after = stacks.parse(text, str(file), project.version)
             older = {
                 package: before[package]
                 for package, version in after.items()
@@ -125,8 +123,8 @@ def lock(
             }
             if isinstance(as_of, datetime) and older:
                 pins = [f"{package}<={version}" for package, version in older.items()]
-                text = resolve(name, as_of, tick, root=root, exempt=(*exempt, *older), pins=pins)
-                after = stacks.parse(text, str(file), root)
+                text = resolve(project, name, as_of, tick, exempt=(*exempt, *older), pins=pins)
+                after = stacks.parse(text, str(file), project.version)
             resolved[file] = text
         moved += moves(before, after, name)
     for file, text in resolved.items():
@@ -135,11 +133,11 @@ def lock(
 
 
 def resolve(
+    project: Project,
     name: str,
     as_of: date | None,
     tick: Tick = lambda _: None,
     *,
-    root: Path | None = None,
     keep: str = "",
     pins: Sequence[str] = (),
     exempt: Sequence[str] = (),
@@ -149,18 +147,19 @@ def resolve(
     The versions of `keep`, a lock's text, are kept where they can be; `pins`, requirements such as
     `granian==2.7.8`, hold for whatever is installed.
     """
-    root = root or paths.project_root()
+    own = project.deployment is not None  # somebody's project, whose own index it may take
+    asked: list[str | Path] = ["--group", f"{project.root / 'apps' / 'pyproject.toml'}:{name}"]
+    if own:
+        asked = [project.lock_file(name).with_suffix(".in")]
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "pins.txt"
         constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        version = next(iter(interpreters.declared(root).values())).version
-        argv = [*for_python(version), *stacks.asked(name, root), "--constraint", constraints]
+        argv = [*for_python(project.version), *asked, "--constraint", constraints]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
             for package in exempt:
                 argv += ["--exclude-newer-package", f"{package}={_NEVER}"]
-        own = target.is_laid_out(root)  # somebody's project, whose own index it may take
-        place = root if own else root / "apps"
+        place = project.root if own else project.root / "apps"
         text = compiled(argv, f"stack {name}", name, tick, place, keep, config=own)
     return one_line_per_package(text)
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from duetbench.host import command
 from duetbench.host.progress import Narrator
-from duetbench.project import interpreters, tools
+from duetbench.project import tools
 from duetbench.project.stacks import Stack
 from duetbench.store.packages import Found, Kind, VersionLinks
 
@@ -36,8 +36,8 @@ _INDEX: Final = frozenset({"project", "pypi", "simple", "packages", "p"})
 """First part of a path that leads to a package on an index, which has the package's name next."""
 
 
-def of_lock(stack: Stack, narrator: Narrator) -> Found:
-    """Read the metadata of what a lock has: wheels are unpacked, and nothing of them is run.
+def of_lock(stack: Stack, version: str, narrator: Narrator) -> Found:
+    """Read the metadata of what a lock has for a version of Python; none of it is run.
 
     Raises:
         SetupError: A package cannot be had, or only as its source.
@@ -45,7 +45,7 @@ def of_lock(stack: Stack, narrator: Narrator) -> Found:
     with tempfile.TemporaryDirectory(prefix="duetbench-metadata-") as folder:
         argv: list[str | Path] = [tools.uv(), "pip", "sync", "--no-config", "--require-hashes"]
         argv += ["--no-build", "--target", folder, stack.lock]
-        argv += ["--python-version", next(iter(interpreters.declared().values())).version]
+        argv += ["--python-version", version]
         with narrator.step(f"stack {stack.name}", "unpacking its packages") as tick:
             log = tools.new_log(f"metadata-{stack.name}")
             command.run(argv, what=f"unpacking stack {stack.name}", log=log, tick=tick)

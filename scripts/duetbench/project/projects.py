@@ -131,7 +131,7 @@ def read(root: Path, file: Path, wanted: Target, python: Interpreter, narrator: 
             with narrator.step(f"packages of {file.name}", "finding what has no version") as tick:
                 text = _compiled(root, arguments, python, file.name, tick)
     text = wheels.hashed(text, root, python, narrator)
-    packages = stacks.parse(text, str(file), version=python.version)
+    packages = stacks.parse(text, str(file), python.version)
     return Given(file.name, text, packages, direct if direct is not None else _names(text), notes)
 
 
@@ -256,7 +256,7 @@ def locked(
     Raises:
         SetupError: uv finds no such set of packages, or cannot reach its index.
     """
-    file = stacks.lock_file(target.STACK, root)
+    file = root / target.FOLDER / f"{target.STACK}.txt"
     lacking = sorted(set(added) - given.packages.keys())
     text = given.text
     before = file.with_suffix(".given")
@@ -271,7 +271,7 @@ def locked(
     locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
     locks.write(before, given.text)
     locks.write(file, text)
-    return stacks.read_lock(target.STACK, file, root)
+    return stacks.read_lock(target.STACK, file, python.version, root)
 
 
 def _with(

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from duetbench.core.errors import DuetbenchError
 from duetbench.host import cache, paths
-from duetbench.project import anchor, interpreters, settings, stacks, tools
+from duetbench.project import anchor, interpreters, stacks, tools
+from duetbench.project.project import Project
 
 DAYS: Final = 30
 """A month: longer than a pull request is usually looked at, and a night's locks are used once."""
@@ -36,13 +37,13 @@ class Removal(NamedTuple):
     busy: tuple[str, ...] = ()
 
 
-def unused(days: float = DAYS) -> tuple[UnusedFolder, ...]:
+def unused(project: Project, days: float = DAYS) -> tuple[UnusedFolder, ...]:
     """Find what has not been used for so long.
 
     Raises:
         DeclarationError: The checkout's declarations are wrong: what it needs is not known.
     """
-    kept = _declared() | set(_of_anchor())
+    kept = _declared(project) | set(_of_anchor(project))
     environments = list(_folders("environments"))
     kinds: dict[str, Iterable[Path]] = {
         "environment": environments,
@@ -65,7 +66,7 @@ def unused(days: float = DAYS) -> tuple[UnusedFolder, ...]:
     return (*old, *_old("interpreters", builds, kept, days))
 
 
-def prune(days: float = DAYS) -> Removal:
+def prune(project: Project, days: float = DAYS) -> Removal:
     """Remove what has not been used for so long; the caller holds the machine.
 
     Raises:
@@ -74,7 +75,7 @@ def prune(days: float = DAYS) -> Removal:
     names: list[str] = []
     busy: list[str] = []
     freed = 0
-    for one in unused(days):
+    for one in unused(project, days):
         own = (p.lstat() for p in one.path.rglob("*") if p.is_symlink() or not p.is_dir())
         size = sum(512 * status.st_blocks for status in own if status.st_nlink == 1)
         if cache.remove(one.path):
@@ -85,25 +86,25 @@ def prune(days: float = DAYS) -> Removal:
     return Removal(tuple(names), freed, tuple(busy))
 
 
-def _declared() -> set[Path]:
-    configured = settings.load()
+def _declared(project: Project) -> set[Path]:
+    configured = project.settings
     kept = {tools.oha_place(configured.oha)} | {
         interpreters.place(name, origin, configured).parent
         for name in configured.interpreters
         for origin in interpreters.ORIGINS
     }
-    for stack_name in stacks.known():
-        for python in stacks.pythons(stack_name):
+    for stack_name, pythons in project.known_stacks.items():
+        for python in pythons:
             try:
-                kept.add(stacks.place(stacks.read(stack_name), interpreters.locate(python)))
+                kept.add(stacks.place(project.lock(stack_name), project.interpreter(python)))
             except DuetbenchError:
                 continue  # not locked, or not made: it has nothing to lose
     return kept
 
 
-def _of_anchor() -> Iterator[Path]:
-    if anchor.place().is_file():
-        versions = {*anchor.load().interpreters.values()}
+def _of_anchor(project: Project) -> Iterator[Path]:
+    if anchor.place(project.root).is_file():
+        versions = {*anchor.load(project.root).interpreters.values()}
         for build in _folders("interpreters"):  # prebuilt-3.14.7, source-3.14.7-…
             if versions & {*build.name.split("-")}:
                 yield build

@@ -19,9 +19,9 @@ from packaging.version import Version
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, interpreters, settings, tools
+from duetbench.project import cpython, interpreters, tools
 from duetbench.project.schema import read_toml
-from duetbench.project.settings import InterpreterSpec
+from duetbench.project.settings import InterpreterSpec, Settings
 
 OLDEST: Final = Version("3.10")
 """What of ours runs beside an application runs from here on."""
@@ -97,7 +97,7 @@ def read(text: str, source: str) -> WantedPython:
         ) from error
 
 
-def choose(asked: WantedPython, narrator: Narrator) -> InterpreterSpec:
+def choose(asked: WantedPython, configured: Settings, narrator: Narrator) -> InterpreterSpec:
     """Find the newest interpreter that a project asks for, or have uv install one.
 
     It goes by `name_of` its declaration from then on.
@@ -105,16 +105,19 @@ def choose(asked: WantedPython, narrator: Narrator) -> InterpreterSpec:
     Raises:
         SetupError: None is here, and uv cannot have one.
     """
-    found = _best(asked)
+    found = _best(asked, configured)
     if found is None:
-        _install(asked, narrator)
-        found = _best(asked)
+        try:
+            _install(asked, narrator)
+        except SetupError as error:
+            raise _none(asked, configured, str(error)) from error
+        found = _best(asked, configured)
     if found is None:
-        raise _none(asked, "uv installed another one")
+        raise _none(asked, configured, "uv installed another one")
     spec = InterpreterSpec(version=str(found.version), free_threaded=found.free_threaded)
     if not found.name:
         name, executable = name_of(spec), _itself(found.executable)
-        known = settings.load().model_copy(update={"interpreters": {name: spec}})
+        known = configured.model_copy(update={"interpreters": {name: spec}})
         cache.make(
             interpreters.place(name, "found", known),
             fault=lambda place: _fault(spec, place),
@@ -141,15 +144,16 @@ def _fault(spec: InterpreterSpec, place: Path) -> str | None:
     return cpython.fault(spec, place)
 
 
-def _best(asked: WantedPython) -> _Here | None:
-    fitting = [one for one in _here() if asked.fits(one.version, free_threaded=one.free_threaded)]
+def _best(asked: WantedPython, configured: Settings) -> _Here | None:
+    fitting = [
+        one for one in _here(configured) if asked.fits(one.version, free_threaded=one.free_threaded)
+    ]
     # Finished releases first; of the same version one that set-up has made.
     order = [(not o.version.is_prerelease, o.version, bool(o.name)) for o in fitting]
     return fitting[order.index(max(order))] if fitting else None
 
 
-def _here() -> Iterator[_Here]:
-    configured = settings.load()
+def _here(configured: Settings) -> Iterator[_Here]:
     for name in configured.interpreters:
         with suppress(SetupError):
             made = interpreters.locate(name, configured)
@@ -178,21 +182,18 @@ def _install(asked: WantedPython, narrator: Narrator) -> None:
     request = asked.text
     if found := _NAMED.fullmatch(asked.text.strip()):
         request = found["version"] + "t" * bool(found["free"])
-    try:
-        with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
-            command.run(
-                [tools.uv(), "python", "install", "--no-bin", request],
-                what=f"installing CPython {request}",
-                log=tools.new_log("python-install"),
-                tick=tick,
-                env={"UV_HTTP_RETRIES": "0"},  # unreachable is not slow: ask once
-            )
-    except SetupError as error:
-        raise _none(asked, str(error)) from error
+    with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
+        command.run(
+            [tools.uv(), "python", "install", "--no-bin", request],
+            what=f"installing CPython {request}",
+            log=tools.new_log("python-install"),
+            tick=tick,
+            env={"UV_HTTP_RETRIES": "0"},  # unreachable is not slow: ask once
+        )
 
 
-def _none(asked: WantedPython, why: str) -> SetupError:
-    here = dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in _here())
+def _none(asked: WantedPython, configured: Settings, why: str) -> SetupError:
+    here = dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in _here(configured))
     return SetupError(
         f"{asked.source} asks for Python {asked.text}, and this machine has "
         f"{', '.join(here) or 'none'}; {why}. Install it, or choose one that is here with --python"

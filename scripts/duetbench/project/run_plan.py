@@ -2,14 +2,14 @@
 
 import difflib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Plan, Profile, Run
 from duetbench.project.duration import expected
-from duetbench.project.experiments import Experiment, expand_all, load_experiments
+from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 
 LAUNCHES: Final[dict[Profile, int]] = {"quick": 1, "nightly": 1, "published": 1}
@@ -20,11 +20,7 @@ _SUGGESTIONS: Final = 3
 
 
 def make_plan(
-    profile: Profile,
-    select: Sequence[str],
-    launches: int | None,
-    seed: int,
-    experiments: Iterable[Experiment] | None = None,
+    project: Project, profile: Profile, select: Sequence[str], launches: int | None, seed: int
 ) -> Plan:
     """Choose the cases of a profile that any of the globs in `select` matches; no globs: all.
 
@@ -33,11 +29,10 @@ def make_plan(
     """
     if launches is not None and launches < 1:
         raise UsageError(f"launches: expected 1 or more, found {launches}")
-    experiments = tuple(load_experiments() if experiments is None else experiments)
-    cases = expand_all(experiments, profile)
+    cases = project.cases(profile)
     for glob in select:
         if not any(fnmatchcase(case.id, glob) for case in cases):
-            raise UsageError(_selects_nothing(glob, profile, experiments))
+            raise UsageError(_selects_nothing(glob, profile, project))
     if select:
         cases = tuple(c for c in cases if any(fnmatchcase(c.id, glob) for glob in select))
     return Plan(
@@ -92,12 +87,12 @@ def load_seconds(plan: Plan) -> float:
     return plan.launches * sum(expected(case, plan.profile).load for case in plan.cases)
 
 
-def _selects_nothing(glob: str, profile: Profile, experiments: Sequence[Experiment]) -> str:
+def _selects_nothing(glob: str, profile: Profile, project: Project) -> str:
     message = f"--select {glob!r} selects nothing in profile {profile}"
     for other in PROFILES:
-        matches = [c.id for c in expand_all(experiments, other) if fnmatchcase(c.id, glob)]
+        matches = [c.id for c in project.cases(other) if fnmatchcase(c.id, glob)]
         if matches:
             return f"{message}; in profile {other} it selects {len(matches)}, such as {matches[0]}"
-    ids = [case.id for case in expand_all(experiments, profile)]
+    ids = [case.id for case in project.cases(profile)]
     near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3) or ids[:_SUGGESTIONS]
     return f"{message}; near: {', '.join(near)}" if near else f"{message}, which has no cases"

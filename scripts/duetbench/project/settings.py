@@ -2,7 +2,7 @@
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 
@@ -91,9 +91,6 @@ class Settings(Frozen):
         return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
 
 
-_NOT_OURS: Final = target.KEYS | {target.LAID_OUT}
-
-
 class _StackSpec(Frozen):
     title: str = Field(default="", description="For people; empty: nothing worth saying.")
     interpreters: tuple[str, ...] | None = Field(default=None, description="None: all declared.")
@@ -103,15 +100,11 @@ class _AppsSettings(Frozen):
     stacks: dict[str, _StackSpec] = Field(default_factory=dict)
 
 
-def load(root: Path | None = None) -> Settings:
-    """Read and validate the harness's settings; DeclarationError: the table is wrong."""
-    return _load(root or paths.project_root())
-
-
 @functools.cache
-def _load(root: Path) -> Settings:
+def load(root: Path) -> Settings:
+    """Read and validate a repository's settings; DeclarationError: the table is wrong."""
     file, table = target.written(root)
-    table = {key: value for key, value in table.items() if key not in _NOT_OURS}
+    table = {key: value for key, value in table.items() if key not in target.KEYS}
     if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
         table = {**target.written(paths.OWN)[1], **table}
@@ -132,30 +125,25 @@ def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
     return validated(kind, table, str(file), table="tool.duetbench", keys=keys)
 
 
-def stacks(root: Path | None = None) -> dict[str, tuple[str, ...]]:
+def stacks(root: Path) -> dict[str, tuple[str, ...]]:
     """Stack → the interpreters it is made for; one per dependency group of `apps/pyproject.toml`.
-
-    A copy that a target is measured in has one: the project's.
 
     Raises:
         DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
         UsageError: The checkout declares no stacks at all.
     """
-    root = root or paths.project_root()
     known = load(root).interpreters
     made_for = {name: spec.interpreters for name, spec in _stacks(root).items()}
     return {name: tuple(known) if some is None else some for name, some in made_for.items()}
 
 
-def stack_titles(root: Path | None = None) -> dict[str, str]:
+def stack_titles(root: Path) -> dict[str, str]:
     """Stack → what people call it, of those that have a title; errors as `stacks`."""
-    declared = _stacks(root or paths.project_root())
+    declared = _stacks(root)
     return {name: spec.title for name, spec in declared.items() if spec.title}
 
 
 def _stacks(root: Path) -> dict[str, _StackSpec]:
-    if target.is_laid_out(root):
-        return {target.STACK: _StackSpec()}
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
         raise paths.undeclared(root, "no apps/pyproject.toml")

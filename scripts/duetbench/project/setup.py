@@ -8,7 +8,8 @@ from typing import NamedTuple
 from duetbench.core.errors import SetupError
 from duetbench.host import command, machine, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, interpreters, oha, packages, settings, stacks, tools
+from duetbench.project import cpython, oha, packages, stacks, tools
+from duetbench.project.project import Project
 
 
 class SetupOutcome(NamedTuple):
@@ -30,7 +31,9 @@ def _writable_cache() -> Iterator[None]:
 
 
 @_writable_cache()
-def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True) -> SetupOutcome:
+def set_up(
+    project: Project, narrator: Narrator, *, tests: bool = False, with_stacks: bool = True
+) -> SetupOutcome:
     """Make what is missing and check what is there. Can be interrupted and repeated at any time.
 
     Reaches for the network only for what is missing. Programs of the system's own packages that
@@ -41,8 +44,8 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
         DeclarationError: The declarations are wrong.
         SetupError: Something cannot be made; what was made before is kept.
     """
-    configured = settings.load()
-    wanted = [(stacks.read(name), stacks.pythons(name)) for name in stacks.known()]
+    configured = project.settings
+    wanted = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
     made: dict[str, bool] = {}
     # Where nothing is declared, what an application needs is made when it is measured.
     pythons_now = bool(wanted) and not cpython.whole(configured)
@@ -57,7 +60,7 @@ def set_up(narrator: Narrator, *, tests: bool = False, with_stacks: bool = True)
     command.require(lacking)
     if pythons_built:
         cpython.build(configured, narrator)
-    located = {name: interpreters.locate(name) for name in configured.interpreters if wanted}
+    located = {name: project.interpreter(name) for name in configured.interpreters if wanted}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     if located:
         made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now

@@ -22,11 +22,11 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import interpreters, settings, target, tools
+from duetbench.project import tools
 from duetbench.project.interpreters import Interpreter
 
 _PROGRAM: Final = "bin/python"
@@ -65,63 +65,18 @@ class Stack:
         }
 
 
-def names(root: Path | None = None) -> tuple[str, ...]:
-    """All stacks that a checkout declares; by default the one around us."""
-    return tuple(settings.stacks(root))
-
-
-def known() -> tuple[str, ...]:
-    """The stacks of the repository around us; none where it declares nothing to measure."""
-    try:
-        return names()
-    except UsageError:
-        return ()
-
-
-def pythons(name: str, root: Path | None = None) -> tuple[str, ...]:
-    """The interpreters that a stack is made for.
-
-    Raises:
-        UsageError: No such stack.
-    """
-    declared = settings.stacks(root)
-    if name not in declared:
-        known = ", ".join(declared) or "none"
-        raise UsageError(
-            f"no stack {name!r}: the dependency groups of apps/pyproject.toml are {known}"
-        )
-    return declared[name]
-
-
-def lock_file(name: str, root: Path | None = None) -> Path:
-    """The file of a stack's lock."""
-    root = root or paths.project_root()
-    if target.is_laid_out(root):
-        return root / target.FOLDER / f"{name}.txt"
+def lock_file(name: str, root: Path) -> Path:
+    """The file of a declared stack's lock."""
     return root / "apps" / "stacks" / f"{name}.txt"
 
 
-def asked(name: str, root: Path) -> list[str | Path]:
-    """Where `uv pip compile` finds what a stack asks for: arguments."""
-    if target.is_laid_out(root):
-        return [root / target.FOLDER / f"{name}.in"]
-    return ["--group", f"{root / 'apps' / 'pyproject.toml'}:{name}"]
-
-
-def read(name: str, root: Path | None = None) -> Stack:
-    """Read a declared stack's lock.
+def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
+    """Read a lock for a version of Python; `home` as of a `Stack`.
 
     Raises:
-        UsageError: No such stack.
-        SetupError: It was never locked.
-        DeclarationError: The lock has lines that are not pinned packages.
+        SetupError: There is none.
+        DeclarationError: It has lines that are not pinned packages.
     """
-    pythons(name, root)  # refuses unknown names
-    return read_lock(name, lock_file(name, root), root)
-
-
-def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
-    """Read a lock, wherever it is, for the interpreters of a checkout; errors as in `read`."""
     try:
         content = lock.read_bytes()
     except FileNotFoundError as error:
@@ -129,22 +84,19 @@ def read_lock(name: str, lock: Path, root: Path | None = None) -> Stack:
             f"stack {name} has no lock {lock}: run `duetbench stack lock {name}`"
         ) from error
     digest = hashlib.sha256(content).hexdigest()
-    packages = parse(content.decode(), str(lock), root)
-    home = root if root is not None and target.is_laid_out(root) else None
+    packages = parse(content.decode(), str(lock), version)
     return Stack(name, lock, digest, packages, home)
 
 
-def parse(
-    text: str, file: str, root: Path | None = None, version: str | None = None
-) -> dict[str, str]:
+def parse(text: str, file: str, version: str) -> dict[str, str]:
     """Read name → version from a lock's text, without the packages of other platforms.
 
-    They are those for a Python of this version; by default of the checkout's first interpreter.
+    They are those for a Python of this version.
 
     Raises:
         DeclarationError: A line is no pinned package.
     """
-    platform = markers(version or next(iter(interpreters.declared(root).values())).version)
+    platform = markers(version)
     packages = {}
     for line in text.replace("\\\n", " ").splitlines():
         pinned = line.split(" --hash")[0].strip()
@@ -183,18 +135,11 @@ def _of_file(address: str) -> str | None:
     return None
 
 
-def environment(stack_name: str, python_name: str) -> Path:
-    """Find the Python executable of the environment that set-up made. Starts no process.
-
-    Raises:
-        UsageError: No such stack or interpreter.
-        SetupError: Interpreter or environment were not made yet, for this lock.
-    """
-    return executable(read(stack_name), interpreters.locate(python_name))
-
-
 def executable(stack: Stack, python: Interpreter) -> Path:
-    """Find the Python executable of the environment of a lock; errors as in `environment`."""
+    """Find the Python executable of the environment of a lock. Starts no process.
+
+    SetupError: it was not made yet.
+    """
     target = place(stack, python)
     if cache.facts(target) is None:
         raise SetupError(
@@ -261,7 +206,7 @@ def environment_fault(stack: Stack, target: Path, version: str | None = None) ->
         found[canonicalize_name(name)] = installed
     wanted = stack.packages
     if version is not None:
-        wanted = parse(stack.lock.read_text("utf-8"), str(stack.lock), version=version)
+        wanted = parse(stack.lock.read_text("utf-8"), str(stack.lock), version)
     return (
         "; ".join(
             f"{name} is {found.get(name, 'absent')} instead of {wanted.get(name, 'absent')}"

@@ -1,12 +1,10 @@
 """A target: an application that its repository declares by no experiment, in options or few keys.
 
 The keys stand in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml` that
-takes its place; options of the command line of the same names win over them. Measured is a copy of
-the repository in which a `duetbench.toml` of ours says what both came to, as an experiment: there
-(`laid_out`) everything is declared as anywhere else.
+takes its place; options of the command line of the same names win over them. Each request of a
+target is a case.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +13,16 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints, ValidationError
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Frozen, Interface
+from duetbench.core.model import (
+    Case,
+    Endpoint,
+    Expectation,
+    Frozen,
+    Interface,
+    Load,
+    LoadModel,
+    Profile,
+)
 from duetbench.project import requests
 from duetbench.project.schema import (
     EnvName,
@@ -31,23 +38,21 @@ from duetbench.project.schema import (
 from duetbench.project.servers import SERVERS
 
 FILE: Final = "duetbench.toml"
-"""Stands instead of `[tool.duetbench]`, in anybody's repository as well as in our copies."""
+"""Stands instead of `[tool.duetbench]` of `pyproject.toml`."""
 
 STACK: Final = "project"
 """What the packages of a target are called."""
 
 FOLDER: Final = ".duetbench-target"
-"""What is ours in a copy, beside `FILE`: the lock, and what is installed of the project itself."""
-
-LAID_OUT: Final = "laid-out"
-"""The key of `FILE` that our copies alone have."""
+"""What is ours in a copy: the lock, and what is installed of the project itself."""
 
 _THREADS: Final = 8
 """Blocking threads of a WSGI server, if nobody says how many."""
 
-_SECONDS: Final = {"quick": 2, "nightly": 22, "published": 30}
+_SECONDS: Final[Mapping[Profile, float]] = {"quick": 2.0, "nightly": 22.0, "published": 30.0}
 """Durations of load, as of the repository's own experiments."""
 
+_TIMEOUT_S: Final = 30.0
 _LONGEST: Final = 40  # characters of a request in a case's id
 _WORD: Final = re.compile(r"[^a-z0-9]+")
 
@@ -71,7 +76,9 @@ class Target(Frozen):
     env_file: Several = Field(default=(), alias="env-file")
     before: Several = ()
     after: Several = ()
-    python: Text | None = Field(default=None, description="Such as 3.13t; None: see `pythons`.")
+    python: Annotated[Several, Field(max_length=1)] = Field(
+        default=(), description="Such as 3.13t; none: see `pythons`. Two only where it is compared."
+    )
     groups: Several = Field(default=(), description="Dependency groups that it needs, too.")
     extras: Several = ()
     results: Text | None = Field(default=None, description="Folder of the repository for results.")
@@ -79,20 +86,6 @@ class Target(Frozen):
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
 """As `[tool.duetbench]` spells them."""
-
-
-class LaidOut(Frozen):
-    """What a copy says of itself.
-
-    Attributes:
-        imports: Folders, from its root, on the search path of the application.
-        packages: Where its packages come from, for people: `uv.lock`.
-    """
-
-    name: str
-    imports: tuple[str, ...]
-    packages: str
-    experiment: dict[str, Any]
 
 
 def written(root: Path) -> tuple[Path, dict[str, Any]]:
@@ -138,7 +131,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
         target = validated(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
-    return target
+    return target.model_copy(update={"env": private(target, root)})
 
 
 def was_given(value: object) -> bool:
@@ -192,88 +185,104 @@ def threads(target: Target, interface: Interface) -> int | None:
     return None
 
 
-def experiment(
+def cases(
     target: Target,
     folder: Path,
     *,
     interface: Interface,
     server: str,
     pythons: Sequence[str],
-    names: Sequence[str],
-) -> dict[str, Any]:
-    """A target as an experiment's table; files of its requests are in `folder`.
+) -> dict[Profile, tuple[Case, ...]]:
+    """Make the cases of a target, one per request and interpreter, for every profile.
 
-    `names` are those of its private variables. UsageError: a request is wrong.
+    Files of its requests are in `folder`.
+
+    Raises:
+        UsageError: A request is wrong, or the server cannot serve it so.
     """
-    endpoints: dict[str, Any] = {}
-    for line in target.requests:
-        request = requests.read(line, folder)
-        asked = request.fields()
-        slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
-        same = sum(re.sub(r"--\d+$", "", name) == slug for name in endpoints)
-        endpoints[f"{slug}--{same + 1}" if same else slug] = {
-            "title": request.title.replace("{", "{{").replace("}", "}}"),
-            "app": target.app,
-            "interface": interface,
-            "factory": target.factory,
-            **asked,
-            "headers": {**asked["headers"], **target.headers},
-            "expect": {"status": target.expect_status},
-            "env_names": tuple(names),
-            "before": target.before,
-            "after": target.after,
-        }
-    load = {"model": "closed", "connections": target.connections}
-    if target.rate is not None:
-        load = {"model": "paced", "connections": target.connections, "rate": target.rate}
-    rate = f"-r{target.rate:g}" if target.rate is not None else ""
     count = threads(target, interface)
+    _check_fit(target, interface, server)
+    rate = "" if target.rate is None else f"-r{target.rate:g}"
+    name = project_name(folder)
+    endpoints = _endpoints(target, folder, interface)
     return {
-        "question": f"How fast is {target.app}?",
-        "source": {"title": "This repository", "date": "now"},
-        "profiles": {name: {"seconds": seconds} for name, seconds in _SECONDS.items()},
-        "endpoints": endpoints,
-        "loads": {"load": {**load, "duration": "seconds", "timeout": 30}},
-        "cases": [
-            {
-                "id": f"{{endpoint}}/py{{python}}/c{target.connections}{rate}",
-                "profiles": list(_SECONDS),
-                "cores": "split",
-                "endpoint": list(endpoints),
-                "python": list(pythons),
-                "stack": STACK,
-                "server": server,
-                "loop": target.loop,
-                "load": "load",
-                "workers": target.workers,
-                **({"threads": count} if count else {}),
-            }
-        ],
+        profile: tuple(
+            Case(
+                id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
+                experiment=name,
+                endpoint=endpoint,
+                python=python,
+                stack=STACK,
+                server=server,
+                loop=target.loop,
+                workers=target.workers,
+                threads=count,
+                load=_load(target, seconds),
+                cores="split",
+                ceiling=None if target.rate is None else "rate",
+                env_names=tuple(sorted(target.env)),
+                before=target.before,
+                after=target.after,
+            )
+            for endpoint in endpoints
+            for python in pythons
+        )
+        for profile, seconds in _SECONDS.items()
     }
 
 
-def laid_out(root: Path) -> LaidOut | None:
-    """What a copy says of itself; None of any other folder."""
-    if not is_laid_out(root):
-        return None
-    file, table = written(root)
-    found = table.get(LAID_OUT)
-    return None if found is None else validated(LaidOut, found, str(file), table=LAID_OUT)
+def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:
+    endpoints: list[Endpoint] = []
+    seen: dict[str, int] = {}
+    for line in target.requests:
+        request = requests.read(line, folder)
+        slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
+        seen[slug] = seen.get(slug, 0) + 1
+        fields = request.fields()
+        fields["headers"] = {**fields["headers"], **target.headers}
+        endpoints.append(
+            Endpoint(
+                name=slug if seen[slug] == 1 else f"{slug}--{seen[slug]}",
+                app=target.app,
+                interface=interface,
+                factory=target.factory,
+                expect=Expectation(status=target.expect_status),
+                floor=0.0,
+                **fields,
+            )
+        )
+    return endpoints
 
 
-def is_laid_out(root: Path) -> bool:
-    """Whether a folder is a copy of ours, whose packages are those of a target."""
-    return (root / FOLDER).is_dir()
+def _load(target: Target, seconds: float) -> Load:
+    return Load(
+        model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
+        connections=target.connections,
+        rate=target.rate,
+        duration=seconds,
+        timeout=_TIMEOUT_S,
+    )
 
 
-def lay_out(root: Path, interpreters: Mapping[str, Any], found: LaidOut | None = None) -> None:
-    """Write `FILE` into a copy: its interpreters (fields of an `InterpreterSpec`), and the rest."""
-    (root / FOLDER).mkdir(exist_ok=True)
-    table: dict[str, Any] = {"interpreters": dict(interpreters)}
-    if found is not None:
-        table[LAID_OUT] = found.model_dump()
-    (root / FILE).unlink(missing_ok=True)  # it may be a link to elsewhere
-    (root / FILE).write_text("".join(f"{_key(k)} = {toml(v)}\n" for k, v in table.items()), "utf-8")
+def _check_fit(target: Target, interface: Interface, server: str) -> None:
+    """Refuse what a server does not do."""
+    entry = SERVERS[server]
+    if interface not in entry.interfaces:
+        fit = ", ".join(name for name, one in SERVERS.items() if interface in one.interfaces)
+        raise UsageError(
+            f"--server {server}: {target.app} is a {interface.upper()} application, which "
+            f"{fit} can serve"
+        )
+    if target.loop not in entry.loops:
+        raise UsageError(
+            f"--loop {target.loop}: expected one of {server}'s: {', '.join(sorted(entry.loops))}"
+        )
+    limit = entry.backpressure(target.workers)
+    if limit is not None and target.connections > limit:
+        raise UsageError(
+            f"--connections {target.connections}: expected at most {limit}, the backpressure of "
+            f"{server} with {target.workers} workers"
+        )
 
 
 def project_name(root: Path) -> str:
@@ -282,22 +291,3 @@ def project_name(root: Path) -> str:
     document = read_toml(file) if file.is_file() else {}
     name = document.get("project", {}).get("name") or root.name
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"
-
-
-def toml(value: Any) -> str:
-    """A value in TOML, on one line; None has no place in it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON escapes all that TOML does but for DEL.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        pairs = ", ".join(f"{_key(k)} = {toml(v)}" for k, v in value.items() if v is not None)
-        return f"{{ {pairs} }}" if pairs else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml, value))}]"
-    return str(value)
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)

@@ -28,19 +28,19 @@ def oha() -> Path:
     Raises:
         SetupError: It was not made yet.
     """
-    spec = settings.load().oha
+    spec = settings.load(paths.project_root()).oha
     return _made("oha", spec.version, oha_place(spec), "duetbench setup")
 
 
 def oha_version() -> str:
     """Version of the load generator, as proven when it was made."""
     oha()
-    return settings.load().oha.version
+    return settings.load(paths.project_root()).oha.version
 
 
 def oha_origin() -> Literal["prebuilt", "source"]:
     """How the load generator that is there was made."""
-    made = cache.facts(oha_place(settings.load().oha)) or {}
+    made = cache.facts(oha_place(settings.load(paths.project_root()).oha)) or {}
     return "prebuilt" if made.get("origin") == "prebuilt" else "source"
 
 
@@ -51,7 +51,7 @@ def oha_place(spec: OhaSpec) -> Path:
 
 def go_tool(name: str) -> Path:
     """Find a program that set-up built with Go, for tests; errors as in `oha`."""
-    spec = settings.load().go_tools[name]
+    spec = settings.load(paths.project_root()).go_tools[name]
     return _made(name, spec.version, go_place(name, spec), "duetbench setup --tests")
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from duetbench.core.errors import DeclarationError, HistoryError, RecordError
 from duetbench.host.git import batch_contents, run
 from duetbench.project import stacks
+from duetbench.project.project import Project
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
 from duetbench.trend.cache import Cache
@@ -292,10 +293,11 @@ def _locks(root: Path, wanted: Sequence[_Place]) -> tuple[dict[_Place, _Lock], i
     blobs = dict(zip(wanted, objects[len(commits) :], strict=True))
     unique = tuple(dict.fromkeys(filter(None, blobs.values())))
     locks: dict[str, _Lock] = {}
+    version = Project(root).version
     for blob, data in zip(unique, batch_contents(_asked(root, "--batch", unique)), strict=True):
         with suppress(DeclarationError, UnicodeDecodeError):  # what is no lock is none
             if data is not None:
-                packages = stacks.parse(data.decode(), f"blob {blob}", root)
+                packages = stacks.parse(data.decode(), f"blob {blob}", version)
                 locks[blob] = hashlib.sha256(data).hexdigest(), packages
     found = {key: locks[blob] for key, blob in blobs.items() if blob in locks}
     return found, objects[: len(commits)].count("")

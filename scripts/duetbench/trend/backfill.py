@@ -30,8 +30,9 @@ from duetbench.judge.instruments import Real, Reporter
 from duetbench.judge.pairs import Pair, paired
 from duetbench.judge.processes import RealProcesses
 from duetbench.judge.sides import Anchored, Scope, Side, Sides
-from duetbench.project import locks, metadata, stacks
+from duetbench.project import locks, metadata
 from duetbench.project.anchor import Anchor
+from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store import packages
 from duetbench.store import points as record
@@ -70,16 +71,16 @@ class Wanted:
             return f"as of {self.when}"
         return f"{self.release.package} {self.release.version}"
 
-    def lock(self, root: Path, narrator: Narrator) -> Callable[[str], Stack]:
-        """What resolves it for a stack of the checkout `root`; SetupError if uv cannot."""
+    def lock(self, project: Project, narrator: Narrator) -> Callable[[str], Stack]:
+        """What resolves it for a stack of a checkout; SetupError if uv cannot."""
         if self.release is None:
-            return lambda name: revisions.resolved(root, name, narrator, self.when)
+            return lambda name: revisions.resolved(project, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
 
         def with_release(name: str) -> Stack:
-            if pin.name not in stacks.read(name, root).packages:
+            if pin.name not in project.lock(name).packages:
                 raise SetupError(f"the stack {name} has no {pin.name}")
-            return revisions.resolved(root, name, narrator, pins=[pin])
+            return revisions.resolved(project, name, narrator, pins=[pin])
 
         return with_release
 
@@ -169,7 +170,7 @@ def newest_of(package: str, tick: Tick) -> Newest:
 class BackfillTask:
     """What is to be measured, and where it is kept."""
 
-    root: Path
+    project: Project
     anchor: Anchor
     results: Path
     scope: Scope
@@ -192,8 +193,8 @@ def backfill(task: BackfillTask, wanted: Sequence[Wanted], reporter: Reporter) -
         done.setdefault(one.label, set()).update(case.case for case in one.cases)
     order = list(wanted)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - an order that can be repeated
-    fetch(task.root, task.anchor)
-    base = sides_.of_anchor(task.root, task.anchor.commit, task.scope)
+    fetch(task.project.root, task.anchor)
+    base = sides_.of_anchor(task.project, task.anchor.commit, task.scope)
     verify(task.anchor, base.base)
     with measuring():
         for start in range(0, len(order), task.at_once):
@@ -316,7 +317,7 @@ def _head(
     task: BackfillTask, base: Anchored, wanted: Wanted, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
-    side, lost = base.head(wanted.label, wanted.lock(base.base.root, reporter))
+    side, lost = base.head(wanted.label, wanted.lock(base.base.project, reporter))
     for program in side.rig.pythons.values():
         packages.remember(task.results, metadata.of_environment(program))
     every = tuple(Pair(case, case, wanted.label) for case in side.cases)

@@ -19,7 +19,8 @@ from duetbench.host import git, paths
 from duetbench.host.machine import slug
 from duetbench.measure.inprocess import suite_runs
 from duetbench.measure.testbed import Rig
-from duetbench.project import interpreters, settings, stacks
+from duetbench.project import settings, stacks
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import InterpreterSpec
 from duetbench.project.suites import read_suites
@@ -98,7 +99,7 @@ class Checkout:
 def of_checkout(root: Path) -> Checkout:
     """Read what a checkout says; raises DeclarationError."""
     locks = {}
-    for name in stacks.names(root):
+    for name in Project(root).stacks:
         file = stacks.lock_file(name, root)
         if file.is_file():
             content = file.read_bytes()
@@ -110,7 +111,7 @@ def of_checkout(root: Path) -> Checkout:
     return Checkout(
         duetbench=__version__,
         oha=settings.load(root).oha.version,
-        interpreters=interpreters.declared(root),
+        interpreters=Project(root).settings.interpreters,
         locks=locks,
         suites=frozenset({suite_runs.GUARD, *(suite.suite for suite in read_suites(root))}),
         dates={commit: 1000 * int(seconds)} if commit else {},

@@ -31,6 +31,7 @@ from duetbench.judge.sides import Side
 from duetbench.measure import runner, testbed
 from duetbench.measure.duet import SideCase
 from duetbench.project import experiments
+from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, SideRecord
 from duetbench.store.trial import CPU_METRIC, Installation, Kind, Offset, Trial, of_comparison
 
@@ -112,7 +113,7 @@ def chosen(globs: Sequence[str], profile: Profile = "quick") -> tuple[Case, ...]
     Raises:
         UsageError: A glob selects none.
     """
-    cases = experiments.expand_all(experiments.load_experiments(), profile)
+    cases = experiments.expand_all(Project.here().experiments, profile)
     names = [case.id for case in cases]
     found = {glob: fnmatch.filter(names, glob) for glob in globs or ("*",)}
     for glob in [glob for glob in found if not found[glob]]:
@@ -134,7 +135,7 @@ class Bench:
         self.cases = {case.id: case for case in cases}
         self.scratch, self.reporter = scratch, reporter
         logs = paths.state_dir() / "logs"
-        self.rig = testbed.assemble(cases, logs)
+        self.rig = testbed.assemble(Project.here(), cases, logs)
         self.instruments = instruments or Real(logs)
         # With these, both sides are played as they are.
         self._still = instruments or Real(logs, copies=0)
@@ -192,7 +193,7 @@ class Bench:
                 label=name, kind="revision", commit=self.commit, dirty=self.dirty,
                 stacks=tuple(stack.record() for stack in of.stacks.values()), interpreters=(),
             )  # fmt: skip
-            return Side(record, of, cases, of.apps.parent)
+            return Side(record, of, cases, Project(of.apps.parent))
 
         sides = side("base", base), side(str(task), head)
         pairs = tuple(Pair(case, case, "self-test") for case in cases)

@@ -15,6 +15,7 @@ from duetbench.judge.builder import MOVED
 from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why.attribute import attribute
 from duetbench.measure.duet import SideCase
+from duetbench.project.project import Project
 from duetbench.store import attribution
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Candidate, ChangeRecord, SeriesName
@@ -22,7 +23,7 @@ from duetbench.store.comparison import Comparison, Judgement
 from duetbench.store.points import INSTRUCTIONS
 
 
-def explain(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) -> Attribution:
+def explain(project: Project, change: Candidate | ChangeRecord, narrator: Narrator) -> Attribution:
     """Attribute a change: count the instructions of the case that moved most, on both stacks.
 
     Raises:
@@ -31,7 +32,7 @@ def explain(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) ->
     """
     logs = paths.state_dir() / "logs"
     with revisions.copies(narrator) as copies:
-        sides = sides_of(root, change, Scope("quick", (), logs, narrator, copies, loaded=False))
+        sides = sides_of(project, change, Scope("quick", (), logs, narrator, copies, loaded=False))
         base, head = (SideCase(side.cases[0], side.rig) for side in (sides.base, sides.head))
         made = attribute(base, head, narrator)
     same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
@@ -39,7 +40,7 @@ def explain(root: Path, change: Candidate | ChangeRecord, narrator: Narrator) ->
 
 
 def keep(
-    root: Path,
+    project: Project,
     change: Candidate | ChangeRecord,
     results: Path,
     narrator: Narrator,
@@ -49,12 +50,12 @@ def keep(
     if (results / attribution.FOLDER / f"{change.id}.json").exists():
         return
     try:
-        attribution.save(results, explain(root, change, narrator))
+        attribution.save(results, explain(project, change, narrator))
     except (CountError, HistoryError, SetupError, UsageError) as problem:
         note(f"note: {change.id}: its code was not looked at: {problem}")
 
 
-def sides_of(root: Path, change: Candidate | ChangeRecord, scope: Scope) -> Sides:
+def sides_of(project: Project, change: Candidate | ChangeRecord, scope: Scope) -> Sides:
     """Prepare both stacks of a change, with the case that it was seen in unless some are selected.
 
     Raises:
@@ -65,12 +66,12 @@ def sides_of(root: Path, change: Candidate | ChangeRecord, scope: Scope) -> Side
     series = _series(change)
     if not scope.select and not _executes(series.metric):
         raise CountError("it is memory that moved, of which instructions say nothing")
-    case, profile = duets.carrier(root, series.case)
+    case, profile = duets.carrier(project, series.case)
     select = scope.select or (glob.escape(case.id),)
-    return _of_locks(root, change, replace(scope, profile=profile, select=select))
+    return _of_locks(project, change, replace(scope, profile=profile, select=select))
 
 
-def sides_of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sides:
+def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) -> Sides:
     """Prepare what was compared: revisions as they are, or else the stack whose packages moved.
 
     Raises:
@@ -79,14 +80,14 @@ def sides_of_comparison(root: Path, comparison: Comparison, scope: Scope) -> Sid
     """
     base, head = comparison.base, comparison.head
     if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
-        return sides_.of_revisions(root, base.commit, head.commit, scope)
+        return sides_.of_revisions(project, base.commit, head.commit, scope)
     stacks = dict.fromkeys(move.stack for move in comparison.packages)
     if len(stacks) != 1:
         raise UsageError(
             f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
             f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
         )
-    return _of_locks(root, duets.between(comparison, next(iter(stacks))), scope)
+    return _of_locks(project, duets.between(comparison, next(iter(stacks))), scope)
 
 
 def moved_most(comparison: Comparison, sides: Sides) -> tuple[SideCase, SideCase] | None:
@@ -111,11 +112,11 @@ def _executes(metric: str) -> bool:
     return metric not in METRICS or METRICS[metric].unit != "B"
 
 
-def _of_locks(root: Path, moved: duets.Change, scope: Scope) -> Sides:
-    locks = duets.find_locks(root, moved, scope.narrator)
+def _of_locks(project: Project, moved: duets.Change, scope: Scope) -> Sides:
+    locks = duets.find_locks(project, moved, scope.narrator)
     stack = moved.base.stack
     before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
-    return sides_.of_locks(root, stack, before, after, scope)
+    return sides_.of_locks(project, stack, before, after, scope)
 
 
 def _series(change: Candidate | ChangeRecord) -> SeriesName:

@@ -27,6 +27,7 @@ from duetbench.host.machine_lock import held_for_us, measuring
 from duetbench.host.progress import Narrator
 from duetbench.measure.inprocess import suite_runs
 from duetbench.project import interpreters, stacks, tools
+from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 
 _LOOKING: Final = ("discover", "check")
@@ -36,7 +37,7 @@ _LOOKING: Final = ("discover", "check")
 def setup() -> None:
     """Give results this machine's name; asv, which knows only the host's, calls it at loading."""
     try:
-        interpreters.declared()
+        _ = Project.here().settings  # a mistake there is told before anything is measured
         described = machine.asv_profile()
         tools.pin_asv(described)
     except DuetbenchError as error:
@@ -66,7 +67,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         requirements: dict[str, str],
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
-        known = interpreters.declared()
+        known = Project.here().settings.interpreters
         if python not in known or "stack" not in requirements:
             raise EnvironmentUnavailable(
                 f"no environment for Python {python} and stack {requirements.get('stack')}: "
@@ -101,10 +102,12 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
     def _install_project(self, _repo: Any, commit_hash: str, _build_dir: str) -> None:
         try:
-            stack, python = self._locked(), interpreters.locate(self._python)
+            stack, python = self._locked(), Project.here().interpreter(self._python)
             stacks.make_environment(stack, python, _Narrator())
             proof = interpreters.prove(stacks.executable(stack, python))
-            different = interpreters.mismatch(interpreters.declared()[self._python], proof)
+            different = interpreters.mismatch(
+                Project.here().settings.interpreters[self._python], proof
+            )
             if different:
                 raise SetupError(f"its interpreter is not {self._python}: {different}")
         except (DuetbenchError, OSError) as error:
@@ -120,7 +123,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         if commit is None:
             return None
         try:
-            stack, python = self._locked(), interpreters.locate(self._python)
+            stack, python = self._locked(), Project.here().interpreter(self._python)
         except DuetbenchError:
             return None
         fault = stacks.environment_fault(stack, stacks.place(stack, python))
@@ -128,7 +131,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
         try:
-            executable = stacks.executable(self._locked(), interpreters.locate(self._python))
+            executable = stacks.executable(self._locked(), Project.here().interpreter(self._python))
         except DuetbenchError as error:
             raise util.UserError(f"{self.name}: {error}") from error
         env = {
@@ -151,7 +154,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         lock = Path(self._build_root) / "apps" / "stacks" / f"{self._stack_name}.txt"
         if not lock.is_file():
             raise SetupError(f"the commit has no lock {lock}: it is older than the stack")
-        return stacks.read_lock(self._stack_name, lock)
+        return Project.here().read_lock(self._stack_name, lock)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from duetbench.host.machine_lock import HOLDER
 from duetbench.host.session import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
-from duetbench.project import interpreters, stacks
+from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 
 CONFIGURATION: Final = "asv.conf.json"
@@ -58,7 +58,7 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
     known = {one.suite: one for one in read_suites(paths.project_root())}
     whole = {name: f"{name}.*" for name in known}
     selected = [whole.get(glob, glob) for glob in selected]
-    every = stacks.names()
+    every = Project.here().stacks
     guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(every))
     wanted = [guard] if guarded else []
     for name, suite in known.items():
@@ -91,7 +91,7 @@ def environments(on: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         str(get_env_name("duetbench", python, {"stack": stack}, {}))
         for stack in on
-        for python in stacks.pythons(stack)
+        for python in Project.here().pythons(stack)
     )
 
 
@@ -178,8 +178,8 @@ def run(
 
 def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
     """Write a configuration for asv to a folder, with the interpreters and stacks declared now."""
-    made = {name: stacks.pythons(name) for name in stacks.names()}
-    every = tuple(interpreters.declared())
+    made = {name: Project.here().pythons(name) for name in Project.here().stacks}
+    every = tuple(Project.here().settings.interpreters)
     declared = {
         "pythons": every,
         "matrix": {"req": {"stack": list(made)}},

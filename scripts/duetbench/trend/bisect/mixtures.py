@@ -29,10 +29,10 @@ from duetbench.judge.duets import benchmarks, carrier
 from duetbench.judge.instruments import Real, Reporter, recorded
 from duetbench.judge.samples import CaseDuets, ProcessPairs, Samples
 from duetbench.judge.sides import Scope, Side
-from duetbench.judge.targets import Told
 from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import utc_now
-from duetbench.project import interpreters, locks, settings, stacks
+from duetbench.project import locks, stacks
+from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Duet, PackageChange
 from duetbench.store.journal import Journal
@@ -61,10 +61,11 @@ class Sought:
         return cache.digest(*self.series.model_dump().values(), self.base, self.head)
 
 
-def moves(root: Path, sought: Sought) -> tuple[PackageChange, ...]:
+def moves(project: Project, sought: Sought) -> tuple[PackageChange, ...]:
     """What differs between the versions of both locks, by name."""
     before, after = (
-        stacks.parse(text, f"lock of {sought.stack}", root) for text in (sought.base, sought.head)
+        stacks.parse(text, f"lock of {sought.stack}", project.version)
+        for text in (sought.base, sought.head)
     )
     return tuple(
         PackageChange(stack=sought.stack, package=one.package, base=one.before, head=one.after)
@@ -105,29 +106,28 @@ class Mixtures:
 
     def __init__(
         self,
-        root: Path,
+        project: Project,
         sought: Sought,
         reporter: Reporter,
         copies: Path,
         ends: float,
         seed: int = 1,
-        told: Told | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.root, self.sought, self.reporter, self._told = root, sought, reporter, told
+        self.project, self.sought, self.reporter = project, sought, reporter
         self._copies, self._ends, self._clock = copies, ends, clock
         self._logs = paths.state_dir() / "logs"
         self._instruments = Real(self._logs)
         self._inside = sought.series.metric == inprocess.SECONDS
-        self.case, self._profile = carrier(root, sought.series.case)
+        self.case, self._profile = carrier(project, sought.series.case)
         self.journal = Kept(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
         self._head_first = random.Random(seed).random() < 0.5  # noqa: S311 - an order that can be repeated
         self._played: dict[str, int] = defaultdict(int)
         self._texts: dict[Names, str] = {}
         self._scenes: dict[tuple[Names, Names], _Scene] = {}
         self._packages = [
-            stacks.parse(text, f"lock of {sought.stack}", root)
+            stacks.parse(text, f"lock of {sought.stack}", project.version)
             for text in (sought.base, sought.head)
         ]
         before, after = self._packages
@@ -145,12 +145,12 @@ class Mixtures:
         SetupError: There is none, or one of them has neither of its versions there.
         """
         text = self._text(wanted)
-        found = stacks.parse(text, "mixture", self.root)
+        found = stacks.parse(text, "mixture", self.project.version)
         before, after = self._packages
         if odd := [p for p in self.row if found.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{odd[0]} would be {found.get(odd[0], 'gone')}")
-        stack = revisions.kept(self.root, self.sought.stack, text)
-        python = interpreters.locate(self.case.python, settings.load(self.root))
+        stack = revisions.kept(self.project, self.sought.stack, text)
+        python = self.project.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if found[p] == after[p])
 
@@ -192,7 +192,7 @@ class Mixtures:
             stack, names = self.sought.stack, ", ".join(sorted(wanted))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
                 self._texts[wanted] = locks.resolve(
-                    stack, None, tick, root=self.root, keep=self.sought.base,
+                    self.project, stack, None, tick, keep=self.sought.base,
                     pins=self._pins(wanted),
                 )  # fmt: skip
         return self._texts[wanted]
@@ -227,8 +227,8 @@ class Mixtures:
             return name, self._text(moved)
 
         only = (glob.escape(self.case.id),)
-        scope = Scope(self._profile, only, self._logs, self.reporter, self._copies, self._told)
-        both = sides_.of_locks(self.root, self.sought.stack, state(base), state(head), scope)
+        scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
+        both = sides_.of_locks(self.project, self.sought.stack, state(base), state(head), scope)
         return both.base, both.head
 
     def _loaded(self) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ class Mixtures:
         loaded = read[0] | read[1]
         return tuple(
             move.package
-            for move in moves(self.root, self.sought)
+            for move in moves(self.project, self.sought)
             if move.package in self._pinned
             and affected.reason_for(self.case, affected.Change(packages=(move,)), loaded)
         )
@@ -249,7 +249,7 @@ class Mixtures:
         case = self.case
         if self._inside:
             wanted = self.sought.series.case
-            (target,) = (t for t in benchmarks(self.root, [case]) if t.series == wanted)
+            (target,) = (t for t in benchmarks(self.project, [case]) if t.series == wanted)
             real = processes.RealProcesses(base, head)
             return _Scene(ProcessPairs(), lambda _, first: real.run(target, head_first=first))
         sides = SideCase(case, base.rig), SideCase(case, head.rig)

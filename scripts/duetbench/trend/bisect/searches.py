@@ -4,7 +4,6 @@ import math
 import time
 from datetime import date
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import UsageError
@@ -16,7 +15,7 @@ from duetbench.judge import duets, revisions
 from duetbench.judge.builder import MOVED
 from duetbench.judge.duets import PROFILES, carrier, declared_cases, find_locks
 from duetbench.judge.instruments import Reporter
-from duetbench.judge.targets import Told
+from duetbench.project.project import Project
 from duetbench.store.change import Cause, ChangeRecord, SeriesName
 from duetbench.store.comparison import Comparison
 from duetbench.trend.bisect import cause
@@ -28,15 +27,15 @@ METRIC: Final = "server_cpu_per_request"
 """What is searched for where nothing says which metric moved."""
 
 
-def of_record(root: Path, record: ChangeRecord, narrator: Narrator) -> Sought:
+def of_record(project: Project, record: ChangeRecord, narrator: Narrator) -> Sought:
     """A confirmed change; errors as of `duets.find_locks`."""
-    found = find_locks(root, record, narrator)
+    found = find_locks(project, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)
     return Sought(record.series, stack, found.base, found.head, size)
 
 
 def of_comparison(
-    root: Path, comparison: Comparison, select: str | None, narrator: Narrator
+    project: Project, comparison: Comparison, select: str | None, narrator: Narrator
 ) -> Sought:
     """The case of a comparison that moved most surely, or the one selected.
 
@@ -61,23 +60,24 @@ def of_comparison(
         )
 
     case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, duets.least(one[1])))
-    found = find_locks(root, duets.between(comparison, case.stack), narrator)
+    found = find_locks(project, duets.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
     return Sought(series, case.stack, found.base, found.head, math.log(moved.ratio or 1.0))
 
 
-def of_dates(root: Path, select: str, days: tuple[date, date], narrator: Narrator) -> Sought:
+def of_dates(project: Project, select: str, days: tuple[date, date], narrator: Narrator) -> Sought:
     """A case between the stacks as of two dates; errors as of `revisions.resolved` and `_one`."""
-    case = _one(root, select)
+    case = _one(project, select)
     texts = [
-        revisions.resolved(root, case.stack, narrator, day).lock.read_text("utf-8") for day in days
+        revisions.resolved(project, case.stack, narrator, day).lock.read_text("utf-8")
+        for day in days
     ]
     return _of_texts(case, *texts)
 
 
-def of_locks(root: Path, select: str, base: str, head: str) -> Sought:
+def of_locks(project: Project, select: str, base: str, head: str) -> Sought:
     """A case between the texts of two locks of its stack; errors as of `_one`."""
-    return _of_texts(_one(root, select), base, head)
+    return _of_texts(_one(project, select), base, head)
 
 
 def _of_texts(case: Case, base: str, head: str) -> Sought:
@@ -85,41 +85,40 @@ def _of_texts(case: Case, base: str, head: str) -> Sought:
     return Sought(series, case.stack, base, head)
 
 
-def _one(root: Path, select: str) -> Case:
+def _one(project: Project, select: str) -> Case:
     """The case that a glob selects; UsageError: it selects none, or several."""
     found = {
         case.id: case
         for profile in PROFILES
-        for case in declared_cases(root, profile)
+        for case in declared_cases(project, profile)
         if fnmatchcase(case.id, select)
     }
     if len(found) != 1:
         some = ", ".join(sorted(found)[:3]) or "none"
         raise UsageError(f"--select {select!r}: expected one case, found {len(found)}: {some}")
-    return carrier(root, next(iter(found)))[0]
+    return carrier(project, next(iter(found)))[0]
 
 
 def find(
-    root: Path,
+    project: Project,
     sought: Sought,
     reporter: Reporter,
     seconds: float,
     seed: int,
-    told: Told | None = None,
 ) -> Cause:
     """Search on this machine within so many seconds; what an interruption leaves is gone on with.
 
-    Of a target `told`, `root` is a copy that it was laid out in.
+    Of a target, `project` is a copy that was prepared for it.
 
     Raises:
         UsageError: The case or benchmark is not declared any more.
         SetupError: The stacks cannot be made or played.
         InterruptedRun: It was stopped.
     """
-    packages = moves(root, sought)
+    packages = moves(project, sought)
     with measuring(), revisions.copies(reporter) as copies:
         ends = time.monotonic() + seconds
-        mixtures = Mixtures(root, sought, reporter, copies, ends, seed, told)
+        mixtures = Mixtures(project, sought, reporter, copies, ends, seed)
         row = mixtures.row
         if not row:
             came = any(move.base is None or move.head is None for move in packages)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from duetbench.project import settings
+from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.show.site.charts.data import Value
 from duetbench.show.site.charts.svg import Line, Marker, Path, Rect, Shape, symbol
@@ -61,7 +61,7 @@ def assign(names: Iterable[str]) -> dict[str, Style]:
 
 @lru_cache(maxsize=1024)  # the charts of a page have the same few, and settings are a file
 def _assigned(names: tuple[str, ...]) -> dict[str, Style]:
-    configured = settings.load()
+    configured = Project.here().settings
     pythons = {configured.gil: 0, configured.free_threaded: 1}
     bound = {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}
     wanted = sorted(dict.fromkeys(names), key=lambda name: (name not in bound, name))
