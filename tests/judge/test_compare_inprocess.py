@@ -13,7 +13,6 @@ import pytest
 
 from bench import declared
 from comparing import busy
-from duetbench.project.project import Project
 from duetbench.core.errors import CountError
 from duetbench.core.model import Case
 from duetbench.host import paths
@@ -28,6 +27,7 @@ from duetbench.judge.sides import Side
 from duetbench.judge.statistics import Method
 from duetbench.measure import testbed
 from duetbench.project import tools
+from duetbench.project.project import Project
 from duetbench.show.view import exit_code, make_view
 from duetbench.store import comparison_store
 from duetbench.store.comparison import Comparison, SideRecord, Verdict

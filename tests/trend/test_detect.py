@@ -29,12 +29,12 @@ from detecting import (
     run_of,
     table,
 )
-from duetbench.project.project import Project
 from duetbench.core.errors import CountError, HistoryError, RecordError
 from duetbench.host.console import errors
 from duetbench.host.progress import Narrator
 from duetbench.judge.why import explain
 from duetbench.project import tools
+from duetbench.project.project import Project
 from duetbench.store import attribution as attributions
 from duetbench.store import change as changes
 from duetbench.store import files

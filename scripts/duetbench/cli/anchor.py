@@ -8,7 +8,6 @@ from typing import Annotated, Final
 
 from typer import Argument, Exit, Option, Typer
 
-from duetbench.project.project import Project
 from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -38,6 +37,7 @@ from duetbench.judge.sides import Scope
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
 from duetbench.project.anchor import Anchor
+from duetbench.project.project import Project
 from duetbench.show.terminal import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment

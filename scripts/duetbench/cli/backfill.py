@@ -9,7 +9,6 @@ from typing import Annotated, Final
 from packaging.utils import canonicalize_name
 from typer import Exit, Option
 
-from duetbench.project.project import Project
 from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
@@ -28,6 +27,7 @@ from duetbench.judge import revisions
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project import anchor as declared
+from duetbench.project.project import Project
 from duetbench.show.terminal import print_points
 from duetbench.store import files
 from duetbench.store.points import Points
