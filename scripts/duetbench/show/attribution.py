@@ -60,6 +60,12 @@ class RowText:
             self.caller,
         )  # fmt: skip
 
+    @property
+    def below(self) -> str:
+        """Where it is, and what calls it."""
+        called = f", called by {self.caller}" if self.caller else ""
+        return f"{self.where} ({self.package}){called}"
+
 
 @dataclass(frozen=True, slots=True)
 class AttributionText:
@@ -123,31 +129,11 @@ def brief(record: Attribution) -> str:
     return "\n\n".join(parts)
 
 
-def written(record: Attribution) -> str:
-    """All of it as Markdown."""
-    found = told(record)
-    parts = [f"# {markdown.escape(found.headline)}", markdown.escape(found.cause)]
-    if found.rows:
-        parts.append(markdown.grid(_HEAD, _ALIGN, (one.cells for one in found.rows)))
-        parts.append(found.scatter)
-    code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows[:FIRST] if one.native]
-    for title, lines in (
-        ("Compiled code below the first rows", code),
-        ("What came and went", [f"{name} {what}" for what, name in found.passed]),
-        ("What it cannot see", record.notes),
-    ):
-        if lines:
-            parts += [f"## {title}", markdown.bullets(lines)]
-    own = markdown.grid(_OWN, ("---", "---:", "---:", "---:"), found.own)
-    return "\n\n".join((*parts, "## Own instructions by package", own)) + "\n"
-
-
-_OWN: Final = ("package", "base", "head", "of all")
-
-
 def print_attribution(console: Console, record: Attribution) -> None:
     """Print it: two lines a row, compiled code below the first ones."""
     from rich.text import Text  # noqa: PLC0415 - issues and comments need no terminal
+
+    from duetbench.show.terminal import Line, print_lines  # noqa: PLC0415 - as above
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
@@ -157,29 +143,22 @@ def print_attribution(console: Console, record: Attribution) -> None:
     say(f"  {record.case}, Python {record.python}, in {formats.duration(record.seconds)}", "dim")
     say(f"  {found.cause}")
     if found.rows:
-        table = [("share", "of all", "entries"), *(one.cells[:3] for one in found.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(map(str.rjust, cells, widths)) for cells in table]
         say("")
-        say(f"  {lines[0]}  function", "dim")
-        for place_, (one, line) in enumerate(zip(found.rows, lines[1:], strict=True)):
-            say(f"  {line}  {one.function}", "bold")
-            below = " " * (len(line) + 4)
-            called = f", called by {one.caller}" * bool(one.caller)
-            say(f"{below}{one.where} ({one.package}){called}")
-            if one.native and place_ < FIRST:
-                say(f"{below}{', '.join(one.native)}", "dim")
+        lines = [Line("", one.cells[:3], one.function, one.below) for one in found.rows]
+        print_lines(console, lines, {0, 1, 2}, Line("", _HEAD[:3], _HEAD[3]))
         say(f"  {found.scatter}", "dim")
+    code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows if one.native]
     moving = [one for one in found.own if one[3] != formats.MISSING]
-    for title, lines in (
+    for title, listed in (
+        ("compiled code below the first rows", code[:FIRST]),
         ("own instructions by package", [f"{p}: {b} → {h} ({c})" for p, b, h, c in moving]),
         ("came and went", [f"{name} {what}" for what, name in found.passed]),
         ("it cannot see", list(record.notes)),
     ):
-        if lines:
+        if listed:
             say("")
             say(f"  {title}", "bold")
-        for line in lines:
+        for line in listed:
             say(f"    {line}")
 
 

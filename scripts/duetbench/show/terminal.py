@@ -57,8 +57,8 @@ _STYLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """Cells of one case; `after` is text of any length behind them, `below` on a line of its own.
+class Line:
+    """Cells of one case; `after` is text of any length behind them, `below` on a line of its own below them.
 
     `beside` says what people call the case, where its name stands above its lines.
     """
@@ -70,11 +70,11 @@ class _Line:
     beside: str = ""
 
 
-def _print_lines(
+def print_lines(
     console: Console,
-    lines: Sequence[_Line],
+    lines: Sequence[Line],
     right: Container[int],
-    head: _Line | None = None,
+    head: Line | None = None,
     *,
     inline: bool = True,
 ) -> None:
@@ -103,12 +103,13 @@ def _print_lines(
             beside = Text(f"  {line.beside}" if line.beside else "", style="dim")
             console.print(Text(line.name) + beside, soft_wrap=True)
         text = Text("  ")
-        if inline:
-            text.append(printed(line.name if new else "") + "  ").align("left", name + 4)
+        if inline and name:
+            text.append(printed(line.name if new else "")).align("left", name + 4)
         for at, (cell, width) in enumerate(zip(line.cells, widths, strict=False)):
             room = " " * (width - cell_len(printed(cell)))
             shown = room + printed(cell) if at in right else printed(cell) + room
             text.append(shown + "  ", "dim" if line is head else _style(cell))
+        indent = cell_len(text.plain) if line.after else 4
         text.append(line.after, _style(line.after))
         text.rstrip()
         if line.after:
@@ -116,7 +117,7 @@ def _print_lines(
         else:
             console.print(text, no_wrap=True, overflow="ellipsis")
         if line.below:
-            console.print(Text(f"    {line.below}", style="dim"), soft_wrap=True)
+            console.print(Text(" " * indent + line.below, style="dim"), soft_wrap=True)
 
 
 def _style(cell: str) -> str:
@@ -157,12 +158,12 @@ def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool =
     lines = []
     for row, (label, change, interval, verdict) in zip(every, columns, strict=True):
         if row.judged.ratio is None:
-            lines.append(_Line(row.case, (label,), f"{verdict}: {row.why}"))
+            lines.append(Line(row.case, (label,), f"{verdict}: {row.why}"))
             continue
         drawn = (axis.interval(row, far, wide),) if wide else ()
-        lines.append(_Line(row.case, (label, change, interval, *drawn, verdict)))
-    head = _Line("", ("", "", "", axis.scale(far, wide))) if wide and figures else None
-    _print_lines(console, lines, {1, 2}, head)
+        lines.append(Line(row.case, (label, change, interval, *drawn, verdict)))
+    head = Line("", ("", "", "", axis.scale(far, wide))) if wide and figures else None
+    print_lines(console, lines, {1, 2}, head)
     if figures and verdicts:
         floors = formats.some([*axis.floors(figures)], _FLOORS)
         told = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
@@ -207,11 +208,11 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
     lines = [
-        _Line(requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
+        Line(requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
         for case in cases[:MOST]
     ]
     titles = [formats.title(name) for name in shown]
-    _print_lines(console, lines, range(_FIGURES), _Line("", titles, "state"))
+    print_lines(console, lines, range(_FIGURES), Line("", titles, "state"))
     if (left := len(cases) - MOST) > 0:
         console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
 
@@ -267,7 +268,7 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
             break
         columns.pop(spare, None)
     lines = [
-        _Line(
+        Line(
             row[0],
             [columns[name][at] for name in columns],
             below=reasons[at],
@@ -276,7 +277,7 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
         for at, row in enumerate(grid.rows)
     ]
     right = {at for at, name in enumerate(columns) if name not in grid.words}
-    _print_lines(console, lines, right, _Line("", [*columns]), inline=False)
+    print_lines(console, lines, right, Line("", [*columns]), inline=False)
 
 
 def print_page(console: Console, page: RunPage) -> None:
