@@ -58,9 +58,12 @@ _STYLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Cells of one case; `after` is text of any length behind them, `below` on a line of its own below them.
+    """Cells of one case, and text around them.
 
-    `beside` says what people call the case, where its name stands above its lines.
+    Attributes:
+        after: Text of any length behind the cells.
+        below: A line of its own below them.
+        beside: What people call the case; shown where its name stands above its lines.
     """
 
     name: str
