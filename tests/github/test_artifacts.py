@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 import steps
 from attributing import attribution
 from duetbench.cli import app
+from duetbench.cli.options import require_sha256
 from duetbench.core import text
 from duetbench.core.errors import ArtifactError, UsageError
 from duetbench.core.flags import FlagName
@@ -348,14 +349,14 @@ def test_a_plan_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "night.json"
     store_file(path, night())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    acceptance.require_digest(path, digest)
+    require_sha256(path, digest)
     store_file(path, night((None, None, None)))
     with pytest.raises(ArtifactError, match="it was replaced"):
-        acceptance.require_digest(path, digest)
+        require_sha256(path, digest)
     with path.open("wb") as file:
         file.truncate(10**12)
     with pytest.raises(ArtifactError, match="expected at most 8,000,000 bytes, found more"):
-        acceptance.require_digest(path, digest)
+        require_sha256(path, digest)
 
 
 # Figures inside the process, in asv's files.

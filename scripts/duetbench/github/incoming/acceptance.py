@@ -5,18 +5,17 @@ come from the same hand. A bad one costs the others nothing. Where a file goes f
 been checked in it, never from its name.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Frozen, Run
 from duetbench.core.text import shown
 from duetbench.github.incoming import comparisons, folder, inprocess, nights, points, trials
 from duetbench.github.incoming.facts import Checkout, problem
-from duetbench.github.incoming.folder import ArtifactFile, Limits, Refusal
+from duetbench.github.incoming.folder import ArtifactFile, Refusal
 from duetbench.github.upgrades import Upgrade
 from duetbench.store import files as files_
 from duetbench.store import points as points_
@@ -46,20 +45,6 @@ class Acceptance(Frozen):
         if not (self.refused or self.missing):
             return 0
         return 1 if self.accepted else 3
-
-
-def require_digest(path: Path, digest: str) -> None:
-    """Refuse a file that is not the one whose SHA-256 its maker has told; raises ArtifactError.
-
-    A measuring machine can replace an artifact of its own workflow run, but not a job's output.
-    """
-    try:
-        data = files_.contents(path, Limits().file_bytes)
-    except RecordError as error:
-        raise ArtifactError(str(error)) from error
-    found = hashlib.sha256(data).hexdigest()
-    if found != digest:
-        raise ArtifactError(f"{path}: expected SHA-256 {digest}, found {found}: it was replaced")
 
 
 def night(
