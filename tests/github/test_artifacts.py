@@ -547,8 +547,6 @@ POINTS: Final[Table] = {
     "of a week of playing": ({"seconds": 604_800}, "604800 s of playing, more than a day"),
     "of a case of another shard": (
         of_case(case="asgi-wsgi/e2a/py3.14/w1/c128"), "which shard 1 of the plan does not have"),
-    "of a benchmark of another shard": (
-        of_case(case=points(2).cases[1].case), "which shard 1 of the plan does not have"),
     "without a case that nobody has": (
         {"missing": [Missing(case="<b>", reason="")]}, "the case '<b>', which shard 1 of the"),
     "of a case twice": ({"cases": (*ONE.cases, ONE.cases[0])}, "a case twice"),

@@ -27,7 +27,7 @@ def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
 
 def sampled(
     *found: Duet, cases: Sequence[str] = (CASE,), hinted: Sequence[str] = ()
-) -> SequentialTest[str]:
+) -> SequentialTest:
     samples = CaseDuets.of(map(busy, cases))
     test = SequentialTest(samples)
     for case in hinted:
@@ -38,7 +38,7 @@ def sampled(
     return test
 
 
-def only(test: SequentialTest[str], metric: str = CPU) -> Judgement:
+def only(test: SequentialTest, metric: str = CPU) -> Judgement:
     (found,) = [one for one in judge(test)[CASE] if one.metric == metric]
     return found
 

@@ -48,7 +48,7 @@ def compare(
     slower: Mapping[int, float] | None = None,
     hinted: Mapping[int, float] | None = None,
     rounds: int = 60,
-) -> tuple[Judged, SequentialTest[str]]:
+) -> tuple[Judged, SequentialTest]:
     """One comparison; `slower` (0.01 is 1 %) moves CPU and throughput of a case by its number.
 
     So does `hinted`, where instructions have told so beforehand; there is time for so many rounds.

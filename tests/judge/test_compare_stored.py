@@ -9,10 +9,10 @@ from duetbench.host import paths
 from duetbench.judge.decide import SequentialTest, judge
 from duetbench.judge.durations import seconds_to_decide
 from duetbench.judge.instruments import differ
-from duetbench.judge.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading
+from duetbench.judge.samples import CaseDuets
 from duetbench.project.project import Project
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement, MicroComparison
+from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement
 from duetbench.store.trial import Trial, load_trials
 from synthetic import make_case
 
@@ -25,7 +25,6 @@ def of_comparison(stored: Comparison) -> Iterator[str]:
     measured = [case.case for case in stored.cases if case.duets]
     hinted = {case.case.id for case in stored.cases if differ(case.instructions)}
     yield from judged(measured, sorted(duets, key=lambda duet: duet.order), hinted)
-    yield from of_benchmarks(stored.micro)
 
 
 def of_trial(trial: Trial) -> Iterator[str]:
@@ -37,17 +36,6 @@ def of_trial(trial: Trial) -> Iterator[str]:
     measured = {figures.case for figures in trial.figures} & said.keys()
     cases = [_case(name, said[name]) for name in said if name in measured]
     yield from judged(cases, _duets(trial), hinted)
-
-
-def of_benchmarks(micro: Iterable[MicroComparison]) -> Iterator[str]:
-    stored = {f"{one.benchmark}() {one.stack} {one.python}": one for one in micro if one.base}
-    test = SequentialTest({name: ProcessPairs() for name in stored})
-    for name, one in stored.items():
-        for base, head in zip(one.base, one.head, strict=True):
-            test.add(name, ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), 4.0))
-    test.close()
-    for name, (found,) in judge(test).items():
-        yield _line(name, found)
 
 
 def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterator[str]:

@@ -14,7 +14,6 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import paths
-from duetbench.judge import inprocess
 from duetbench.measure import testbed
 from duetbench.project import run_plan as planning
 from duetbench.project.duration import Costs, Expected, RemainingTime, drain, expected
@@ -105,8 +104,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     nightly, quick = (
         make_plan(Project.here(), profile, [], None, 1) for profile in ("nightly", "quick")
     )
-    suites = inprocess.available([paths.project_root()])
-    duets = anchored.expected(nightly.cases, suites, anchored.NIGHTLY)
+    duets = anchored.expected(nightly.cases, anchored.NIGHTLY)
     shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
     budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
     assert sum(duets.values()) <= budget

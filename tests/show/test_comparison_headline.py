@@ -21,9 +21,7 @@ from comparing import (
     micro,
     one,
 )  # fmt: skip
-from duetbench.judge import inprocess
 from duetbench.judge.statistics import Method
-from duetbench.show.rows import INPROCESS_THRESHOLD
 from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Missing
@@ -107,7 +105,6 @@ def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
 
 
 def test_what_the_report_may_not_import_is_what_decides() -> None:
-    assert INPROCESS_THRESHOLD == inprocess.THRESHOLD
     record = Method().record()
     assert {name: record[name] for name in LOOKS} == LOOKS
 

@@ -1,4 +1,4 @@
-"""Whole comparisons by instruments and processes that measure nothing and turn the clock."""
+"""Whole comparisons by instruments that measure nothing and turn the clock."""
 
 import random
 import signal
@@ -12,23 +12,17 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.affected import Affected
 from duetbench.judge.builder import Question
-from duetbench.judge.inprocess import Place, Target
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.processes import InprocessComparison
-from duetbench.judge.samples import ProcessPair, ProcessReading
 from duetbench.judge.sides import Side
-from duetbench.judge.statistics import Method
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
-from synthetic import MACHINE, figures, make_case
+from synthetic import MACHINE, figures
 
-GIL = Place("current", "3.14")
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
-PROCESS_SECONDS, PROCESS_SPREAD = 3.0, 0.006
 
 
 @dataclass
@@ -168,58 +162,3 @@ def compared_by(
     question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
     equipment = session.Equipment(fake, folder=folder, clock=lambda: fake.now)
     return session.compare(question, told or SilentReporter(), equipment)
-
-
-def target(name: str = "asgi-wsgi/asgi-json", place: Place = GIL) -> Target:
-    return Target("handlers.Cpu.time_request", (("endpoint", name),), place, place, "a package")
-
-
-def pair(case_id: str, takes: float = 0.0, stack: str = "current") -> Pair:
-    case = make_case(case_id, stack=stack)
-    case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": takes})})
-    return Pair(case, case)
-
-
-def readings(base: float, head: float) -> ProcessPair:
-    return ProcessPair(ProcessReading(base, "1"), ProcessReading(head, "1"), PROCESS_SECONDS)
-
-
-@dataclass
-class FakeProcesses:
-    """Processes with the scatter of real ones, and a clock of their own.
-
-    Attributes:
-        slower: By how much head takes longer, by the benchmark's first parameter.
-        stop: Number of the pair in which SIGINT comes.
-    """
-
-    slower: Mapping[str, float] = field(default_factory=dict)
-    stop: int | None = None
-    now: float = 1000.0
-    orders: list[tuple[Target, bool]] = field(default_factory=list)
-    source: random.Random = field(default_factory=lambda: random.Random(5))
-
-    def run(self, target: Target, *, head_first: bool) -> ProcessPair:
-        self.orders.append((target, head_first))
-        if len(self.orders) == self.stop:
-            raise InterruptedRun(signal.SIGINT)
-        self.now += PROCESS_SECONDS
-        ratio = 1 + self.slower.get(str(target.parameters[0][1]), 0.0)
-        base, head = (2e-4 * self.source.lognormvariate(0, PROCESS_SPREAD) for _ in range(2))
-        return readings(base, head * ratio)
-
-    def inside(self, *names: str) -> InprocessComparison:
-        targets = [target(name) for name in names]
-        return InprocessComparison(targets, self, Method(), random.Random(1), lambda: self.now)
-
-
-def of_benchmarks(
-    fake: FakeProcesses,
-    folder: Path,
-    seconds: float | None = None,
-    names: tuple[str, ...] = ("one/a",),
-) -> Comparison:
-    affected = Affected((), 7, (), (), targets=tuple(target(name) for name in names))
-    equipment = session.Equipment(processes=fake, folder=folder, clock=lambda: fake.now)
-    question = Question(side("base", ()), side("head", ()), affected, seconds)
-    return session.compare(question, SilentReporter(), equipment)

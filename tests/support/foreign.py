@@ -150,19 +150,13 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
 
 
 def points(number: int = 1, **changes: Any) -> Points:
-    """What a shard's machine has played: its first case, and the benchmark that goes with it."""
+    """What a shard's machine has played: its first case."""
     run, machine = shard_run(number), MACHINES[number - 1]
     shard = night().shard(number)
     assert shard is not None
     first, second = (case.id for case in shard.plan.cases)
-    series = f"inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/e{number}a)/py3.14/current"
     cpu = AnchoredPoint(metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6)
-    cases = [
-        CasePoints(case=name, stack="current", python="3.14", points=(point,))
-        for name, point in (
-            (first, cpu), (series, cpu.model_copy(update={"metric": "seconds"})),
-        )
-    ]  # fmt: skip
+    cases = [CasePoints(case=first, stack="current", python="3.14", points=(cpu,))]
     fields: dict[str, Any] = {
         "id": f"20261120T100000Z-night-0a1b2c-s{number}", "anchor": "2026-11", "origin": "night",
         "label": COMMIT[:12], "night": night().id, "shard": number,

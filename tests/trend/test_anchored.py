@@ -32,11 +32,11 @@ from duetbench.store import points as record
 from duetbench.store.change import Release
 from duetbench.store.comparison import Instructions
 from duetbench.store.journal import Journal
-from duetbench.store.points import CasePoints, Points
+from duetbench.store.points import Points
 from duetbench.trend import backfill
 from duetbench.trend.anchored import Head, Play, Precision
 from duetbench.trend.backfill import BackfillTask, Wanted
-from fake_sessions import FakeProcesses, side, target
+from fake_sessions import side
 from repos import commit, git, make_tiny, write
 from tiny_index import Index, serving
 
@@ -94,12 +94,11 @@ class Given:
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 
-def head(folder: Path, name: str = "later", *, inside: bool = False) -> Head:
+def head(folder: Path, name: str = "later") -> Head:
     base, after = side("anchor", CASES), side(name, CASES)
     pairs = [Pair(case, case) for case in CASES]
-    targets = [target()] if inside else []
     journal = Journal(folder / f"{name}.jsonl")
-    return Head(name, base, after, journal, pairs, targets, (), FakeProcesses())
+    return Head(name, base, after, journal, pairs)
 
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
@@ -149,27 +148,35 @@ def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stop", [1, 5, 11])
 def test_interrupted_anywhere_it_ends_with_the_same_points(tmp_path: Path, stop: int) -> None:
-    whole = [head(tmp_path, name, inside=True) for name in ("one", "two")]
+    whole = [head(tmp_path, name) for name in ("one", "two")]
     play(whole, Given())
-    begun = [head(tmp_path / "again", name, inside=True) for name in ("one", "two")]
+    begun = [head(tmp_path / "again", name) for name in ("one", "two")]
     cut = Given(stop=stop)
     with pytest.raises(InterruptedRun):
         play(begun, cut)
     torn = next((tmp_path / "again").glob("*.jsonl"))
     torn.write_text(torn.read_text() + '["duet", {"case": "a/b')  # killed while it wrote
-    again = [head(tmp_path / "again", name, inside=True) for name in ("one", "two")]
+    again = [head(tmp_path / "again", name) for name in ("one", "two")]
     rest = Given(played=list(cut.played))
     play(again, rest)
     assert sorted(rest.played) == sorted(
         f"{name} {case.id}" for name in ("one", "two") for case in CASES for _ in range(4)
     )
+    assert [one.points() for one in again] == [one.points() for one in whole]
 
-    def served(heads: Sequence[Head]) -> list[CasePoints]:
-        return [case for one in heads for case in one.points()[0] if case.case[0] == "a"]
 
-    assert served(again) == served(whole)
-    inside = [case for one in again for case in one.points()[0] if case.case[0] != "a"]
-    assert [point.metric for case in inside for point in case.points] == ["seconds"] * 2
+def test_jobs_inside_the_process_have_points_of_their_counts(tmp_path: Path) -> None:
+    cases = (busy("pydantic-v1-v2/services/py3.14"),)
+    one = Head(
+        "later", side("anchor", cases), side("later", cases), Journal(tmp_path / "later.jsonl"),
+        [Pair(case, case) for case in cases],
+    )  # fmt: skip
+    play([one], Given())
+    found, _ = one.points()
+    assert [case.case.split("(")[0] for case in found] == [
+        "pydantic-v1-v2/services/py3.14", *["inprocess/instructions.Pydantic.track_validation"] * 2,
+    ]  # fmt: skip
+    assert [[p.metric for p in case.points] for case in found[1:]] == [["instructions"]] * 2
 
 
 def test_dates_and_releases() -> None:

@@ -22,22 +22,21 @@ from duetbench.github import branches
 from duetbench.host.git import Remote
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import revisions, session
+from duetbench.judge import inprocess, revisions, session
 from duetbench.judge.builder import Question, unmeasured
 from duetbench.judge.duets import RealDuets, find_locks, lock_text
-from duetbench.judge.inprocess import Target
 from duetbench.judge.instruments import Reporter
-from duetbench.judge.samples import ProcessPair
-from duetbench.judge.sides import Side, Sides
+from duetbench.judge.sides import Sides
 from duetbench.judge.why import explain
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.project import locks
 from duetbench.project.locks import Move
 from duetbench.project.project import Project
-from duetbench.store.change import Candidate, Dismissal, SeriesName, StackState
+from duetbench.store.change import Candidate, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
+    Instructions,
     Judgement,
     PackageChange,
     SideName,
@@ -46,14 +45,17 @@ from duetbench.store.comparison import (
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.decision import TimeIsUpError
 from duetbench.trend.bisect.mixtures import Mixtures, Sought
-from duetbench.trend.conclude import conclude
-from fake_sessions import SilentReporter, readings
+from fake_sessions import SilentReporter
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
 LOCK = "apps/stacks/one.txt"
+JOB = (
+    "inprocess/instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
+    "/py3.14/one"
+)
 
 
 @pytest.fixture
@@ -140,7 +142,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
         python = side.rig.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
-    assert (question.affected.unaffected, question.affected.targets) == (1, ())
+    assert (question.affected.unaffected, question.affected.jobs) == (1, ())
     assert found.base.label == f"one of {run_of(19)}"
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
@@ -537,36 +539,32 @@ def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: 
         searches.of_dates(Project(bumps.root), "tiny/*", days, QUIET)
 
 
-def test_a_benchmark_inside_the_process_is_played_without_a_server(
+def test_a_job_inside_the_process_is_counted_without_a_server(
     four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the environments of a case with its endpoint; what only a server loads is no suspect."""
+    """In the environments of a case that it goes with."""
     root = tmp_path / "tiny"
-    write(root, "benchmarks/handlers.py", "")
-    name = "inprocess/handlers.Cpu.time_request(endpoint=tiny/dependent)/py3.14/one"
-    asked: list[tuple[str, str, bool]] = []
+    monkeypatch.setitem(inprocess.UNITS, "tiny", ("pydantic/valid/20/json",))
+    asked: list[str] = []
 
-    class Pairs:
-        def __init__(self, base: Side, head: Side) -> None:
-            self.versions = [one.rig.stacks["one"].packages["gamma"] for one in (base, head)]
+    def count(
+        pairs: Sequence[tuple[SideCase, SideCase]], _limit: float
+    ) -> tuple[Instructions | str, ...]:
+        (both,) = pairs
+        versions = [one.rig.stacks["one"].packages["gamma"] for one in both]
+        asked.append(f"{both[1].job}: {' → '.join(versions)}")
+        return (Instructions(base=1e6, head=1.05e6, spread=0.0),)
 
-        def run(self, target: Target, *, head_first: bool) -> ProcessPair:
-            asked.append((target.name, " → ".join(self.versions), head_first))
-            return readings(2e-4, 2.1e-4)
-
-    monkeypatch.setattr("duetbench.judge.processes.RealProcesses", Pairs)
-    series = SeriesName(machine=MACHINE, case=name, metric="seconds")
+    monkeypatch.setattr("duetbench.judge.counted.instructions", count)
+    series = SeriesName(machine=MACHINE, case=JOB, metric="instructions")
     sought = Sought(series, "one", *four)
     mixtures = Mixtures(Project(root), sought, QUIETLY, tmp_path, math.inf)
     assert mixtures.row == ("beta", "core", "gamma", "wrap")
     half: tuple[str, frozenset[str], frozenset[str]] = "half", frozenset(), frozenset({"gamma"})
     assert [mixtures.duet(*half) for _ in range(2)] == [pytest.approx(math.log(1.05))] * 2
-    assert sorted(asked) == [
-        ("handlers.Cpu.time_request('tiny/dependent')", "1.0 → 2.0", first)
-        for first in (False, True)
-    ]
-    lost = Sought(series.model_copy(update={"case": f"{name}x"}), "one", *four)
-    with pytest.raises(UsageError, match="no case of this checkout is, or has, inprocess"):
+    assert asked == ["pydantic/valid/20/json: 1.0 → 2.0"] * 2
+    lost = Sought(series.model_copy(update={"case": f"{JOB}x"}), "one", *four)
+    with pytest.raises(UsageError, match="no case of this checkout is, or goes with, inprocess"):
         Mixtures(Project(root), lost, QUIETLY, tmp_path, math.inf)
 
 
@@ -600,36 +598,22 @@ def test_a_search_that_was_stopped_goes_on(
     assert not kept.exists()
 
 
-def test_benchmarks_inside_the_process_are_played_without_a_server(
-    bumps: Bumps, seen: Seen
+def test_jobs_inside_the_process_are_judged_without_a_server(
+    bumps: Bumps, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the environments of a case with their endpoint; what cannot differ is out."""
-    write(bumps.root, "benchmarks/handlers.py", "")
-    names = {
-        name: f"inprocess/handlers.Cpu.time_request(endpoint=tiny/{name})/py3.14/one"
-        for name in ("alone", "dependent", "gone")
-    }
+    """In the environments of a case that they go with; what asv measures is none of them."""
+    monkeypatch.setitem(inprocess.UNITS, "tiny", ("pydantic/valid/20/json",))
     step = bumps.candidate().steps[0]
-
-    def moved(*which: str) -> Candidate:
-        series = [SeriesName(machine=MACHINE, case=names[one], metric="seconds") for one in which]
-        found = [step.model_copy(update={"series": one}) for one in series]
-        return bumps.candidate(steps=tuple(found))
-
+    series = SeriesName(machine=MACHINE, case=JOB, metric="instructions")
+    moved = bumps.candidate(steps=(step.model_copy(update={"series": series}),))
     duets = RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET)
-    duets(moved("alone", "dependent", "gone"), 90.0)
+    duets(moved, 90.0)
     ((question, _),) = seen
     assert question.affected.pairs == ()
-    assert [target.name for target in question.affected.targets] == [
-        "handlers.Cpu.time_request('tiny/dependent')"
-    ]
+    assert [job.series for job in question.affected.jobs] == [JOB]
     for side, version in ((question.base, "1.0"), (question.head, "1.5")):
         python = side.rig.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-
-    found = duets(moved("alone"), 90.0)
-    assert len(seen) == 1
-    assert (found.planned, found.micro, found.cases) == (0, (), ())
-    assert isinstance(conclude(moved("alone"), found), Dismissal)
-    with pytest.raises(UsageError, match="no case of this checkout has this endpoint"):
-        duets.between([names["gone"]], "one", ("a", ""), ("b", ""), 90.0)
+    timed = "inprocess/handlers.Cpu.time_request(endpoint=tiny/dependent)/py3.14/one"
+    with pytest.raises(UsageError, match="asv measures other benchmarks inside the process"):
+        duets.between([timed], "one", ("a", ""), ("b", ""), 90.0)

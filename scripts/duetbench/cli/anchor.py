@@ -76,9 +76,6 @@ def play_command(
         float,
         Option("--se", min=0.0005, help="Play a case until its ratio's standard error is this."),
     ] = 0.005,
-    inside: Annotated[
-        bool, Option("--inside/--no-inside", help="Benchmarks inside the process as well.")
-    ] = True,
     budget: Annotated[str | None, budget_option("Time for playing")] = None,
     plan_file: Annotated[
         Path | None,
@@ -126,8 +123,8 @@ def play_command(
         _keep(folder, made.model_copy(update=marks), as_json=as_json)
 
     made = _played(
-        project, found, profile, globs, precision, seed, limit, console, inside=inside,
-        commit=commit, interrupted=keep,
+        project, found, profile, globs, precision, seed, limit, console, commit=commit,
+        interrupted=keep,
     )  # fmt: skip
     keep(made)
     if made.missing and (assigned is None or not made.cases):
@@ -174,7 +171,7 @@ def renew_command(
         files.require_room(folder)
         clean_up(console)
         limit = budget_seconds(budget)
-        found = _played(project, before, "nightly", (), RENEWED, seed, limit, console, inside=True)
+        found = _played(project, before, "nightly", (), RENEWED, seed, limit, console)
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
         found = found.model_copy(update=update)
         _keep(folder, found, as_json=as_json)
@@ -195,7 +192,6 @@ def _played(
     limit: float | None,
     console: Console,
     *,
-    inside: bool,
     commit: str | None = None,
     interrupted: Callable[[Points], None] = lambda _: None,
 ) -> Points:
@@ -209,7 +205,7 @@ def _played(
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
         both = sides_.of_revisions(project, anchor.commit, commit, scope)
         backfill.verify(anchor, both.base)
-        head = backfill.of_checkout(both, inside=inside)
+        head = backfill.of_checkout(both)
         began = datetime.now(UTC)
 
         def described() -> Points:

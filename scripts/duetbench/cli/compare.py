@@ -288,7 +288,7 @@ def _compared(question: Question, console: Console) -> tuple[Comparison, Interru
         "cases that can have changed": len(affected.pairs),
         "that cannot": affected.unaffected,
         "without counterpart": len(affected.missing) or None,
-        "in-process benchmarks": len(affected.targets) or None,
+        "in-process benchmarks": len(affected.jobs) or None,
     }
     told.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
     try:

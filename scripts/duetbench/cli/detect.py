@@ -30,7 +30,7 @@ from duetbench.host import machine, paths
 from duetbench.host.console import Console, errors, print_json
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
-from duetbench.judge.duets import RealDuets, declared_benchmarks
+from duetbench.judge.duets import RealDuets, declared_jobs
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import by_release, title
@@ -154,7 +154,7 @@ def _detected(
     for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
         errors().say(f"note: {problem}")
     # Without such nights no declaration is read.
-    inside = declared_benchmarks(project) if any(not table.track.served for table in tables) else {}
+    inside = declared_jobs(project) if any(not table.track.served for table in tables) else {}
     every = searched(tables, inside)
     found = unjudged(every, sources.changes, dismissed)
     candidates = [one for table in every for one in table.candidates]

@@ -17,7 +17,6 @@ from duetbench.core.errors import NothingMeasuredError
 from duetbench.github import actions
 from duetbench.host.console import Console
 from duetbench.host.progress import duration
-from duetbench.judge import inprocess
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
 from duetbench.project import run_plan as planning
@@ -70,8 +69,7 @@ def plan_command(
     files.write(output, night)
     if github_output:
         actions.outputs(nights.outputs(night))
-    suites = inprocess.available([root])
-    duets = anchored.expected(plan.cases, suites, anchored.NIGHTLY) if anchor else {}
+    duets = anchored.expected(plan.cases, anchored.NIGHTLY) if anchor else {}
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
         many = len(shard.plan.cases)

@@ -1,5 +1,6 @@
 """`duetbench why`: which function does a change of instructions lie in?"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,6 +16,7 @@ from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
 from duetbench.judge import pairs, revisions
+from duetbench.judge.inprocess import unit_of
 from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why import explain
 from duetbench.judge.why.attribute import attribute
@@ -77,6 +79,7 @@ def why_command(
             project = with_options(project, options, [python] if python else [])
         logs, globs = paths.state_dir() / "logs", tuple(select or ())
         scope = Scope("quick", globs, logs, narrator, copies, loaded=False)
+        job = "" if record is None or select else unit_of(record.series.case)
         if record is not None:
             sides = explain.sides_of(project, record, scope)
         elif comparison is not None:
@@ -90,7 +93,7 @@ def why_command(
             surest = explain.moved_most(comparison, sides)
         with measuring():
             for base, head in [surest] if surest else _once(sides):
-                one = attribute(base, head, narrator)
+                one = attribute(replace(base, job=job), replace(head, job=job), narrator)
                 if record is not None:
                     one = one.model_copy(update={"id": record.id, "change": record.id})
                 elif comparison is not None:

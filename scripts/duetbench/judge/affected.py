@@ -18,16 +18,16 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 
 import filecmp
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.host import paths
-from duetbench.judge import inprocess, revisions
+from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.inprocess import Target
+from duetbench.judge.inprocess import Job, jobs
 from duetbench.judge.pairs import Pair, paired, some
 from duetbench.judge.sides import Side, Sides
 from duetbench.project.anchor import FILE as ANCHOR
@@ -94,7 +94,7 @@ class Affected:
     packages: tuple[PackageChange, ...]
     notes: tuple[str, ...] = ()
     nothing: str = ""  # why there is nothing to judge, in a sentence; empty: there is something
-    targets: tuple[Target, ...] = ()  # what of the in-process benchmarks is compared
+    jobs: tuple[Job, ...] = ()  # what is counted beside them
 
 
 def find(sides: Sides, *, everything: bool = False) -> Affected:
@@ -125,23 +125,10 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
         Reader(s.root, s.rig, tuple(s.root / name for name in sources)) for s in (base, head)
     ]
 
-    def loaded(pair: Pair, *, served: bool) -> Dependencies:
-        before, after = zip(readers, (pair.base, pair.head), strict=True)
-        return before[0].read(before[1], served=served) | after[0].read(after[1], served=served)
-
-    with_server = {pair.head.id: loaded(pair, served=True) for pair in common}
-    orphans = _orphans(change.packages, common, with_server)
-    found = select(change, common, with_server, missing, everything=everything, notes=sides.notes)
-
-    def reason(pair: Pair) -> str:
-        alone = loaded(pair, served=False)
-        said = pair.reason or reason_for(pair.head, change, alone, orphans)
-        return said or (EVERYTHING if everything else "")
-
-    roots = base.root, head.root
-    suites = inprocess.available(roots)
-    targets = inprocess.targets(common, reason, suites, inprocess.changed_suites(roots, files))
-    return replace(found, targets=targets, nothing="" if targets else found.nothing)
+    loaded = {
+        pair.head.id: readers[0].read(pair.base) | readers[1].read(pair.head) for pair in common
+    }
+    return select(change, common, loaded, missing, everything=everything, notes=sides.notes)
 
 
 def _ours(root: Path) -> bool:
@@ -180,7 +167,7 @@ def select(
     nothing = _nothing(change.files, change.packages, same, missing, own=change.own)
     return Affected(
         tuple(pairs), len(same), tuple(missing), change.packages, tuple(notes),
-        nothing="" if pairs else nothing,
+        nothing="" if pairs else nothing, jobs=jobs(pairs),
     )  # fmt: skip
 
 

@@ -84,14 +84,14 @@ class Findings:
     of head.
     """
 
-    test: SequentialTest[str]
+    test: SequentialTest
     judgements: dict[str, tuple[Judgement, ...]] = field(default_factory=dict)
     means: Mapping[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
     instructions: Callable[[str], Instructions | None] = lambda _: None
     noise: list[float] = field(default_factory=list)  # log ratios of base against itself
     notes: list[str] = field(default_factory=list)
     micro: tuple[MicroComparison, ...] = ()
-    absent: tuple[Missing, ...] = ()  # in-process benchmarks that only one side has
+    absent: tuple[Missing, ...] = ()  # in-process benchmarks that were not counted
     method: Mapping[str, float | int | str] = field(default_factory=dict)
     started: str = field(default_factory=utc_now)
 

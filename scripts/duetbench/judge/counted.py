@@ -106,8 +106,8 @@ def _asked(endpoint: Endpoint) -> Mapping[str, Any]:
 
 @contextmanager
 def _counting(side: Sequence[SideCase], switched: bool) -> Iterator[counting.Collect]:
-    """Begin to count one request to each case's endpoint, in process and without a server."""
-    targets = list(dict.fromkeys(unit(each) for each in side))
+    """Begin to count each case's request or job, in process and without a server."""
+    targets = list(dict.fromkeys(map(unit, side)))
     with (
         program(side[0]) as counted,
         counting.started(
@@ -122,8 +122,10 @@ def _counting(side: Sequence[SideCase], switched: bool) -> Iterator[counting.Col
 
 
 def unit(side: SideCase) -> str:
-    """The unit of work that is one request to the case's endpoint."""
+    """The unit of work: the job, or one request to the case's endpoint."""
     case = side.case
+    if side.job:
+        return side.job
     if side.rig.target:
         return f"served/{case.endpoint.name}"
     return f"request/{case.experiment}/{case.endpoint.name}"

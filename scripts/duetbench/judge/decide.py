@@ -1,8 +1,8 @@
 """Which things need another sample, and what all samples together say: one sequential test.
 
-    test = SequentialTest(samples)     # of cases: duets; of in-process benchmarks: processes
+    test = SequentialTest(samples)     # the duets of each case, by its id
     test.hint(key, metric)             # where instructions moved, before the first sample
-    while time and test.open():        # in rounds: one sample of each that is open
+    while time and test.open():        # in rounds: one duet of each case that is open
         test.add(key, sample)
     test.close()
     judge(test)
@@ -12,19 +12,16 @@ time. docs/comparing.md says why.
 """
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from duetbench.core.metrics import METRICS
 from duetbench.judge import statistics
-from duetbench.judge.samples import Samples
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
-from duetbench.store.comparison import Judgement, Verdict
-
-K = TypeVar("K", bound=Hashable)
-"""What is compared: a case's id, or an in-process benchmark."""
+from duetbench.store.comparison import Duet, Judgement, Verdict
 
 
 class State(StrEnum):
@@ -48,18 +45,18 @@ class Evidence:
     same: float = 1.0
 
 
-class SequentialTest(Generic[K]):
-    """Samples of several things, until each is decided or out of time."""
+class SequentialTest:
+    """Duets of several cases, until each is decided or out of time."""
 
-    def __init__(self, samples: Mapping[K, Samples[Any]], method: Method | None = None) -> None:
+    def __init__(self, samples: Mapping[str, CaseDuets], method: Method | None = None) -> None:
         self.samples, self.method = samples, method or Method()
-        self._hinted: set[tuple[K, str]] = set()
-        self._final: frozenset[K] = frozenset()
+        self._hinted: set[tuple[str, str]] = set()
+        self._final: frozenset[str] = frozenset()
         self._closed = False
-        self._seen: dict[tuple[K, str, int, float], Evidence] = {}
-        self._ps: dict[str, dict[tuple[K, str], float]] = {}  # of all pairs; until a sample more
+        self._seen: dict[tuple[str, str, int, float], Evidence] = {}
+        self._ps: dict[str, dict[tuple[str, str], float]] = {}  # of all pairs; until a sample more
 
-    def hint(self, key: K, metric: str) -> None:
+    def hint(self, key: str, metric: str) -> None:
         """Say before the first sample that what a metric follows from has moved.
 
         More of the error rate is spent on it, on both sides: time sometimes moves against what it
@@ -67,14 +64,14 @@ class SequentialTest(Generic[K]):
         """
         self._hinted.add((key, metric))
 
-    def add(self, key: K, sample: object) -> None:
-        """Take another sample."""
+    def add(self, key: str, duet: Duet) -> None:
+        """Take another duet."""
         if key not in self.samples:
             raise ValueError(f"{key} is not one of what this test samples")
-        self.samples[key].add(sample)
+        self.samples[key].add(duet)
         self._ps.clear()
 
-    def open(self) -> tuple[K, ...]:
+    def open(self) -> tuple[str, ...]:
         """What needs another sample; nothing once the test is closed."""
         return () if self._closed else tuple(filter(self._wants, self.samples))
 
@@ -87,7 +84,7 @@ class SequentialTest(Generic[K]):
             self._closed = True
             self._ps.clear()
 
-    def weights(self) -> dict[tuple[K, str], float]:
+    def weights(self) -> dict[tuple[str, str], float]:
         """Share of the error rate of each pair that is judged, 1 on average.
 
         What is hinted at has `Method.hinted` of all together, or more where it is more.
@@ -105,7 +102,7 @@ class SequentialTest(Generic[K]):
         others = (1 - share) * len(pairs) / (len(pairs) - len(hinted))
         return {pair: theirs if pair in hinted else others for pair in pairs}
 
-    def evidence(self, key: K, metric: str) -> Evidence:
+    def evidence(self, key: str, metric: str) -> Evidence:
         """The latest look at one metric; what a look sees never changes afterwards."""
         samples = self.samples[key]
         due = self.method.looks.latest(len(samples.usable), final=key in self._final)
@@ -114,7 +111,7 @@ class SequentialTest(Generic[K]):
         count, share = due
         if (key, metric, *due) not in self._seen:
             found = statistics.sample(samples.logs(metric)[:count])
-            scale = samples.scales[metric]
+            scale = METRICS[metric]
             self._seen[key, metric, count, share] = Evidence(
                 found,
                 share,
@@ -123,7 +120,7 @@ class SequentialTest(Generic[K]):
             )
         return self._seen[key, metric, count, share]
 
-    def adjusted(self) -> Mapping[tuple[K, str], float]:
+    def adjusted(self) -> Mapping[tuple[str, str], float]:
         """P value of each pair that is judged, adjusted for all of them."""
         if "moved" not in self._ps:
             weights = self.weights()
@@ -132,7 +129,7 @@ class SequentialTest(Generic[K]):
             self._ps["moved"] = dict(zip(weights, found, strict=True))
         return self._ps["moved"]
 
-    def settling(self) -> Mapping[tuple[K, str], float]:
+    def settling(self) -> Mapping[tuple[str, str], float]:
         """P value of "no change" of each pair, adjusted for all; 1 for what has moved."""
         if "same" not in self._ps:
             moved = self.adjusted()
@@ -144,25 +141,25 @@ class SequentialTest(Generic[K]):
             self._ps["same"] = dict(zip(moved, found, strict=True))
         return self._ps["same"]
 
-    def state(self, key: K, metric: str) -> State:
+    def state(self, key: str, metric: str) -> State:
         """Where one metric stands; open if it cannot be judged."""
         if self.adjusted().get((key, metric), 1.0) <= self.method.rate:
             return State.MOVED
         same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
         return State.SAME if same else State.OPEN
 
-    def level(self, key: K, metric: str, called: int = 1) -> float:
+    def level(self, key: str, metric: str, called: int = 1) -> float:
         """Two-sided error rate of one of a look's tests, if so many pairs are called with it."""
         weights = self.weights()
         return self.method.rate * min(1.0, weights[key, metric] * called / len(weights))
 
-    def figures(self, key: K, metric: str) -> dict[str, float]:
+    def figures(self, key: str, metric: str) -> dict[str, float]:
         """Ratio, interval and detectable change as a judgement has them; empty without a look."""
         evidence = self.evidence(key, metric)
         if evidence.sample is None:
             return {}
         seen, share = evidence.sample, evidence.share
-        floor, state = self.samples[key].scales[metric].floor, self.state(key, metric)
+        floor, state = METRICS[metric].floor, self.state(key, metric)
         low, high = statistics.interval(seen, CONFIDENCE_RATE * share)
         mean = seen.mean
         if state is State.MOVED:
@@ -186,20 +183,20 @@ class SequentialTest(Generic[K]):
         count, share = looks.latest(max(seen.n, most), final=True) or (seen.n, 1.0)
         return replace(seen, n=count), share
 
-    def _wants(self, key: K) -> bool:
+    def _wants(self, key: str) -> bool:
         samples, last = self.samples[key], self.method.looks.last
         most = math.ceil(last * self.method.patience)
         if samples.void() or len(samples.usable) >= last or len(samples.all) >= most:
             return False
         return self._undecided(key)
 
-    def _undecided(self, key: K) -> bool:
+    def _undecided(self, key: str) -> bool:
         samples = self.samples[key]
         deciding = (metric for metric in samples.leading if metric not in samples.lost)
         return any(self.state(key, metric) is State.OPEN for metric in deciding)
 
 
-def judge(test: SequentialTest[K]) -> dict[K, tuple[Judgement, ...]]:
+def judge(test: SequentialTest) -> dict[str, tuple[Judgement, ...]]:
     """Judge all that was sampled.
 
     Close the test first, so that what ran out of time gets its last look; judged before, it stands
@@ -215,7 +212,7 @@ def judge(test: SequentialTest[K]) -> dict[K, tuple[Judgement, ...]]:
     return {key: tuple(_judged(key, test)) for key in test.samples}
 
 
-def _judged(key: K, test: SequentialTest[K]) -> Iterator[Judgement]:
+def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
     samples = test.samples[key]
     counts: dict[str, Any] = {"duets": len(samples.usable), "excluded": samples.excluded}
     void = {"verdict": Verdict.NOT_COMPARABLE, **counts}
@@ -239,17 +236,17 @@ def _judged(key: K, test: SequentialTest[K]) -> Iterator[Judgement]:
             )
 
 
-def _verdict(key: K, metric: str, test: SequentialTest[K]) -> tuple[Verdict, str]:
+def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]:
     """What is said of one metric, and why where that does not explain itself."""
     samples, state = test.samples[key], test.state(key, metric)
     if not samples.usable:
         tried = len(samples.all)
-        none = f"none of {tried} {samples.noun} was usable: {samples.disturbances()}"
-        return Verdict.INCONCLUSIVE, none if tried else samples.nothing
+        none = f"none of {tried} duets was usable: {samples.disturbances()}"
+        return Verdict.INCONCLUSIVE, none if tried else "no time for a duet"
     seen = test.evidence(key, metric).sample
     if state is State.OPEN or seen is None or (reason := samples.drifted(metric)):
         return Verdict.INCONCLUSIVE, "" if state is State.OPEN else reason
     if state is State.SAME:
         return Verdict.NO_CHANGE, ""
-    worse = (seen.mean > 0) == (samples.scales[metric].better == "lower")
+    worse = (seen.mean > 0) == (METRICS[metric].better == "lower")
     return Verdict.SLOWER if worse else Verdict.FASTER, ""

@@ -95,8 +95,8 @@ class Reader:
     _installed: dict[Path, Installed] = field(default_factory=dict)
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
 
-    def read(self, case: Case, *, served: bool = True) -> Dependencies:
-        """Find what a case of this side loads, with its server or in whatever other process."""
+    def read(self, case: Case) -> Dependencies:
+        """Find what a case of this side loads."""
         module = case.endpoint.app.partition(":")[0]
         if (case.experiment, module) not in self._imports:
             folders: tuple[Path, ...] = (self.rig.folder(case), self.rig.apps)
@@ -116,7 +116,7 @@ class Reader:
             f"what its import of {strange[0]} loads is not known" if strange else "",
         )
         server = SERVERS[case.server]
-        roots = {server.name, *server.loads(case)} if served else set()
+        roots = {server.name, *server.loads(case)}
         roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
         markers = marker_environment(self.rig.interpreters[case.python].version)
         return Dependencies(

@@ -9,7 +9,7 @@ side's, with the versions that the run recorded.
 import glob
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -21,10 +21,10 @@ from duetbench.host import paths
 from duetbench.host.git import GitError, HopelessError, run
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
-from duetbench.judge import affected, inprocess, revisions, session
+from duetbench.judge import affected, revisions, session
 from duetbench.judge import sides as sides_
 from duetbench.judge.builder import Question, unmeasured
-from duetbench.judge.inprocess import Target
+from duetbench.judge.inprocess import Job, jobs
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
@@ -34,7 +34,7 @@ from duetbench.store.change import Candidate, ChangeRecord, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
 MOST_CASES: Final = 8
-"""Cases of a candidate that are played, and as many benchmarks inside the process: the strongest
+"""Cases of a candidate that are played, and as many jobs inside the process: the strongest
 ones. One cause moves many, and playing all of them would not make it surer."""
 
 NOTHING: Final = "none of the packages that moved is loaded by these cases"
@@ -45,7 +45,7 @@ Judge = Callable[[Candidate, float], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class RealDuets:
-    """Real servers, and real processes without one; `seed` orders the duets."""
+    """Real servers, and real counts; `seed` orders the duets."""
 
     project: Project
     seed: int
@@ -70,23 +70,23 @@ class RealDuets:
         seconds: float,
         notes: tuple[str, ...] = (),
     ) -> Comparison:
-        """Compare two states (label, text of the lock) of a stack on cases and benchmarks.
+        """Compare two states (label, text of the lock) of a stack on cases and jobs.
 
         Raises:
-            UsageError: A benchmark is played by no declared case any more.
+            UsageError: A job goes with no declared case any more.
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
         known = {case.id for case in declared_cases(self.project)}
         served = [name for name in names if name in known]
         inside = [name for name in names if name not in known]
-        carriers = declared_benchmarks(self.project) if inside else {}
+        carriers = declared_jobs(self.project) if inside else {}
         if lost := [name for name in inside if name not in carriers]:
             raise UsageError(
-                f"{', '.join(lost)}: no case of this checkout has this endpoint with this stack "
-                "and interpreter any more; there is nothing to compare"
+                f"{', '.join(lost)}: no case of this checkout is, or goes with, this one; asv "
+                "measures other benchmarks inside the process"
             )
-        # A benchmark runs in the environments of a case, whose server is not started.
+        # A job is counted in the environments of a case, whose server is not started.
         globs = tuple(map(glob.escape, (*served, *(carriers[name] for name in inside))))
         logs = paths.state_dir() / "logs"
         with revisions.copies(self.narrator) as copies:
@@ -94,9 +94,9 @@ class RealDuets:
             both = sides_.of_locks(self.project, stack, base, head, scope)
             found = affected.find(both)
             pairs = tuple(pair for pair in found.pairs if pair.head.id in served)
-            targets = tuple(target for target in found.targets if target.series in inside)
-            nothing = "" if pairs or targets else found.nothing or NOTHING
-            found = replace(found, pairs=pairs, targets=targets, nothing=nothing)
+            jobs = tuple(job for job in found.jobs if job.series in inside)
+            nothing = "" if pairs or jobs else found.nothing or NOTHING
+            found = replace(found, pairs=pairs, jobs=jobs, nothing=nothing)
             question = Question(both.base, both.head, found, seconds, self.seed, notes=notes)
             if nothing:
                 return unmeasured(question)
@@ -109,17 +109,17 @@ def _label(state: StackState, run: str) -> str:
 
 
 def strongest(project: Project, candidate: Candidate) -> tuple[str, ...]:
-    """What is played: the stack's strongest cases, and benchmarks, that are still declared.
+    """What is played: the stack's strongest cases, and jobs, that are still declared.
 
     UsageError: none is.
     """
     stack = candidate.base.stack
     known = {case.id: case.stack for case in declared_cases(project)}
-    inside = {name: known[case] for name, case in declared_benchmarks(project).items()}
+    inside = {name: known[case] for name, case in declared_jobs(project).items()}
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if known.get(name) == stack]
-    benchmarks = [name for name in moved if inside.get(name) == stack]
-    found = (*served[:MOST_CASES], *benchmarks[:MOST_CASES])
+    jobs = [name for name in moved if inside.get(name) == stack]
+    found = (*served[:MOST_CASES], *jobs[:MOST_CASES])
     if not found:
         raise UsageError(
             f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "
@@ -137,32 +137,33 @@ def declared_cases(project: Project, profile: Profile = PROFILE) -> tuple[Case, 
     return project.cases(profile)
 
 
-def benchmarks(project: Project, cases: Iterable[Case]) -> Iterator[Target]:
-    """The in-process benchmarks that can be played in the environments of cases."""
-    suites = inprocess.available([project.root])
-    for case in cases:
-        yield from inprocess.targets([Pair(case, case)], lambda pair: pair.head.id, suites, {})
+def jobs_of(case: Case) -> tuple[Job, ...]:
+    """The jobs that are counted in the environments of a case."""
+    return jobs([Pair(case, case)])
 
 
-def declared_benchmarks(project: Project) -> dict[str, str]:
-    """The in-process benchmarks that can be played: series → first case that has it."""
+def declared_jobs(project: Project) -> dict[str, str]:
+    """The jobs inside the process that can be counted: series → first case that has it."""
     found: dict[str, str] = {}
-    for target in benchmarks(project, declared_cases(project)):
-        found.setdefault(target.series, target.reason)
+    for case in declared_cases(project):
+        for job in jobs_of(case):
+            found.setdefault(job.series, case.id)
     return found
 
 
 def carrier(project: Project, name: str) -> tuple[Case, Profile]:
-    """The case in whose environments a case or benchmark is played, of the first profile with it.
+    """The case in whose environments a case or job is played, of the first profile with it.
 
     UsageError: none does.
     """
     for profile in PROFILES:
-        cases = declared_cases(project, profile)
-        for case in cases:
-            if case.id == name or any(one.series == name for one in benchmarks(project, [case])):
+        for case in declared_cases(project, profile):
+            if case.id == name or any(job.series == name for job in jobs_of(case)):
                 return case, profile
-    raise UsageError(f"no case of this checkout is, or has, {name}; there is nothing to play")
+    raise UsageError(
+        f"no case of this checkout is, or goes with, {name}; there is nothing to play: asv "
+        "measures other benchmarks inside the process (duetbench inprocess)"
+    )
 
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights

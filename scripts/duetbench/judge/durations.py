@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, TypeVar
 
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.judge import statistics
-from duetbench.judge.decide import K, SequentialTest, State
+from duetbench.judge.decide import SequentialTest, State
 from duetbench.judge.statistics import Looks
 from duetbench.measure.duet import duet_load
 from duetbench.project.duration import PRIOR_LAUNCHES, Costs, drain
@@ -27,10 +28,6 @@ COUNTING: Final = 0.15
 
 FIRST_LOOK: Final = 0.75
 """Share of the budget in which all chosen cases must reach their first look."""
-
-INPROCESS: Final = 0.20
-"""Largest share that is kept for in-process benchmarks, where servers are compared as well; what
-those leave of the budget is theirs besides."""
 
 NOISE: Final = 0.12
 """Share of the budget that duets of base against itself may take: several in five minutes."""
@@ -81,7 +78,7 @@ class DuetSeconds:
         )
         return max(1.0, sum(launches.values()) + sum(own)) if cases else 0.0
 
-    def until_looks(self, test: SequentialTest[str], cases: Iterable[str]) -> float:
+    def until_looks(self, test: SequentialTest, cases: Iterable[str]) -> float:
         """Seconds until each of the cases has its next look."""
         looks = test.method.looks
         lacking = {case: missing(len(test.samples[case].usable), looks) for case in cases}
@@ -133,7 +130,7 @@ def spread(items: Sequence[_Item], kind: Callable[[_Item], Hashable]) -> list[_I
     return [items[place] for place in sorted(range(len(items)), key=ranks.__getitem__)]
 
 
-def seconds_to_decide(key: K, test: SequentialTest[K]) -> float | None:
+def seconds_to_decide(key: str, test: SequentialTest) -> float | None:
     """Estimate of the time that would decide what is inconclusive about a case, s.
 
     Each open metric is taken to stay where it is: inside the tolerance, and then so many duets are
@@ -160,14 +157,14 @@ def seconds_to_decide(key: K, test: SequentialTest[K]) -> float | None:
     return max(known) * figures.fmean(one.seconds for one in samples.all)
 
 
-def _lacking(key: K, metric: str, test: SequentialTest[K]) -> int | None:
+def _lacking(key: str, metric: str, test: SequentialTest) -> int | None:
     """Samples that lack until the last look shows a change or that there is none.
 
     Scatter and mean are taken to stay; the nearer answer counts. None: more than a test takes.
     """
     samples, method = test.samples[key], test.method
     had, looks = len(samples.usable), method.looks
-    seen, scale = statistics.sample(samples.logs(metric)), samples.scales[metric]
+    seen, scale = statistics.sample(samples.logs(metric)), METRICS[metric]
     beyond = abs(seen.mean) - math.log1p(scale.floor)
     within = math.log1p(scale.tolerance) - abs(seen.mean)
     # What Benjamini-Hochberg leaves to one more beside those that passed already.

@@ -52,7 +52,7 @@ ORDER: Final = (0, 1, 1, 0)
 """Of sequential launches: base, head, head, base."""
 
 BothSides = Mapping[str, tuple[SideCase, SideCase]]
-"""Base and head, by the case's id."""
+"""Base and head, by the case's id, or by the series of a job."""
 
 
 class Instruments(Protocol):
@@ -146,8 +146,12 @@ class Counts:
 
     def of(self, case: str) -> Instructions | None:
         """What was counted of a case; None if it was not, or cannot be."""
-        found = self._found.get(self._code(case))
+        found = self.outcome(case)
         return found if isinstance(found, Instructions) else None
+
+    def outcome(self, case: str) -> Instructions | str:
+        """What was counted of a case, or why it was not."""
+        return self._found.get(self._code(case), "there was no time to count it")
 
     def count(self, cases: Iterable[str], left: Callable[[], float], reporter: Reporter) -> None:
         """Count environment by environment in the time there is; an interruption keeps the rest."""
@@ -174,9 +178,10 @@ class Counts:
         return [tuple(group.values()) for group in groups.values()]
 
     def _code(self, name: str) -> tuple[Hashable, ...]:
-        case = self._sides[name][1].case
+        case, job = self._sides[name][1].case, self._sides[name][1].job
         variables = tuple(sorted(case.env.items()))
-        return case.python, case.stack, variables, case.experiment, case.endpoint.name
+        environment = case.python, case.stack, variables
+        return *environment, case.experiment, case.endpoint.name, job
 
 
 def differ(counted: Instructions | None) -> bool:

@@ -1,9 +1,9 @@
 """One comparison from its first duet to its verdicts, in bounded time.
 
-Instruction counts of all cases, rounds of duets over those that are open, sequential launches of
-what moved, and in-process benchmarks: `decide` says which cases need another duet, `durations`
-whether there is time for it. Cases that one server can serve share a launch of each side. All duets
-of a launch are saved as soon as it is over.
+Instruction counts of all cases and jobs inside the process, rounds of duets over the cases that
+are open, and sequential launches of what moved: `decide` says which cases need another duet,
+`durations` whether there is time for it. Cases that one server can serve share a launch of each
+side. All duets of a launch are saved as soon as it is over.
 """
 
 import math
@@ -20,11 +20,12 @@ from duetbench.core.flags import DISTURBING
 from duetbench.core.model import LoadModel
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import builder, durations
+from duetbench.judge import builder, durations, inprocess
 from duetbench.judge.builder import MOVED, Findings, Question
 from duetbench.judge.decide import SequentialTest, State, judge
 from duetbench.judge.durations import Budget, DuetSeconds
 from duetbench.judge.instruments import (
+    EACH_SECONDS,
     Counts,
     FollowUp,
     Instruments,
@@ -33,13 +34,12 @@ from duetbench.judge.instruments import (
     differ,
     recorded,
 )
-from duetbench.judge.processes import InprocessComparison, Processes, RealProcesses
 from duetbench.judge.samples import CaseDuets
 from duetbench.judge.statistics import Method
 from duetbench.measure.duet import SideCase, server_of
 from duetbench.measure.runner import utc_now
 from duetbench.store import comparison_store
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, Missing
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
@@ -57,10 +57,9 @@ class InterruptedComparison(InterruptedRun):
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a comparison is made with and saved to, by default real servers and processes."""
+    """What a comparison is made with and saved to, by default real servers."""
 
     instruments: Instruments | None = None
-    processes: Processes | None = None
     folder: Path | None = None
     clock: Callable[[], float] = time.monotonic
 
@@ -78,7 +77,7 @@ def compare(
         RecordError: The comparison could not be saved at its end.
         ValueError: There is nothing to judge.
     """
-    if not question.affected.pairs and not question.affected.targets:
+    if not question.affected.pairs and not question.affected.jobs:
         raise ValueError("nothing to judge: see Affected.nothing")
     return _Session(question, reporter, equipment or Equipment()).run()
 
@@ -92,18 +91,8 @@ class _Session:
         base, head, pairs = question.base, question.head, question.affected.pairs
         began, total = self.clock(), question.seconds
         self.instruments = equipment.instruments or Real(paths.state_dir() / "logs")
-        self.random, orders = (
-            random.Random(question.seed)  # noqa: S311 - an order that can be repeated
-            for _ in range(2)
-        )
-        self.inprocess = InprocessComparison(
-            question.affected.targets, equipment.processes or RealProcesses(base, head),
-            self.method, orders, self.clock,
-        )  # fmt: skip
-        self.whole = Budget(total, began)
-        if total is not None:
-            kept = min(self.inprocess.seconds(), durations.INPROCESS * total)
-            total -= kept if pairs else total
+        self.random = random.Random(question.seed)  # noqa: S311 - an order that can be repeated
+        self.jobs = {job.series: job for job in question.affected.jobs}
         self.budget = Budget(total, began)
         self.sides = {
             pair.head.id: (SideCase(pair.base, base.rig), SideCase(pair.head, head.rig))
@@ -122,7 +111,8 @@ class _Session:
         self.left_out = SequentialTest(CaseDuets.of(left_out), self.method)
         # Who starts first in a server's first duet is drawn, and swapped from then on.
         self.head_first: dict[Hashable, bool] = defaultdict(lambda: self.random.random() < 0.5)
-        self.counts = Counts(self.instruments, self.sides)
+        inside = {name: job.sides(base, head) for name, job in self.jobs.items()}
+        self.counts = Counts(self.instruments, {**self.sides, **inside})
         self.follow_up = FollowUp(self.instruments, self.sides, self._time_left)
         self.noise_tried = self.order = 0
         self.noise_seconds = 0.0
@@ -130,15 +120,14 @@ class _Session:
             self.test,
             means=self.follow_up.means,
             instructions=self.counts.of,
-            method={**self.method.record(), **self.inprocess.record(), "seed": question.seed},
+            method={**self.method.record(), **self._inprocess(), "seed": question.seed},
         )
 
     def run(self) -> Comparison:
         """Count, hold duets, follow up; save what there is, whatever happens."""
         count, total = len(self.duets), len(self.sides)
-        seconds = self.first * self.durations.of(*self.duets)
-        seconds += self.inprocess.seconds()
-        self.reporter.begin(count + len(self.inprocess.targets), seconds, self.question.seconds)
+        seconds = self.first * self.durations.of(*self.duets) + EACH_SECONDS * len(self.jobs)
+        self.reporter.begin(count + len(self.jobs), seconds, self.question.seconds)
         if count < total:
             few = f"{total - count} of {total} cases: they were not measured"
             self._note(f"the budget is too small for {few}")
@@ -146,8 +135,6 @@ class _Session:
             self._count()
             self._hold_duets()
             self._follow_up()
-            # In the time that was kept for them, or is left.
-            self.inprocess.look(self.whole.ends, self.reporter)
         except InterruptedRun as interruption:
             self._note(f"interrupted by {interruption} at {utc_now()}")
             partial = self._judged("partial")
@@ -162,11 +149,10 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they tell where to look, in a small share of the time."""
-        if not self.duets:
-            return
         total = math.inf if self.budget.total is None else self.budget.total
-        ends = self.clock() + durations.COUNTING * total
-        self.counts.count(self.duets, lambda: ends - self.clock(), self.reporter)
+        ends = self.clock() + (durations.COUNTING if self.duets else 1.0) * total
+        wanted = (*self.duets, *self.jobs)
+        self.counts.count(wanted, lambda: ends - self.clock(), self.reporter)
         for case, duets in self.duets.items():
             if differ(self.counts.of(case)):
                 for metric in duets.computed:
@@ -255,9 +241,22 @@ class _Session:
         """The comparison with its verdicts; nothing is measured any more."""
         self.test.close()
         self.found.judgements = judge(self.left_out) | judge(self.test)
-        self.found.micro, self.found.absent = self.inprocess.judged()
-        self.found.notes += self.inprocess.notes
+        outcomes = {name: self.counts.outcome(name) for name in self.jobs}
+        self.found.micro = tuple(
+            inprocess.judged(self.jobs[name], found)
+            for name, found in outcomes.items()
+            if not isinstance(found, str)
+        )
+        self.found.absent = tuple(
+            Missing(case=name, reason=found)
+            for name, found in outcomes.items()
+            if isinstance(found, str)
+        )
         return self._comparison(status)
+
+    def _inprocess(self) -> dict[str, float]:
+        """What the comparison's file says of how jobs are judged."""
+        return {"inprocess_floor": inprocess.FLOOR} if self.jobs else {}
 
     def _comparison(self, status: Literal["complete", "partial"]) -> Comparison:
         return builder.build(self.question, self.found, status, self.clock() - self.budget.began)

@@ -118,10 +118,14 @@ def unshared(
 
 @dataclass(frozen=True, slots=True)
 class SideCase:
-    """A case as one side defines it, with the rig that it is launched on."""
+    """A case as one side defines it, with the rig that it is launched on.
+
+    `job`: a unit of work in its environment whose instructions are counted, in place of a request.
+    """
 
     case: Case
     rig: Rig
+    job: str = ""
 
 
 def server_of(case: Case) -> Hashable:

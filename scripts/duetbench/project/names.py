@@ -21,10 +21,14 @@ from duetbench.project.target import STACK
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
 _LONGEST: Final = 60  # letters of a request
 _AGAIN: Final = re.compile(r"--\d+$")  # ends the name of the second endpoint of one request
-_INSIDE: Final = re.compile(
-    r"inprocess/(?P<benchmark>[\w.]+)(?P<values>\(.*\))?/py(?P<python>[\d.]+t?)/(?P<stack>[^/]+)"
+_WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
+_PARAMETER: Final = rf"\w+={_WORD}(?:/{_WORD})?"
+INSIDE: Final = re.compile(
+    rf"inprocess/(?P<benchmark>[\w.]+)(?P<values>\({_PARAMETER}(?:, {_PARAMETER})*\))?"
+    rf"/py(?P<python>[\d.]+t?)/(?P<stack>{_WORD})",
+    re.ASCII,
 )
-"""The id of a benchmark inside the process (see `record.asv_results.Reading`)."""
+"""Ids of benchmarks inside the process (see `store.asv_results.Reading`)."""
 _VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
 
 
@@ -151,7 +155,7 @@ def _pythons(root: Path) -> Mapping[str, str]:
 @cache
 def _inside(root: Path, case: str) -> CaseName | None:
     """The name of a benchmark inside the process; None: its suite declares no title for it."""
-    found = _INSIDE.fullmatch(case)
+    found = INSIDE.fullmatch(case)
     if found is None:
         return None
     with suppress(DuetbenchError, KeyError):  # of parameters that the benchmark had once

@@ -8,6 +8,7 @@ from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.store.comparison import Verdict
+from duetbench.store.points import INSTRUCTIONS
 
 GLOSSARY: Final = "docs/glossary.md"
 """What the words of reports mean; the site has it at `glossary/`."""
@@ -122,7 +123,8 @@ def moved(metric: str, ratio: Interval) -> str:
     if metric in METRICS:
         said = METRICS[metric].moved(size, rose=rose)
     else:
-        said = f"takes {size} {'more' if rose else 'less'} time in process"
+        what = "instructions" if metric == INSTRUCTIONS else "time"
+        said = f"takes {size} {'more' if rose else 'less'} {what} in process"
     return f"{said} ({within})"
 
 

@@ -12,6 +12,7 @@ from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, Verdict
+from duetbench.store.points import INSTRUCTIONS
 from duetbench.store.reproduce import rebuilt
 
 CPU: Final = "server_cpu_per_request"
@@ -41,14 +42,16 @@ class Grid:
 class ViewRow:
     """One case, or in-process benchmark (which has no metric), and metric.
 
-    `figures` are base's from sequential launches, and that times the ratio, so that they say what
-    `change` says. `grouped`: an event tells it together with other rows.
+    `unit` is that of a benchmark. `figures` are base's from sequential launches, and that times the
+    ratio, so that they say what `change` says. `grouped`: an event tells it together with other
+    rows.
     """
 
     case: str
     metric: str
     judged: Judgement
     figures: str = ""
+    unit: str = ""
     grouped: bool = False
     recorded: CaseName | None = None
     titled: str = "time in process"
@@ -65,7 +68,7 @@ class ViewRow:
     @property
     def moved(self) -> str:
         """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
-        return formats.moved(self.metric, self.judged.interval or Interval(1.0))
+        return formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
 
     @property
     def verdict(self) -> str:
@@ -85,7 +88,7 @@ class ViewRow:
 
     @property
     def samples(self) -> str:
-        """Usable duets (or pairs of processes)."""
+        """Usable duets (in process: counts)."""
         return str(self.judged.duets)
 
     @property
@@ -164,7 +167,13 @@ def grouped(comparison: Comparison) -> Groups:
         for judged in case.judgements
     ]
     found += [
-        ViewRow(f"{one.benchmark} [{one.stack}, {one.python}]", "", one.judgement)
+        ViewRow(
+            f"{one.benchmark} [{one.stack}, {one.python}]",
+            "",
+            one.judgement,
+            unit=one.unit,
+            titled="instructions in process" if one.unit == INSTRUCTIONS else "time in process",
+        )
         for one in comparison.micro
     ]
 

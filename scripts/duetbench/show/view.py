@@ -33,7 +33,7 @@ _FLOOR: Final = "changes up to here are none, however surely they are seen"
 _COULD_SEE: Final = (
     "a change as large as this would have been seen in 4 of 5 comparisons, had nothing else moved"
 )
-_SAMPLES: Final = "usable duets (in process: pairs of processes)"
+_SAMPLES: Final = "usable duets (in process: counts, or pairs of processes)"
 _FIGURES: Final = "base's mean over launches with nothing beside them, and that times the ratio"
 
 UNDECIDED: Final = 3

@@ -36,12 +36,21 @@ SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
+INPROCESS: Final = "inprocess/"
+"""What names of benchmarks inside the process begin with, among the cases."""
+
+
 class SeriesName(Frozen):
     """One case and metric over runs on one machine."""
 
     machine: str
     case: str
     metric: str
+
+    @property
+    def inprocess(self) -> bool:
+        """Whether it is of a benchmark inside the process, and not of server runs."""
+        return self.case.startswith(INPROCESS)
 
 
 class Release(Frozen):

@@ -7,21 +7,20 @@ down as soon as it is over; the same play, begun again after whatever ended it, 
 
 import math
 import random
-import statistics as figures
+import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from duetbench.core.model import Case
-from duetbench.judge import durations, inprocess, processes
+from duetbench.judge import durations
 from duetbench.judge.durations import DuetSeconds
-from duetbench.judge.inprocess import SECONDS, Target
+from duetbench.judge.inprocess import jobs
 from duetbench.judge.instruments import Counts, Instruments, Reporter, recorded
 from duetbench.judge.pairs import Pair
-from duetbench.judge.processes import Processes
-from duetbench.judge.samples import CaseDuets, ProcessPair, ProcessPairs, ProcessReading, Samples
+from duetbench.judge.samples import CaseDuets, figures
 from duetbench.judge.sides import Side
 from duetbench.measure.duet import SideCase, server_of
 from duetbench.measure.runner import utc_now
@@ -53,22 +52,22 @@ class Precision:
     seconds: float = math.inf
 
     def least_of(self, seconds: float) -> int:
-        """Samples that there are to be at least where each takes so many seconds."""
+        """Duets that there are to be at least where each takes so many seconds."""
         fitting = math.inf if seconds == 0 else self.seconds / seconds
         return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 
-    def wants(self, samples: Samples[Any]) -> bool:
-        """Whether another sample is needed."""
-        if samples.void() or len(samples.all) >= self.most:
+    def wants(self, duets: CaseDuets) -> bool:
+        """Whether another duet is needed."""
+        if duets.void() or len(duets.all) >= self.most:
             return False
-        taken = [one.seconds for one in samples.all]
-        least = self.least_of(figures.fmean(taken)) if taken else self.least
-        if len(samples.usable) < least:
+        taken = [duet.seconds for duet in duets.all]
+        least = self.least_of(statistics.fmean(taken)) if taken else self.least
+        if len(duets.usable) < least:
             return True
         if least < self.least:
             return False
-        names = [name for name in samples.metrics if name in samples.leading][:1]
-        return any(standard_error(samples, name) > self.se for name in names)
+        names = [name for name in duets.metrics if name in duets.leading][:1]
+        return any(standard_error(duets, name) > self.se for name in names)
 
 
 NIGHTLY: Final = Precision(least=5, seconds=40.0)
@@ -76,26 +75,20 @@ NIGHTLY: Final = Precision(least=5, seconds=40.0)
 or more, in 4 s each; what waits for seconds, 3 times."""
 
 
-def expected(
-    cases: Sequence[Case], suites: Iterable[str], precision: Precision
-) -> dict[str, float]:
-    """Seconds that each case's duets take at least, and those of the benchmarks that go with it."""
+def expected(cases: Sequence[Case], precision: Precision) -> dict[str, float]:
+    """Seconds that each case's duets take at least."""
     servers = Counter(map(server_of, cases))
     found = {}
     for case in cases:
         launch, own = durations.expected(case)
         one = own + launch / servers[server_of(case)]
         found[case.id] = precision.least_of(one) * one
-    every = [Pair(case, case, case.id) for case in cases]
-    inside = precision.least_of(processes.PAIR_SECONDS) * processes.PAIR_SECONDS
-    for target in inprocess.targets(every, lambda pair: pair.reason, suites, {}):
-        found[target.reason] += inside
     return found
 
 
-def standard_error(samples: Samples[Any], metric: str) -> float:
-    """Of the mean of the log ratios of at least two samples."""
-    logs = samples.logs(metric)
+def standard_error(duets: CaseDuets, metric: str) -> float:
+    """Of the mean of the log ratios of at least two duets."""
+    logs = duets.logs(metric)
     return float(logs.std(ddof=1)) / math.sqrt(len(logs))
 
 
@@ -111,18 +104,14 @@ class Head:
     side: Side
     journal: Journal
     pairs: Sequence[Pair]
-    targets: Sequence[Target] = ()
     lost: tuple[Missing, ...] = ()
-    processes: Processes | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     duets: dict[str, CaseDuets] = field(init=False)
-    within: dict[Target, ProcessPairs] = field(init=False)
     counted: dict[str, Instructions | str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.duets = CaseDuets.of(pair.head for pair in self.pairs)
-        self.within = {target: ProcessPairs() for target in self.targets}
         for kind, content in self.journal.lines:
             self._take(kind, content)
 
@@ -134,14 +123,7 @@ class Head:
                 self.seconds += duet.seconds
                 if duet.case in self.duets:
                     self.duets[duet.case].add(duet)
-            case "processes":
-                series, base, head, seconds = content
-                self.seconds += seconds
-                pair = ProcessPair(ProcessReading(**base), ProcessReading(**head), seconds)
-                for target in self.within:
-                    if target.series == series:
-                        self.within[target].add(pair)
-            case _:
+            case "count":
                 case_, found = content
                 counted = found if isinstance(found, str) else Instructions.model_validate(found)
                 self.counted[case_] = counted
@@ -149,28 +131,28 @@ class Head:
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """What is known of it, and of what cases nothing is."""
         lost = list(self.lost)
-        found = []
+        found: list[tuple[str, Case, list[AnchoredPoint]]] = []
         for pair in self.pairs:
             case = pair.head
             points = [*_points(case.id, self.duets[case.id], lost), *self._counted(case.id)]
-            if points:
-                found.append(
-                    CasePoints(
-                        case=case.id, stack=case.stack, python=case.python, points=tuple(points)
-                    )
-                )
-        for target, samples in self.within.items():
-            if points := _points(target.series, samples, lost):
-                place = target.head
-                found.append(
-                    CasePoints(
-                        case=target.series,
-                        stack=place.stack,
-                        python=place.python,
-                        points=tuple(points),
-                    )
-                )
-        return tuple(found), tuple(lost)
+            found.append((case.id, case, points))
+        found += [
+            (job.series, job.pair.head, self._counted(job.series)) for job in jobs(self.pairs)
+        ]
+        return tuple(
+            CasePoints(case=name, stack=case.stack, python=case.python, points=tuple(points))
+            for name, case, points in found
+            if points
+        ), tuple(lost)
+
+    def counted_sides(self) -> Mapping[str, tuple[SideCase, SideCase]]:
+        """What is counted of both sides: by the case's id, or by the series of a job."""
+        cases = {
+            pair.head.id: (SideCase(pair.base, self.base.rig), SideCase(pair.head, self.side.rig))
+            for pair in self.pairs
+        }
+        inside = {job.series: job.sides(self.base, self.side) for job in jobs(self.pairs)}
+        return {**cases, **inside}
 
     def _counted(self, case: str) -> list[AnchoredPoint]:
         found = self.counted.get(case)
@@ -188,33 +170,33 @@ class Head:
         ]
 
 
-def _points(case: str, samples: Samples[Any], lost: list[Missing]) -> list[AnchoredPoint]:
-    """The points of what was sampled; why there are none is added to what is `lost`."""
-    samples.settle()
-    reason = samples.void() or ("" if len(samples.usable) > 1 else _few(samples))
+def _points(case: str, duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
+    """The points of a case's duets; why there are none is added to what is `lost`."""
+    duets.settle()
+    reason = duets.void() or ("" if len(duets.usable) > 1 else _few(duets))
     if reason:
         lost.append(Missing(case=case, reason=reason))
         return []
     points = []
-    for metric in samples.metrics:
-        if drifted := samples.drifted(metric):
+    for metric in duets.metrics:
+        if drifted := duets.drifted(metric):
             lost.append(Missing(case=case, reason=f"{metric}: {drifted}"))
             continue
-        base = [samples.figures(one, "base")[metric] for one in samples.usable]
+        base = [figures(duet, "base")[metric] for duet in duets.usable]
         points.append(
             AnchoredPoint(
-                metric=metric or SECONDS, ratio=round(math.exp(samples.logs(metric).mean()), 7),
-                se=round(standard_error(samples, metric), 7),
-                anchor=float(f"{figures.geometric_mean(base):.5g}"),
-                duets=len(samples.usable), excluded=samples.excluded,
+                metric=metric, ratio=round(math.exp(duets.logs(metric).mean()), 7),
+                se=round(standard_error(duets, metric), 7),
+                anchor=float(f"{statistics.geometric_mean(base):.5g}"),
+                duets=len(duets.usable), excluded=duets.excluded,
             )
         )  # fmt: skip
     return points
 
 
-def _few(samples: Samples[Any]) -> str:
-    why = samples.disturbances()
-    return f"{len(samples.usable)} usable {samples.noun}{f': {why}' if why else ''}"
+def _few(duets: CaseDuets) -> str:
+    why = duets.disturbances()
+    return f"{len(duets.usable)} usable duets{f': {why}' if why else ''}"
 
 
 class Play:
@@ -245,7 +227,7 @@ class Play:
     def run(self, ends: float = math.inf) -> bool:
         """Play; whether all was done before `ends` on the clock."""
         total = sum(self._remaining(head) for head in self.heads)
-        cases = sum(len(head.pairs) + len(head.targets) for head in self.heads)
+        cases = sum(len(head.pairs) for head in self.heads)
         begun = any(head.journal.begun for head in self.heads)
         self.reporter.start(
             f"{cases} cases of {len(self.heads)} {'stack' if len(self.heads) == 1 else 'stacks'} "
@@ -257,74 +239,55 @@ class Play:
                 self._count(head, ends)
             while waiting := list(self._waiting()):
                 self.random.shuffle(waiting)
-                for head, what in waiting:
-                    if self.clock() + self._seconds(head, what) > ends:
+                for head, pairs in waiting:
+                    if self.clock() + self._seconds(head, pairs) > ends:
                         return False
-                    self._play(head, what)
+                    self._play(head, pairs)
         finally:
             self.reporter.end()
         return True
 
-    def _waiting(self) -> Iterator[tuple[Head, list[Pair] | Target]]:
-        """A server's cases, or a benchmark, that need another sample."""
+    def _waiting(self) -> Iterator[tuple[Head, list[Pair]]]:
+        """A server's cases that need another duet."""
         for head in self.heads:
             groups: dict[Hashable, list[Pair]] = defaultdict(list)
             for pair in head.pairs:
                 if self.precision.wants(head.duets[pair.head.id]):
                     groups[self._durations[head.name][1][pair.head.id]].append(pair)
             yield from ((head, group) for group in groups.values())
-            for target, samples in head.within.items():
-                if self.precision.wants(samples):
-                    yield head, target
 
-    def _seconds(self, head: Head, what: list[Pair] | Target) -> float:
-        if isinstance(what, Target):
-            return processes.PAIR_SECONDS
-        return self._durations[head.name][0].of(*(pair.head.id for pair in what))
+    def _seconds(self, head: Head, pairs: list[Pair]) -> float:
+        return self._durations[head.name][0].of(*(pair.head.id for pair in pairs))
 
     def _remaining(self, head: Head) -> float:
-        """Seconds until all have the least number of samples."""
+        """Seconds until all have the least number of duets."""
         seconds = self._durations[head.name][0].of
         lacking = {
             case: self.precision.least_of(seconds(case)) - len(duets.all)
             for case, duets in head.duets.items()
         }
-        found = sum(
+        return sum(
             seconds(*(case for case in lacking if lacking[case] > n))
             for n in range(self.precision.least)
         )
-        least = self.precision.least_of(processes.PAIR_SECONDS)
-        inside = (max(0, least - len(one.all)) for one in head.within.values())
-        return found + sum(inside) * processes.PAIR_SECONDS
 
-    def _play(self, head: Head, what: list[Pair] | Target) -> None:
+    def _play(self, head: Head, pairs: list[Pair]) -> None:
         remaining = sum(map(self._remaining, self.heads))
         began = self.clock()
-        if isinstance(what, Target):
-            self.reporter.say(f"{head.name}: {what.series}")
-            first = self._turn((head.name, what))
-            if head.processes is None:
-                raise ValueError("a head with benchmarks needs processes")
-            pair = head.processes.run(what, head_first=first)
-            head.within[what].add(pair)
-            content = [what.series, asdict(pair.base), asdict(pair.head), pair.seconds]
-            head.journal.add(["processes", content])
-        else:
-            first = self._turn((head.name, self._durations[head.name][1][what[0].head.id]))
-            sides = [
-                (SideCase(one.base, head.base.rig), SideCase(one.head, head.side.rig))
-                for one in what
-            ]
-            self.reporter.work(f"{head.name} {what[0].head.id}", self._order, remaining)
-            started = utc_now()
-            outcomes = self.instruments.duets(sides, head_first=first)
-            for pair_, outcome in zip(what, outcomes, strict=False):  # a failure ended the others
-                duet = recorded(outcome, pair_.head.id, self._order, started, head_first=first)
-                self._order += 1
-                self._durations[head.name][0].observe(duet.case, duet.seconds, len(outcomes))
-                head.duets[duet.case].add(duet)
-                head.journal.add(["duet", duet.model_dump(mode="json")])
-                self.reporter.played(duet)
+        first = self._turn((head.name, self._durations[head.name][1][pairs[0].head.id]))
+        sides = [
+            (SideCase(one.base, head.base.rig), SideCase(one.head, head.side.rig)) for one in pairs
+        ]
+        self.reporter.work(f"{head.name} {pairs[0].head.id}", self._order, remaining)
+        started = utc_now()
+        outcomes = self.instruments.duets(sides, head_first=first)
+        for pair, outcome in zip(pairs, outcomes, strict=False):  # a failure ended the others
+            duet = recorded(outcome, pair.head.id, self._order, started, head_first=first)
+            self._order += 1
+            self._durations[head.name][0].observe(duet.case, duet.seconds, len(outcomes))
+            head.duets[duet.case].add(duet)
+            head.journal.add(["duet", duet.model_dump(mode="json")])
+            self.reporter.played(duet)
         head.seconds += self.clock() - began
 
     def _turn(self, key: Hashable) -> bool:
@@ -335,9 +298,7 @@ class Play:
     def _count(self, head: Head, ends: float) -> None:
         """Count instructions of what was not counted yet."""
         sides = {
-            one.head.id: (SideCase(one.base, head.base.rig), SideCase(one.head, head.side.rig))
-            for one in head.pairs
-            if one.head.id not in head.counted
+            name: both for name, both in head.counted_sides().items() if name not in head.counted
         }
         if not sides:
             return

@@ -24,11 +24,10 @@ from duetbench.core.text import one_line
 from duetbench.host import cache, command, git, machine, paths
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator, Tick
-from duetbench.judge import inprocess, revisions
+from duetbench.judge import revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.instruments import Real, Reporter
 from duetbench.judge.pairs import Pair, paired
-from duetbench.judge.processes import RealProcesses
 from duetbench.judge.sides import Anchored, Scope, Side, Sides
 from duetbench.project import locks, metadata
 from duetbench.project.anchor import Anchor
@@ -294,18 +293,13 @@ def play(
     return playing.run(ends)
 
 
-def of_checkout(both: Sides, *, inside: bool) -> Head:
+def of_checkout(both: Sides) -> Head:
     """A checkout, ready to be held against its anchor, which is base; its journal begins anew."""
     pairs, lost = paired(both.base.cases, both.head.cases)
-    suites = inprocess.available([both.base.root, both.head.root]) if inside else ()
-    targets = inprocess.targets(pairs, lambda pair: pair.head.id, suites, {})
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
-    processes = RealProcesses(both.base, both.head)
-    return Head(
-        both.head.record.label, both.base, both.head, journal, pairs, targets, lost, processes,
-        notes=list(both.notes),
-    )  # fmt: skip
+    label, notes = both.head.record.label, list(both.notes)
+    return Head(label, both.base, both.head, journal, pairs, lost, notes=notes)
 
 
 def _place(anchor: str, label: str) -> Path:
@@ -321,15 +315,11 @@ def _head(
     for program in side.rig.pythons.values():
         packages.remember(task.results, metadata.of_environment(program))
     every = tuple(Pair(case, case, wanted.label) for case in side.cases)
-    suites = inprocess.available([base.base.root])
-    targets = inprocess.targets(every, lambda pair: pair.reason, suites, {})
     pairs = [pair for pair in every if pair.head.id not in done]
-    left = [target for target in targets if target.series not in done]
-    if not pairs and not left and not lost:
+    if not pairs and not lost:
         return None
     journal = Journal(_place(task.anchor.name, wanted.label))
-    processes = RealProcesses(base.base, side)
-    return Head(wanted.label, base.base, side, journal, pairs, left, lost, processes)
+    return Head(wanted.label, base.base, side, journal, pairs, lost)
 
 
 def described(

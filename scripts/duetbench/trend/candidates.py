@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from duetbench.host import cache
 from duetbench.store.change import Candidate, Candidates, ChangeRecord, Dismissal, StackState, Step
-from duetbench.trend.conclude import is_inprocess
 from duetbench.trend.events import bumps, differences
 from duetbench.trend.steps import anchored_too, steps
 from duetbench.trend.table import Table
@@ -95,12 +94,12 @@ def unjudged(
 
 def _join(found: list[Candidate], candidate: Candidate) -> None:
     """Add a candidate, to the one of the other kind that has its locks and commit, if there is."""
-    kind = is_inprocess(candidate.steps[0].series)
+    kind = candidate.steps[0].series.inprocess
     for place, other in enumerate(found):
         alike = (other.machine, other.base, other.head, other.head_commit) == (
             candidate.machine, candidate.base, candidate.head, candidate.head_commit,
         )  # fmt: skip
-        if alike and not any(is_inprocess(step.series) == kind for step in other.steps):
+        if alike and not any(step.series.inprocess == kind for step in other.steps):
             both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
             tries = max(other.tries, candidate.tries)
             found[place] = other.model_copy(update={"steps": tuple(both), "tries": tries})
@@ -153,10 +152,10 @@ def _same(
     else:
         where, series = (judged.machine, judged.stack), judged.series
         told = set()
-    kinds = {is_inprocess(one) for one in series} or {False}
+    kinds = {one.inprocess for one in series} or {False}
     if (
         not (told or where == (candidate.machine, candidate.base.stack))
-        or not any(is_inprocess(step.series) in kinds for step in candidate.steps)
+        or not any(step.series.inprocess in kinds for step in candidate.steps)
         or judged.before_run is None
         or judged.after_run is None
     ):

@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from duetbench.core.metrics import METRICS
-from duetbench.judge import inprocess
+from duetbench.core.metrics import row
 from duetbench.store.change import (
     Candidate,
     ChangeRecord,
@@ -60,7 +59,7 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
         key=lambda one: min(abs(math.log(end)) for end in (one[1].low, one[1].high) if end),
     )
     # What only a server loads moves nothing inside the process, which then was not played.
-    kinds = {is_inprocess(step.series) for step, _ in confirmed}
+    kinds = {step.series.inprocess for step, _ in confirmed}
     slower = said.verdict is Verdict.SLOWER
     return ChangeRecord(
         status="open" if slower else "closed",
@@ -73,7 +72,7 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
         unplayed=tuple(
             step.series
             for step in candidate.steps
-            if is_inprocess(step.series) in kinds and not played(comparison, step.series)
+            if step.series.inprocess in kinds and not played(comparison, step.series)
         ),
         base=candidate.base,
         head=candidate.head,
@@ -98,21 +97,26 @@ def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, st
 
 
 def judged_as(series: SeriesName) -> SeriesName:
-    """The series whose duets judge a step of another: instructions only say where to look."""
-    return series.model_copy(update={"metric": CPU}) if series.metric == INSTRUCTIONS else series
+    """The series that is judged where another one stepped.
+
+    Instructions of a request only say where to look; those of a job inside the process are judged.
+    """
+    if series.metric != INSTRUCTIONS or series.inprocess:
+        return series
+    return series.model_copy(update={"metric": CPU})
 
 
 def _method(main: Step, judged: Judgement, machine: str) -> str:
-    within = is_inprocess(main.series)
-    nights, played = ("commits", "pairs of processes") if within else ("nights", "duets")
-    how = f"{nights} (asv's step detection)"
+    within = main.series.inprocess
+    how = "nights (asv's step detection)"
     if main.within is not None:
         what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
         how = f"points{what} held against an anchor"
+    by = "counts of instructions" if within else f"{judged.duets} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
         f"A step between {main.nights[0]} and {main.nights[1]} {how}, "
-        f"confirmed by {judged.duets} {played} between the two stacks on {where}."
+        f"confirmed by {by} between the two stacks on {where}."
     )
 
 
@@ -187,16 +191,14 @@ def _ratio_of(
 
 def _worse(metric: str, ratio: float) -> float:
     """How much worse a figure became, as a logarithm, beyond what the metric tolerates."""
-    row = METRICS.get(metric)
-    if row is None:  # a time inside the process
-        return math.log(ratio) - math.log1p(inprocess.TOLERANCE)
-    moved = math.log(ratio) if row.better == "lower" else -math.log(ratio)
-    return moved - math.log1p(row.tolerance)
+    scale = row(CPU if metric == INSTRUCTIONS else metric)
+    moved = math.log(ratio) if scale.better == "lower" else -math.log(ratio)
+    return moved - math.log1p(scale.tolerance)
 
 
 def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
     """The judgement on a series; None if there is none."""
-    if is_inprocess(series):
+    if series.inprocess:
         return next((one.judgement for one in comparison.micro if one.series == series.case), None)
     cases = [case for case in comparison.cases if case.case.id == series.case]
     judged = (one for case in cases for one in case.judgements if one.metric == series.metric)
@@ -205,7 +207,7 @@ def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None
 
 def played(comparison: Comparison, series: SeriesName) -> bool:
     """Whether it was measured, at least in another metric."""
-    if is_inprocess(series):
+    if series.inprocess:
         return judgement_on(comparison, series) is not None
     return any(case.case.id == series.case for case in comparison.cases)
 
@@ -213,8 +215,3 @@ def played(comparison: Comparison, series: SeriesName) -> bool:
 def untouched(comparison: Comparison) -> bool:
     """Whether nothing was measured because the two sides cannot differ there."""
     return not (comparison.planned or comparison.micro or comparison.missing)
-
-
-def is_inprocess(series: SeriesName) -> bool:
-    """Whether it is of a benchmark inside the process, and not of server runs."""
-    return series.metric == inprocess.SECONDS

@@ -17,10 +17,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from duetbench.core.interval import Interval
-from duetbench.core.metrics import METRICS, Metric
+from duetbench.core.metrics import row
 from duetbench.core.model import Machine
 from duetbench.judge import statistics
-from duetbench.judge.samples import CallTime
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
 from duetbench.store.comparison import Verdict
 from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Points
@@ -214,7 +213,7 @@ def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
 def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     """What is said of the figures of one family, whose points all have a scatter."""
     ps = [
-        statistics.moved_p(_sample(before, after), _scale(after.metric).floor)
+        statistics.moved_p(_sample(before, after), row(after.metric).floor)
         for _, before, after in pairs
     ]
     called = statistics.adjusted(ps, [1.0] * len(ps))
@@ -232,7 +231,7 @@ def _verdict(
     case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
 ) -> ReleaseEffect:
     """What is said of one figure; `p` is corrected for so many in its family."""
-    scale, found = _scale(after.metric), ratio(before, after)
+    scale, found = row(after.metric), ratio(before, after)
     detectable = statistics.detectable(
         _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
     )
@@ -255,10 +254,6 @@ def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> R
 def scatters(*points: AnchoredPoint) -> bool:
     """Whether all have a scatter by which they can be judged: a count has none."""
     return all(one.duets > 1 and one.metric != INSTRUCTIONS for one in points)
-
-
-def _scale(metric: str) -> Metric | CallTime:
-    return METRICS.get(metric) or CallTime()
 
 
 def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:

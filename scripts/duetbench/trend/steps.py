@@ -22,15 +22,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from duetbench.core.metrics import JUDGED, METRICS
-from duetbench.judge import inprocess
-from duetbench.store.change import SeriesName, Step
+from duetbench.core.metrics import JUDGED, TIME_INSIDE
+from duetbench.core.metrics import row as metric_row
+from duetbench.store.change import INPROCESS, SeriesName, Step
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend import events
 from duetbench.trend.levels import Piece, fitted
 from duetbench.trend.table import STATES, Table
 
-DETECTED: Final = (*JUDGED, inprocess.SECONDS)
+DETECTED: Final = (*JUDGED, TIME_INSIDE.name)
 """Metrics that a duet judges in some case (`metrics.JUDGED`), or a pair of processes: no other
 could be confirmed."""
 
@@ -86,7 +86,7 @@ def steps(
     breaks = {} if table.track.ratio else events.breaks(table)
     found: list[TableStep] = []
     for row, case in enumerate(table.cases):
-        benchmark = table.kind == "inprocess" or inprocess.SERIES.fullmatch(case)
+        benchmark = table.kind == "inprocess" or case.startswith(INPROCESS)
         if case in without or (benchmark and case not in inside):
             continue
         begins = max((one.night for one in breaks.get(case, ())), default=0)
@@ -168,8 +168,7 @@ def _of_series(
     table: Table, row: int, column: int, nights: Sequence[int], pieces: Sequence[Piece]
 ) -> list[TableStep]:
     metric = table.metrics[column]
-    row_of = METRICS.get(CPU if metric == INSTRUCTIONS else metric)
-    floor = inprocess.THRESHOLD if row_of is None else row_of.floor
+    floor = metric_row(CPU if metric == INSTRUCTIONS else metric).floor
     anchored = table.kind == "anchored"
     found = []
     for left, right in pairwise(pieces):

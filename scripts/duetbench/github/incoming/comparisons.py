@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from duetbench.core.errors import ArtifactError, RecordError
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import METRICS, TIME_INSIDE
 from duetbench.core.model import Artefact
 from duetbench.core.text import one_line, shown
 from duetbench.github.incoming import folder
@@ -26,7 +26,7 @@ from duetbench.github.incoming.facts import (
 )
 from duetbench.github.incoming.folder import ArtifactFile
 from duetbench.github.upgrades import Upgrade
-from duetbench.judge import inprocess
+from duetbench.project.names import INSIDE
 from duetbench.store import comparison_store, reproduce
 from duetbench.store import files as record_files
 from duetbench.store.attribution import FOLDER as ATTRIBUTIONS
@@ -291,10 +291,10 @@ def _require_possible(found: Conclusion, machine: str | None, now: datetime) -> 
             raise ArtifactError(f"a change of more than {_MOST_SERIES:,} series")
         if machine is not None:
             require("machine", machine, series.machine)
-        inside = series.metric == inprocess.SECONDS
-        if not (inprocess.SERIES.fullmatch(series.case) if inside else CASE.fullmatch(series.case)):
+        inside = series.inprocess
+        if not (INSIDE if inside else CASE).fullmatch(series.case):
             raise ArtifactError(f"the case {shown(series.case)}")
-        if not inside and series.metric not in {*METRICS, INSTRUCTIONS}:
+        if series.metric not in {*METRICS, INSTRUCTIONS, *([TIME_INSIDE.name] if inside else [])}:
             raise ArtifactError(f"the metric {shown(series.metric)}, which is none of ours")
     require_time("time of the change", found.when.astimezone(UTC).isoformat(), None, now)
 

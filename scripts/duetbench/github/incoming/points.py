@@ -18,7 +18,7 @@ from duetbench.github.incoming import nights
 from duetbench.github.incoming.comparisons import LARGEST
 from duetbench.github.incoming.facts import Checkout, decoded, require, require_time
 from duetbench.github.incoming.folder import ArtifactFile
-from duetbench.judge import inprocess
+from duetbench.judge.inprocess import jobs
 from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import judged
 from duetbench.store import files as record_files
@@ -74,7 +74,7 @@ def _points(
         raise ArtifactError(f"id of the points: expected {start}…, found {shown(found.id)}")
     if found.seconds > _LONGEST_S:
         raise ArtifactError(f"{found.seconds:g} s of playing, more than a day")
-    known = dict(_known(shard, trusted))
+    known = dict(_known(shard))
     names = [case.case for case in found.cases]
     for name in (*names, *(one.case for one in found.missing)):
         if name not in known:
@@ -88,15 +88,14 @@ def _points(
     return found
 
 
-def _known(shard: Shard, trusted: Checkout) -> Iterator[tuple[str, Known]]:
+def _known(shard: Shard) -> Iterator[tuple[str, Known]]:
     """What a shard's cases can have, and the benchmarks that go with them."""
     for case in shard.plan.cases:
         leading, tails = judged(case)
         yield case.id, (case.stack, case.python, frozenset({*leading, *tails, INSTRUCTIONS}))
     every = [Pair(case, case, case.id) for case in shard.plan.cases]
-    for one in inprocess.targets(every, lambda pair: pair.reason, trusted.suites, {}):
-        metrics = frozenset({inprocess.SECONDS})
-        yield one.series, (one.head.stack, one.head.python, metrics)
+    for job in jobs(every):
+        yield job.series, (job.pair.head.stack, job.pair.head.python, frozenset({INSTRUCTIONS}))
 
 
 def _require_possible(case: CasePoints, known: Mapping[str, Known]) -> None:

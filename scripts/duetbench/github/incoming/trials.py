@@ -15,7 +15,7 @@ from duetbench.core.text import shown
 from duetbench.github.incoming.comparisons import CASE
 from duetbench.github.incoming.facts import decoded, require, require_time
 from duetbench.github.incoming.folder import ArtifactFile
-from duetbench.judge import inprocess
+from duetbench.project.names import INSIDE
 from duetbench.store import files as record_files
 from duetbench.store.night import NightPlan
 from duetbench.store.trial import FOLDER, INSIDE_METRIC, Trial, trial_path
@@ -50,7 +50,7 @@ def check(
         names = {(one.case, one.metric) for one in found.said}
         for case, metric in names | {(one.case, one.metric) for one in found.figures}:
             inside = metric == INSIDE_METRIC
-            if not (inprocess.SERIES if inside else CASE).fullmatch(case):
+            if not (INSIDE if inside else CASE).fullmatch(case):
                 raise ArtifactError(f"the case {shown(case)}")
             if not inside and metric not in METRICS:
                 raise ArtifactError(f"the metric {shown(metric)}, which is none of ours")

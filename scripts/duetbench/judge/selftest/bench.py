@@ -21,7 +21,7 @@ from typing import Final
 from duetbench.core.errors import NothingMeasuredError, SetupError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
-from duetbench.judge import inprocess, session
+from duetbench.judge import session
 from duetbench.judge.affected import Affected
 from duetbench.judge.builder import Question
 from duetbench.judge.instruments import Instruments, Real, Reporter
@@ -197,10 +197,8 @@ class Bench:
 
         sides = side("base", base), side(str(task), head)
         pairs = tuple(Pair(case, case, "self-test") for case in cases)
-        suites = inprocess.available([one.root for one in sides]) if task.inside else ()
-        targets = inprocess.targets(pairs, lambda pair: pair.reason, suites, {})
         question = Question(
-            *sides, Affected(pairs, 0, (), (), targets=targets), task.budget, task.seed,
+            *sides, Affected(pairs, 0, (), ()), task.budget, task.seed,
             notes=("a self-test: the right answer is known",), follow_up=task.follow_up,
         )  # fmt: skip
         equipment = session.Equipment(self.instruments, folder=self.scratch / "comparisons")

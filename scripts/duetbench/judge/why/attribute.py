@@ -103,7 +103,10 @@ def attribute(
         rows=ranked.rows,
         own=ranked.own,
         tree=ranked.tree,
-        notes=(CANNOT_SEE,),
+        notes=(
+            *([f"Not of a request, but of the job {head.job}."] if head.job else []),
+            CANNOT_SEE,
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from duetbench.host.progress import Narrator
 from duetbench.judge import duets, pairs, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.builder import MOVED
+from duetbench.judge.inprocess import unit_of
 from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why.attribute import attribute
 from duetbench.measure.duet import SideCase
@@ -33,7 +34,8 @@ def explain(project: Project, change: Candidate | ChangeRecord, narrator: Narrat
     logs = paths.state_dir() / "logs"
     with revisions.copies(narrator) as copies:
         sides = sides_of(project, change, Scope("quick", (), logs, narrator, copies, loaded=False))
-        base, head = (SideCase(side.cases[0], side.rig) for side in (sides.base, sides.head))
+        job = unit_of(_series(change).case)
+        base, head = (SideCase(side.cases[0], side.rig, job) for side in (sides.base, sides.head))
         made = attribute(base, head, narrator)
     same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
     return made.model_copy(update={**same, "change": change.id})

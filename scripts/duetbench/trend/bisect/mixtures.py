@@ -10,6 +10,7 @@ after whatever ended it, takes its answers from there and goes on.
 
 import glob
 import json
+import math
 import random
 import time
 from collections import defaultdict
@@ -22,19 +23,20 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
-from duetbench.judge import affected, durations, inprocess, processes, revisions
+from duetbench.judge import affected, counted, durations, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.dependencies import Reader
-from duetbench.judge.duets import benchmarks, carrier
-from duetbench.judge.instruments import Real, Reporter, recorded
-from duetbench.judge.samples import CaseDuets, ProcessPairs, Samples
+from duetbench.judge.duets import carrier
+from duetbench.judge.inprocess import unit_of
+from duetbench.judge.instruments import START_SECONDS, Real, Reporter, recorded
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sides import Scope, Side
 from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import utc_now
 from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
-from duetbench.store.comparison import Duet, PackageChange
+from duetbench.store.comparison import PackageChange
 from duetbench.store.journal import Journal
 from duetbench.trend.bisect.cause import Names
 from duetbench.trend.bisect.decision import TimeIsUpError
@@ -95,10 +97,14 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """Two mixtures ready to be played."""
+    """Two mixtures ready to be played, with the duets between them."""
 
-    samples: Samples[Any]
-    play: Callable[[int, bool], Any]  # the number of the duet, and whether head is first
+    sides: tuple[SideCase, SideCase]
+    duets: CaseDuets
+
+
+COUNT_LIMIT: Final = 300.0
+"""Seconds after which a count of both sides has failed."""
 
 
 class Mixtures:
@@ -119,7 +125,7 @@ class Mixtures:
         self._copies, self._ends, self._clock = copies, ends, clock
         self._logs = paths.state_dir() / "logs"
         self._instruments = Real(self._logs)
-        self._inside = sought.series.metric == inprocess.SECONDS
+        self._job = unit_of(sought.series.case)
         self.case, self._profile = carrier(project, sought.series.case)
         self.journal = Kept(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
         self._head_first = random.Random(seed).random() < 0.5  # noqa: S311 - an order that can be repeated
@@ -135,9 +141,7 @@ class Mixtures:
         self._pinned = frozenset(name for name in common if before[name] != after[name])
         self.row = tuple(sorted(self._pinned))
         self.row = self._loaded()
-        self.seconds = (
-            processes.PAIR_SECONDS if self._inside else sum(durations.expected(self.case))
-        )
+        self.seconds = START_SECONDS if self._job else sum(durations.expected(self.case))
 
     def moved(self, wanted: Names) -> Names:
         """Resolve and install a mixture: the packages of the row that moved in it.
@@ -174,15 +178,17 @@ class Mixtures:
         number = sum(self._played.values())
         left = max(0.0, self._ends - self._clock())
         self.reporter.work(self.case.id, number, left)
-        sample = scene.play(number, self._head_first ^ bool(place % 2))
-        scene.samples.add(sample)
-        if reason := scene.samples.void():
+        if self._job:
+            return _counted(scene.sides)
+        started, head_first = utc_now(), self._head_first ^ bool(place % 2)
+        (outcome,) = self._instruments.duets([scene.sides], head_first=head_first)
+        duet = recorded(outcome, self.case.id, number, started, head_first=head_first)
+        scene.duets.add(duet)
+        if reason := scene.duets.void():
             raise SetupError(reason)
-        if not sample.usable:
+        if not duet.usable:
             return None
-        metric = "" if self._inside else self.sought.series.metric
-        logs = scene.samples.logs(metric)
-        return float(logs[-1])
+        return float(scene.duets.logs(self.sought.series.metric)[-1])
 
     def _text(self, wanted: Names) -> str:
         """The lock of a mixture: base's and head's own for none and all of the row."""
@@ -234,9 +240,7 @@ class Mixtures:
     def _loaded(self) -> tuple[str, ...]:
         """The packages, in order, that moved to another version and that the case may load."""
         sides = self._sides(frozenset(), self._pinned)
-        read = [
-            Reader(side.root, side.rig).read(self.case, served=not self._inside) for side in sides
-        ]
+        read = [Reader(side.root, side.rig).read(self.case) for side in sides]
         loaded = read[0] | read[1]
         return tuple(
             move.package
@@ -246,17 +250,16 @@ class Mixtures:
         )
 
     def _scene(self, base: Side, head: Side) -> _Scene:
-        case = self.case
-        if self._inside:
-            wanted = self.sought.series.case
-            (target,) = (t for t in benchmarks(self.project, [case]) if t.series == wanted)
-            real = processes.RealProcesses(base, head)
-            return _Scene(ProcessPairs(), lambda _, first: real.run(target, head_first=first))
-        sides = SideCase(case, base.rig), SideCase(case, head.rig)
+        sides = (
+            SideCase(self.case, base.rig, self._job),
+            SideCase(self.case, head.rig, self._job),
+        )
+        return _Scene(sides, CaseDuets(self.case))
 
-        def play(number: int, head_first: bool) -> Duet:
-            started = utc_now()
-            (outcome,) = self._instruments.duets([sides], head_first=head_first)
-            return recorded(outcome, case.id, number, started, head_first=head_first)
 
-        return _Scene(CaseDuets(case), play)
+def _counted(sides: tuple[SideCase, SideCase]) -> float:
+    """Count a job on both sides: the log ratio; SetupError: it cannot be counted."""
+    (found,) = counted.instructions([sides], COUNT_LIMIT)
+    if isinstance(found, str):
+        raise SetupError(found)
+    return math.log(found.head / found.base)

@@ -37,6 +37,7 @@ from duetbench.store.comparison import (
     MicroComparison,
     SideRecord,
 )
+from duetbench.store.points import INSTRUCTIONS
 
 MOST_DUETS: Final = 100
 """So many duets of a case are drawn, the newest: more cannot be told apart."""
@@ -231,6 +232,8 @@ def _duets(place: int, case: CaseComparison, duets: Sequence[Duet]) -> Chart | N
 
 
 def _processes(place: int, one: MicroComparison) -> Chart | None:
+    if one.unit == INSTRUCTIONS:
+        return None
     values = [_of_pair(*pair) for pair in zip(one.base, one.head, strict=False)][-MOST_DUETS:]
     about = Caption(f"processes-{place}", _INSIDE, "A process of each side is a pair.")
     return _dots(about, "pair", [("time in process", values, one.judgement)])
