@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetbench.api import Comparison, Points, Run, Tidy, compare, load, run, tables
+    from duetbench.api import Comparison, Points, Run, compare, load, run, tables
 
-__all__ = ["Comparison", "Points", "Run", "Tidy", "compare", "load", "run", "tables"]
+__all__ = ["Comparison", "Points", "Run", "compare", "load", "run", "tables"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,12 @@ from duetbench.cli import app
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.project.project import Project
-from duetbench.show.tidy import Tidy, tables
+from duetbench.show.tidy import tables
 from duetbench.store import anything, files, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
-__all__ = ["Comparison", "Points", "Run", "Tidy", "compare", "load", "run", "tables"]
+__all__ = ["Comparison", "Points", "Run", "compare", "load", "run", "tables"]
 
 Option = str | float | Path | bool | None | Sequence[str | Path]
 """A keyword argument as an option: True is a flag, a list an option given several times, a tuple

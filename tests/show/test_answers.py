@@ -172,7 +172,7 @@ def test_every_column_is_documented(
 
     found = load(STORED)
     assert isinstance(found, Comparison)
-    duets = tidy.tables(found)["duets"].dicts()
+    duets = tidy.tables(found)["duets"]
     assert set(duets[0]) <= named
     expected = sum(
         max(len(side), 1) for case in found.cases for two in case.duets

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,6 @@ from duetbench.core.errors import UsageError
 from duetbench.host.console import errors
 from duetbench.project.project import Project
 from duetbench.show import tidy
-from duetbench.show.tidy import Tidy
 from duetbench.store import anything
 
 
@@ -46,15 +46,15 @@ def export_command(
     known = tidy.tables(anything.load(name, results or Project.here().results))
     if table is not None and table not in known:
         raise UsageError(f"--table {table}: {name} has {' and '.join(known)}")
-    chosen = known[table] if table else next(iter(known.values()))
-    answers.put(csv_of(chosen), as_csv)
-    errors().say(f"{len(chosen.rows)} rows of {chosen.name}: {as_csv}")
+    chosen = table or next(iter(known))
+    answers.put(csv_of(known[chosen]), as_csv)
+    errors().say(f"{len(known[chosen])} rows of {chosen}: {as_csv}")
 
 
-def csv_of(table: Tidy) -> str:
+def csv_of(rows: Sequence[tidy.Row]) -> str:
     """The table as RFC 4180 has it, but for line ends; no value is an empty cell."""
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(table.rows)
-    return made.getvalue()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*rows[0]] if rows else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

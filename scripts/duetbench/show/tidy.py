@@ -1,10 +1,9 @@
 """Results as tidy tables: one row per observation, units in the names of columns. Pure.
 
-docs/export.md names every column; the test of it holds both against each other.
+docs/export.md names every column; the test of it checks both against each other.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from duetbench.core.flags import Flag
@@ -13,150 +12,137 @@ from duetbench.core.model import Case, Run
 from duetbench.store.comparison import Comparison, Judgement
 from duetbench.store.points import INSTRUCTIONS, Points
 
-Cell = str | int | float | bool | None
+Row = dict[str, str | int | float | bool | None]
+"""Cells by column; None: no value."""
 
 UNIT: Final = {"s": "seconds", "B": "bytes", "1/s": "per second", "1": "ratio or count"}
 """What the column `unit` says of an SI unit of the registry."""
+
+
+def tables(found: Run | Comparison | Points) -> dict[str, list[Row]]:
+    """All tables of a file by name, as pandas.DataFrame and polars.DataFrame take them.
+
+    The first one is what most people want. All rows of a table have the same columns.
+    """
+    if isinstance(found, Run):
+        return {"launches": [*_launches(found)]}
+    if isinstance(found, Comparison):
+        return {"judgements": [*_judgements(found)], "duets": [*_duets(found)]}
+    return {"points": [*_points(found)]}
+
+
+def _launches(run: Run) -> Iterator[Row]:
+    """A row for each launch and metric; of a failed launch one without a metric."""
+    for result in run.results:
+        for one in result.launches:
+            launch: Row = {
+                "run": run.id,
+                "machine": run.machine.id,
+                "profile": run.profile,
+                **_case(result.case),
+                "launch": one.round,
+                "order": one.order,
+                "started_utc": one.started,
+                "wall_seconds": one.seconds,
+                "load_seconds": one.load_seconds,
+                "status": str(one.status),
+                "flags": _flags(one.flags),
+            }
+            yield from ({**launch, **figure} for figure in _figures(one.metrics))
+
+
+def _duets(comparison: Comparison) -> Iterator[Row]:
+    """A row for each duet, side and metric; of a void duet one for each side."""
+    for case in comparison.cases:
+        for one in case.duets:
+            duet: Row = {
+                "comparison": comparison.id,
+                "machine": comparison.machine.id,
+                **_case(case.case),
+                "duet": one.order,
+                "head_first": one.head_first,
+                "started_utc": one.started,
+                "wall_seconds": one.seconds,
+                "load_seconds": one.load_seconds,
+                "usable": one.usable,
+            }
+            sides = (("base", one.flags_base, one.base), ("head", one.flags_head, one.head))
+            for name, flags, metrics in sides:
+                side: Row = {"side": name, "flags": _flags(flags)}
+                yield from ({**duet, **side, **figure} for figure in _figures(metrics))
+
+
+def _judgements(comparison: Comparison) -> Iterator[Row]:
+    """A row for each judgement; of a benchmark inside the process the metric is empty."""
+    pairs: list[tuple[Row, Judgement]] = [
+        (_case(case.case), one) for case in comparison.cases for one in case.judgements
+    ]
+    for inside in comparison.micro:
+        of_case = {"case": inside.benchmark, "python": inside.python, "stack": inside.stack}
+        pairs.append(({**dict.fromkeys(_CASE), **of_case}, inside.judgement))
+    for case_, one in pairs:
+        yield {
+            "comparison": comparison.id,
+            "machine": comparison.machine.id,
+            "base": comparison.base.label,
+            "head": comparison.head.label,
+            **case_,
+            "metric": one.metric if one.metric in METRICS else "",
+            "verdict": str(one.verdict),
+            "ratio": one.ratio,
+            "ratio_low": one.low,
+            "ratio_high": one.high,
+            "detectable_relative": one.detectable,
+            "p_adjusted": one.p,
+            "duets": one.duets,
+            "excluded": one.excluded,
+            "reason": one.reason,
+        }
+
+
+def _points(found: Points) -> Iterator[Row]:
+    """A row for each case and metric, as a ratio to the anchor."""
+    for case in found.cases:
+        for one in case.points:
+            yield {
+                "points": found.id,
+                "machine": found.machine.id,
+                "anchor": found.anchor,
+                "label": found.label,
+                "when_utc": found.when.isoformat(),
+                "case": case.case,
+                "stack": case.stack,
+                "python": case.python,
+                "metric": one.metric,
+                "ratio": one.ratio,
+                "ratio_low": one.interval.low,
+                "ratio_high": one.interval.high,
+                "duets": one.duets,
+                "excluded": one.excluded,
+                "unit": _unit(one.metric),
+                "anchor_value": one.anchor,
+            }
+
 
 _CASE: Final = (
     "case", "experiment", "endpoint", "python", "interface", "server", "stack", "connections",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Tidy:
-    """A table: `name` tells it from the others of one file; None is a cell without a value."""
-
-    name: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-    def dicts(self) -> list[dict[str, Cell]]:
-        """Its rows by column, as pandas.DataFrame and polars.DataFrame take them."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-
-def tables(found: Run | Comparison | Points) -> dict[str, Tidy]:
-    """All tables of a file by name; the first one is what most people want."""
-    made: tuple[Tidy, ...]
-    if isinstance(found, Run):
-        made = (_table("launches", _LAUNCHES, _launches(found)),)
-    elif isinstance(found, Comparison):
-        made = (
-            _table("judgements", _JUDGEMENTS, _judgements(found)),
-            _table("duets", _DUETS, _duets(found)),
-        )
-    else:
-        made = (_table("points", _POINTS, _points(found)),)
-    return {one.name: one for one in made}
-
-
-def _table(name: str, columns: Sequence[str], rows: Iterable[tuple[Cell, ...]]) -> Tidy:
-    return Tidy(name, tuple(columns), tuple(rows))
-
-
-_LAUNCHES: Final = (
-    "run", "machine", "profile", *_CASE, "launch", "order", "started_utc", "wall_seconds",
-    "load_seconds", "status", "flags", "metric", "unit", "value",
-)  # fmt: skip
-
-
-def _launches(run: Run) -> Iterator[tuple[Cell, ...]]:
-    """A row for each launch and metric; of a failed launch one without a metric."""
-    for result in run.results:
-        for one in result.launches:
-            before = (
-                run.id, run.machine.id, run.profile, *_of_case(result.case), one.round, one.order,
-                one.started, one.seconds, one.load_seconds, str(one.status), _flags(one.flags),
-            )  # fmt: skip
-            yield from ((*before, *cells) for cells in _metrics(one.metrics))
-
-
-_DUETS: Final = (
-    "comparison", "machine", *_CASE, "duet", "head_first", "started_utc", "wall_seconds",
-    "load_seconds", "usable", "side", "flags", "metric", "unit", "value",
-)  # fmt: skip
-
-
-def _duets(comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
-    """A row for each duet, side and metric; of a void duet one for each side."""
-    for case in comparison.cases:
-        for one in case.duets:
-            before = (
-                comparison.id, comparison.machine.id, *_of_case(case.case), one.order,
-                one.head_first, one.started, one.seconds, one.load_seconds, one.usable,
-            )  # fmt: skip
-            sides = (("base", one.flags_base, one.base), ("head", one.flags_head, one.head))
-            for side, flags, metrics in sides:
-                yield from ((*before, side, _flags(flags), *cells) for cells in _metrics(metrics))
-
-
-_JUDGEMENTS: Final = (
-    "comparison", "machine", "base", "head", *_CASE, "metric", "verdict", "ratio", "ratio_low",
-    "ratio_high", "detectable_relative", "p_adjusted", "duets", "excluded", "reason",
-)  # fmt: skip
-
-
-def _judgements(comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
-    """A row for each judgement; of a benchmark inside the process the metric is empty."""
-    before = (
-        comparison.id, comparison.machine.id, comparison.base.label, comparison.head.label,
+def _case(case: Case) -> Row:
+    endpoint, connections = case.endpoint, case.load.connections
+    cells = (
+        case.id, case.experiment, endpoint.name, case.python, str(endpoint.interface),
+        case.server, case.stack, connections,
     )  # fmt: skip
-    for case in comparison.cases:
-        for one in case.judgements:
-            yield (*before, *_of_case(case.case), one.metric, *_judged(one))
-    for inside in comparison.micro:
-        nothing = (None,) * 2
-        named = (inside.benchmark, *nothing, inside.python, *nothing, inside.stack, None)
-        yield (*before, *named, "", *_judged(inside.judgement))
+    return dict(zip(_CASE, cells, strict=True))
 
 
-def _judged(one: Judgement) -> tuple[Cell, ...]:
-    return (
-        str(one.verdict), one.ratio, one.low, one.high, one.detectable, one.p, one.duets,
-        one.excluded, one.reason,
-    )  # fmt: skip
-
-
-_POINTS: Final = (
-    "points", "machine", "anchor", "label", "when_utc", "case", "stack", "python", "metric",
-    "ratio", "ratio_low", "ratio_high", "duets", "excluded", "unit", "anchor_value",
-)  # fmt: skip
-
-
-def _points(found: Points) -> Iterator[tuple[Cell, ...]]:
-    """A row for each case and metric, as a ratio to the anchor."""
-    for case in found.cases:
-        for one in case.points:
-            yield (
-                found.id, found.machine.id, found.anchor, found.label, found.when.isoformat(),
-                case.case, case.stack, case.python, one.metric, one.ratio,
-                one.interval.low, one.interval.high, one.duets, one.excluded,
-                _unit(one.metric), one.anchor,
-            )  # fmt: skip
-
-
-def _of_case(case: Case) -> tuple[Cell, ...]:
-    return tuple(find(case) for find in _OF_CASE)
-
-
-_OF_CASE: Final[tuple[Callable[[Case], Cell], ...]] = (
-    lambda case: case.id,
-    lambda case: case.experiment,
-    lambda case: case.endpoint.name,
-    lambda case: case.python,
-    lambda case: str(case.endpoint.interface),
-    lambda case: case.server,
-    lambda case: case.stack,
-    lambda case: case.load.connections,
-)
-
-
-def _metrics(found: Mapping[str, float]) -> Iterator[tuple[Cell, ...]]:
-    if not found:
-        yield (None, None, None)
-    for name, value in found.items():
-        yield (name, _unit(name), value)
+def _figures(metrics: Mapping[str, float]) -> Iterator[Row]:
+    for name, value in metrics.items():
+        yield {"metric": name, "unit": _unit(name), "value": value}
+    if not metrics:
+        yield {"metric": None, "unit": None, "value": None}
 
 
 def _unit(metric: str) -> str:
