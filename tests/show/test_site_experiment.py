@@ -13,8 +13,7 @@ from pydantic import ValidationError
 import synthetic as runs
 from duetbench.core import units
 from duetbench.core.model import Load, LoadModel
-from duetbench.project.layouts import BarsLayout, HeatLayout, LinesLayout
-from duetbench.project.published import Published
+from duetbench.project.published import BarsLayout, HeatLayout, LinesLayout, Published
 from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
 from duetbench.show.asv_figures import SpeedUp, speed_ups
 from duetbench.show.claims import ONE_LAUNCH

@@ -1,4 +1,4 @@
-"""What `published.toml` claims, held against a run: sentences with figures, and shapes.
+"""What `published.toml` claims, checked against a run: sentences with figures, and shapes.
 
 A sentence is a template under `answers`, which may use, with names from `[cases]`:
 
@@ -9,9 +9,10 @@ A sentence is a template under `answers`, which may use, with names from `[cases
 
 `change` chooses its words from the interval, so that no sentence claims what the figures do not
 say. A sentence with a figure that was not measured is replaced by one that says so. A shape is a
-ratio with its interval, held against the declared range.
+ratio with its interval, compared to the declared range.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -28,7 +29,7 @@ from duetbench.core.model import Frozen
 from duetbench.project.published import Published, Shape
 from duetbench.show import formats
 from duetbench.trend import summary as over_launches
-from duetbench.trend.summary import RunSummary
+from duetbench.trend.summary import CaseSummary, RunSummary
 
 _LARGE = 1.5  # from here a ratio reads better than per cent
 _EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"
@@ -53,6 +54,30 @@ class Sentence:
         return _bracketed(self.flags)
 
 
+class ShapeResult(Frozen):
+    """A statement, what was found in a run, and whether it holds.
+
+    `flags` are the warn flags of the cases used: a flagged figure is shown, with its flags named.
+    """
+
+    statement: str
+    expected: str
+    published: float | None
+    ours: Interval | None
+    verdict: ShapeVerdict
+    reason: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        return formats.MISSING if self.ours is None else formats.ratio_with_interval(self.ours)
+
+    @property
+    def told(self) -> str:
+        told = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
+        return told + _bracketed(self.flags)
+
+
 class _NotMeasuredError(Exception):
     """A sentence asked for a figure that the run does not have."""
 
@@ -69,12 +94,11 @@ class _Figures:
         """A figure of ours with its interval."""
         case_id = self._cite(case, metric)
         found = self.summary.cases.get(case_id)
-        estimate = found.metrics.get(_known(metric)) if found else None
-        if estimate is None:
+        figure = found.metrics.get(metric) if found else None
+        if figure is None:
             raise _NotMeasuredError(f"{metric} of {case_id}")
-        text = formats.figure(metric, estimate.estimate)
-        interval = formats.interval(metric, estimate)
-        return f"{text} ({interval})" if interval else text
+        interval = formats.interval(metric, figure)
+        return formats.figure(metric, figure.estimate) + (f" ({interval})" if interval else "")
 
     def theirs(self, case: str, metric: str) -> str:
         """A published figure."""
@@ -85,11 +109,10 @@ class _Figures:
 
     def ratio(self, above: str, below: str, metric: str) -> str:
         """The ratio of two figures of ours, with its interval."""
-        estimate = self._ratio(above, below, metric)
-        interval = formats.ratio_interval(estimate)
-        if not interval:
-            return f"{units.significant(estimate.estimate, 1)} (one launch)"
-        return f"{formats.ratio(estimate.estimate)} ({interval})"
+        found = self._ratio(above, below, metric)
+        if formats.ratio_interval(found):
+            return formats.ratio_with_interval(found)
+        return f"{units.significant(found.estimate, 1)} (one launch)"
 
     def change(self, case: str, base: str, metric: str) -> str:
         """How a case's figure differs from that of another, in words that its interval bears."""
@@ -101,10 +124,10 @@ class _Figures:
         missing = [case for case, side in zip(cases, sides, strict=True) if not side]
         if missing:
             raise _NotMeasuredError(f"{metric} of {', '.join(missing)}")
-        estimate = over_launches.ratio(*sides)
-        if estimate is None:
+        found = over_launches.ratio(*sides)
+        if found is None:
             raise _NotMeasuredError(f"a ratio of {metric}, which was zero in {' or '.join(cases)}")
-        return estimate
+        return found
 
     def _cite(self, name: str, metric: str) -> str:
         _known(metric)
@@ -115,28 +138,26 @@ class _Figures:
         return case_id
 
 
-def change(estimate: Interval) -> str:
+def change(ratio: Interval) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
-    if estimate.ends is None:
+    large = ratio.estimate >= _LARGE or ratio.estimate <= 1 / _LARGE
+    if ratio.ends is None:
         # Launches of one and the same differ by up to a fifth.
-        if 1 / _LARGE < estimate.estimate < _LARGE:
+        if not large:
             return "about the same (one launch: no verdict)"
-        return f"about {units.significant(estimate.estimate, 1)} times as high (one launch)"
-    low, high = estimate.ends
-    if not estimate.excludes(1):
-        widest = max(high - 1, 1 - low)
-        if widest <= _EQUAL:
-            return f"the same within {units.significant(100 * widest, 2)} %"
-        return (
-            f"no different as far as can be told ({formats.ratio(low)}…{formats.ratio(high)} times)"
-        )
-    if estimate.estimate >= _LARGE or estimate.estimate <= 1 / _LARGE:
-        interval = f" ({formats.ratio(low)}…{formats.ratio(high)})"
-        return f"{formats.ratio(estimate.estimate)} times as high{interval}"
-    near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
-    interval = f" ({units.significant(near, 2)}…{units.significant(far, 2)} %)"
-    size = units.significant(abs(estimate.estimate - 1) * 100, 2)
-    return f"{size} % {'higher' if estimate.estimate > 1 else 'lower'}{interval}"
+        return f"about {units.significant(ratio.estimate, 1)} times as high (one launch)"
+    interval = formats.ratio_interval(ratio)
+    offsets = sorted(abs(end - 1) for end in ratio.ends)
+    if not ratio.excludes(1):
+        if offsets[1] <= _EQUAL:
+            return f"the same within {units.significant(100 * offsets[1], 2)} %"
+        return f"no different as far as can be told ({interval} times)"
+    if large:
+        return f"{formats.ratio(ratio.estimate)} times as high ({interval})"
+    near, far, size = (
+        units.significant(100 * one, 2) for one in (*offsets, abs(ratio.estimate - 1))
+    )
+    return f"{size} % {'higher' if ratio.estimate > 1 else 'lower'} ({near}…{far} %)"
 
 
 def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
@@ -155,12 +176,12 @@ def fill(template: str, summary: RunSummary, published: Published, file: str) ->
         raise DeclarationError(
             file, "answers", f"{template:.60}…: {problem}", "a template of show/claims.py"
         ) from problem
-    return Sentence(" ".join(text.split()), True, _flags(summary, figures.cited))
+    cited = (summary.cases[case] for case in figures.cited if case in summary.cases)
+    return Sentence(" ".join(text.split()), True, _flags(cited))
 
 
-def _flags(summary: RunSummary, cases: Iterable[str]) -> tuple[str, ...]:
-    found = (summary.cases[case] for case in cases if case in summary.cases)
-    return tuple(dict.fromkeys(str(flag.name) for case in found for flag in case.warnings))
+def _flags(cases: Iterable[CaseSummary]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(flag.name) for case in cases for flag in case.warnings))
 
 
 def _bracketed(flags: tuple[str, ...]) -> str:
@@ -171,32 +192,6 @@ def _known(metric: str) -> str:
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}")
     return metric
-
-
-class ShapeResult(Frozen):
-    """A statement, what was found in a run, and whether it holds.
-
-    `flags` are the warn flags of the cases used: a flagged figure is shown, with its flags named.
-    """
-
-    statement: str
-    expected: str
-    published: float | None
-    ours: Interval | None
-    verdict: ShapeVerdict
-    reason: str
-    flags: tuple[str, ...] = ()
-
-    @property
-    def figure(self) -> str:
-        if self.ours is None:
-            return formats.MISSING
-        return formats.ratio_with_interval(self.ours)
-
-    @property
-    def told(self) -> str:
-        told = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
-        return told + _bracketed(self.flags)
 
 
 def check_all(summary: RunSummary, published: Published) -> tuple[ShapeResult, ...]:
@@ -215,38 +210,48 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
             verdict="not measured",
             reason=shape.pending or "",
         )
+    metric = shape.metric
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
     cases = [published.case_id(name, summary.cases) for name in names]
     known = [summary.cases[case] for case in cases if case in summary.cases]
-    figures = [published.figure(published.ids(name)[0], shape.metric) for name in names]
+    figures = [published.figure(published.ids(name)[0], metric) for name in names]
     if len(cases) == 1:
-        ours = known[0].metrics.get(shape.metric) if known else None
-        theirs = figures[0]
+        ours, theirs = known[0].metrics.get(metric) if known else None, figures[0]
     else:
-        sides = (over_launches.values(summary.run, case, shape.metric) for case in cases)
-        ours = over_launches.ratio(*sides)
-        above, below = figures
+        sides = (over_launches.values(summary.run, case, metric) for case in cases)
+        ours, (above, below) = over_launches.ratio(*sides), figures
         theirs = above / below if above is not None and below else None
     verdict = judge(ours, shape.least, shape.most)
     # Flags under which at least half of a case's launches also measured something else.
-    disturbed = [
+    disturbed = dict.fromkeys(
         str(flag.name)
         for case in known
         for flag in case.warnings
         if flag.name in DISTURBING and 2 * flag.launches >= case.measured
-    ]
+    )
     if disturbed and verdict in {"holds", "does not hold"}:
         verdict = "not decided"
+    reason = ""
+    if verdict == "not measured":
+        measured = {case.id for case in known if case.status == "measured"}
+        missing = ", ".join(one.partition("/")[2] for one in cases if one not in measured)
+        reason = f"no figures of {missing}" if missing else "no such figure"
+    elif ours is not None and ours.ends is None:
+        reason = ONE_LAUNCH
+    elif disturbed:
+        reason = f"measured under {', '.join(disturbed)}: measure again on a quiet machine"
+    elif verdict == "not decided":
+        reason = "the interval reaches over the limit: more launches would decide"
+    elif verdict == "does not hold":
+        reason = shape.if_not or ""
     return ShapeResult(
         statement=shape.statement,
         expected=formats.limits(shape.least, shape.most),
         published=theirs if shape.published is None else shape.published,
         ours=ours,
         verdict=verdict,
-        reason=ONE_LAUNCH
-        if ours is not None and ours.ends is None
-        else _reason(summary, cases, shape, verdict, disturbed),
-        flags=_flags(summary, cases) if ours is not None else (),
+        reason=reason,
+        flags=_flags(known) if ours is not None else (),
     )
 
 
@@ -257,31 +262,8 @@ def judge(ours: Interval | None, least: float | None, most: float | None) -> Sha
     """
     if ours is None:
         return "not measured"
-    if ours.ends is None:
-        return "not decided"
-    low, high = ours.ends
-    floor = float("-inf") if least is None else least
-    top = float("inf") if most is None else most
-    if low >= floor and high <= top:
+    low, high = ours.ends or (-math.inf, math.inf)
+    floor, top = -math.inf if least is None else least, math.inf if most is None else most
+    if floor <= low and high <= top and ours.ends:
         return "holds"
-    if high < floor or low > top:
-        return "does not hold"
-    return "not decided"
-
-
-def _reason(
-    summary: RunSummary, cases: list[str], shape: Shape, verdict: ShapeVerdict, disturbed: list[str]
-) -> str:
-    if verdict == "not measured":
-        missing = [
-            case
-            for case in cases
-            if case not in summary.cases or summary.cases[case].status != "measured"
-        ]
-        names = ", ".join(case.partition("/")[2] for case in missing)
-        return f"no figures of {names}" if missing else "no such figure"
-    if verdict == "not decided":
-        if names := ", ".join(dict.fromkeys(disturbed)):
-            return f"measured under {names}: measure again on a quiet machine"
-        return "the interval reaches over the limit: more launches would decide"
-    return (shape.if_not or "") if verdict == "does not hold" else ""
+    return "does not hold" if high < floor or low > top else "not decided"

@@ -7,19 +7,18 @@ own, so that nothing measured is ever left out.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from string import ascii_lowercase
 from typing import Final
 
 from duetbench.core.metrics import METRICS
-from duetbench.project.layouts import KEYS, Key
-from duetbench.project.published import Published, TableLayout
+from duetbench.project.published import KEYS, Published, TableLayout
 from duetbench.show import formats
 from duetbench.trend.summary import CaseSummary
 
-DEFAULT_KEYS: Final = (
+_DEFAULT_KEYS: Final = (
     "endpoint", "python", "stack", "server", "loop", "workers", "threads", "load", "connections",
     "rate", "cores",
 )  # fmt: skip
-DEFAULT_COLUMNS: Final = tuple(name for name, row in METRICS.items() if row.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +65,16 @@ def experiment_tables(
 
     A declared table whose cases others have shown already is left out: its comparison is not here.
     """
-    layouts = published.tables if published else ()
     tables = []
     shown: set[str] = set()
-    for layout in layouts:
+    for layout in published.tables if published else ():
         chosen = select(cases, layout.select, layout.but_not)
         if (ids := {case.id for case in chosen}) - shown:
             shown |= ids
-            tables.append(build(layout, chosen, published))
+            tables.append(_table(layout, chosen, published))
     if rest := [case for case in cases if case.id not in shown]:
         title = "Further cases" if tables else "All cases"
-        tables.append(build(default_layout(rest, title), rest, published))
+        tables.append(_table(_default_layout(rest, title), rest, published))
     return tuple(tables)
 
 
@@ -91,102 +89,7 @@ def select(
     return [case for case in cases if matches(case.id, globs) and not matches(case.id, but_not)]
 
 
-def default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
-    """A table for cases that nobody declared one for: the properties and figures they have."""
-    keys = (k for k in DEFAULT_KEYS if len({KEYS[k].text(case.case) for case in cases}) > 1)
-    columns = (name for name in DEFAULT_COLUMNS if any(name in case.metrics for case in cases))
-    return TableLayout(
-        title=title,
-        select=("*",),
-        keys=tuple(keys) or ("endpoint",),
-        columns=tuple(columns) or ("throughput",),
-    )
-
-
-def build(
-    layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
-) -> FigureTable:
-    """Build one table from the cases that it selects; ids where the keys tell not all apart."""
-    keys = layout.keys
-    told = [*keys, *([layout.across] if layout.across else [])]
-    if len({tuple(KEYS[key].text(case.case) for key in told) for case in cases}) < len(cases):
-        keys = (*keys, "id")
-    cases = ordered(cases, keys)
-    marks, notes = _notes(cases, keys)
-    keys = tuple(key for key in keys if key != layout.across)
-    titles = tuple(KEYS[key].title for key in keys)
-    if layout.across is None:
-        columns = tuple(heading(layout, metric) for metric in layout.columns)
-        rows = tuple(
-            FigureRow(
-                keys=tuple(KEYS[key].text(case.case) for key in keys),
-                cells=tuple(
-                    _cell(case, metric, published, first=place == 0)
-                    for place, metric in enumerate(layout.columns)
-                ),
-                marks=marks.get(case.id, ""),
-            )
-            for case in cases
-        )
-    else:
-        titles = (f"{KEYS[layout.across].title} →", *titles)
-        columns, rows = _pivot(layout, KEYS[layout.across], cases, keys, marks, published)
-    notes = (layout.note, *notes) if layout.note else notes
-    return FigureTable(title=layout.title, keys=titles, columns=columns, rows=rows, notes=notes)
-
-
-def heading(layout: TableLayout, metric: str) -> str:
-    """A metric's column heading."""
-    return layout.headings.get(metric, METRICS[metric].title)
-
-
-def _pivot(
-    layout: TableLayout,
-    across: Key,
-    cases: Sequence[CaseSummary],
-    keys: tuple[str, ...],
-    marks: Mapping[str, str],
-    published: Published | None,
-) -> tuple[tuple[str, ...], tuple[FigureRow, ...]]:
-    by_size = sorted(cases, key=lambda case: across.order(case.case))
-    columns = tuple(dict.fromkeys(across.text(case.case) for case in by_size))
-    lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
-    for case in cases:
-        line = tuple(KEYS[key].text(case.case) for key in keys)
-        lines.setdefault(line, {})[across.text(case.case)] = case
-
-    def cell(case: CaseSummary | None, metric: str) -> Cell:
-        if case is None:
-            return Cell(formats.MISSING)
-        found = _cell(case, metric, published, first=True)
-        letters = marks.get(case.id)
-        return replace(found, ours=f"{found.ours} {letters}") if letters else found
-
-    return columns, tuple(
-        FigureRow(
-            (heading(layout, metric), *line), tuple(cell(having.get(c), metric) for c in columns)
-        )
-        for metric in layout.columns
-        for line, having in lines.items()
-    )
-
-
-def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:
-    """One figure; a case without figures says so once, in its first cell."""
-    estimate = case.metrics.get(metric)
-    ours = formats.figure(metric, estimate.estimate if estimate else None)
-    if case.status != "measured" and first:
-        ours = case.status
-    theirs = published.figure(case.id, metric) if published else None
-    return Cell(
-        ours=ours,
-        interval=formats.interval(metric, estimate),
-        published="" if theirs is None else formats.figure(metric, theirs),
-        case=case.id,
-    )
-
-
-def ordered(cases: Sequence[CaseSummary], keys: tuple[str, ...]) -> list[CaseSummary]:
+def ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:
     """Sorted by the keys: numbers by size, names in the order in which they first come."""
     places: dict[tuple[str, str], int] = {}
     for case in cases:
@@ -200,32 +103,124 @@ def ordered(cases: Sequence[CaseSummary], keys: tuple[str, ...]) -> list[CaseSum
     )
 
 
+def _default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
+    """A table for cases that nobody declared one for: the properties and figures they have."""
+    keys = (k for k in _DEFAULT_KEYS if len({KEYS[k].text(case.case) for case in cases}) > 1)
+    columns = (
+        name for name, row in METRICS.items()
+        if row.column and any(name in case.metrics for case in cases)
+    )  # fmt: skip
+    return TableLayout(
+        title=title,
+        select=("*",),
+        keys=tuple(keys) or ("endpoint",),
+        columns=tuple(columns) or ("throughput",),
+    )
+
+
+def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(KEYS[key].text(case.case) for key in keys)
+
+
+def _table(
+    layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
+) -> FigureTable:
+    """A table of the cases that its layout selects; ids where the keys tell not all apart."""
+    keys, across = layout.keys, layout.across
+    if len({_keys(case, (*keys, *filter(None, [across]))) for case in cases}) < len(cases):
+        keys = (*keys, "id")
+    cases = ordered(cases, keys)
+    marks, notes = _notes(cases, keys)
+    keys = tuple(key for key in keys if key != across)
+    titles = tuple(KEYS[key].title for key in keys)
+    columns = tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns)
+    if across is None:
+        rows = tuple(
+            FigureRow(
+                _keys(case, keys),
+                tuple(
+                    _cell(case, metric, published, first=place == 0)
+                    for place, metric in enumerate(layout.columns)
+                ),
+                marks.get(case.id, ""),
+            )
+            for case in cases
+        )
+    else:
+        titles = (f"{KEYS[across].title} →", *titles)
+        metrics = dict(zip(layout.columns, columns, strict=True))
+        columns, rows = _pivot(metrics, across, cases, keys, marks, published)
+    notes = (layout.note, *notes) if layout.note else notes
+    return FigureTable(layout.title, titles, columns, rows, notes)
+
+
+def _pivot(
+    metrics: Mapping[str, str],
+    across: str,
+    cases: Sequence[CaseSummary],
+    keys: Sequence[str],
+    marks: Mapping[str, str],
+    published: Published | None,
+) -> tuple[tuple[str, ...], tuple[FigureRow, ...]]:
+    """Columns and rows where the values of one property are the columns, a metric a row."""
+    by_size = sorted(cases, key=lambda case: KEYS[across].order(case.case))
+    columns = tuple(dict.fromkeys(KEYS[across].text(case.case) for case in by_size))
+    lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
+    for case in cases:
+        lines.setdefault(_keys(case, keys), {})[KEYS[across].text(case.case)] = case
+
+    def cell(case: CaseSummary | None, metric: str) -> Cell:
+        if case is None:
+            return Cell(formats.MISSING)
+        found = _cell(case, metric, published, first=True)
+        letters = marks.get(case.id)
+        return replace(found, ours=f"{found.ours} {letters}") if letters else found
+
+    return columns, tuple(
+        FigureRow((title, *line), tuple(cell(by_column.get(one), metric) for one in columns))
+        for metric, title in metrics.items()
+        for line, by_column in lines.items()
+    )
+
+
+def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:
+    """One figure; a case without figures says so once, in its first cell."""
+    figure = case.metrics.get(metric)
+    ours = formats.figure(metric, figure.estimate if figure else None)
+    if case.status != "measured" and first:
+        ours = case.status
+    theirs = published.figure(case.id, metric) if published else None
+    return Cell(
+        ours=ours,
+        interval=formats.interval(metric, figure),
+        published="" if theirs is None else formats.figure(metric, theirs),
+        case=case.id,
+    )
+
+
 def _notes(
-    cases: Sequence[CaseSummary], keys: tuple[str, ...]
+    cases: Sequence[CaseSummary], keys: Sequence[str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Letters per case, and the notes that they point to: flags first, then failures."""
     marks: dict[str, str] = {}
     notes: list[str] = []
     everywhere: list[str] = []
-    measured = [case for case in cases if case.status == "measured"]
-    names = dict.fromkeys(flag.name for case in cases for flag in case.warnings)
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    for name in names:
-        raised = [(case, one) for case in cases for one in case.warnings if one.name == name]
-        example = raised[0][1].detail
-        if len(raised) == len(measured) and len(measured) > 1:
+    measured = sum(case.status == "measured" for case in cases)
+    letters = iter(ascii_lowercase)
+    for name in dict.fromkeys(flag.name for case in cases for flag in case.warnings):
+        raised = {
+            case.id: flag.detail for case in cases for flag in case.warnings if flag.name == name
+        }
+        example = next(iter(raised.values()))
+        if len(raised) == measured > 1:
             everywhere.append(f"all rows: {name} — {name.meaning} ({example})")
             continue
         letter = next(letters)
-        for case, _ in raised:
-            marks[case.id] = marks.get(case.id, "") + letter
+        marks |= {case: marks.get(case, "") + letter for case in raised}
         notes.append(f"{letter}  {name} — {name.meaning} (for example: {example})")
     for case in cases:
-        label = " ".join(KEYS[key].text(case.case) for key in keys)
         if case.failures:
-            reasons = dict.fromkeys(failure.reason for failure in case.failures)
-            notes.append(
-                f"{label}: {len(case.failures)} of {case.expected} launches failed: "
-                + " | ".join(reasons)
-            )
+            reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
+            failed = f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
+            notes.append(f"{' '.join(_keys(case, keys))}: {failed}")
     return marks, (*notes, *everywhere)

@@ -7,15 +7,15 @@ from duetbench.core import units
 from duetbench.core.flags import DISTURBING
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import count
-from duetbench.project.layouts import (
+from duetbench.project.published import (
     KEYS,
     BarsLayout,
     ChartLayout,
     CurveLayout,
     HeatLayout,
     LinesLayout,
+    Published,
 )
-from duetbench.project.published import Published
 from duetbench.project.suites import SuiteDeclaration
 from duetbench.show.asv_figures import SpeedUp, plural, speed_ups
 from duetbench.show.site.charts.data import Caption, Quantity, Value

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import Case, Run
 from duetbench.project import names
-from duetbench.project.layouts import KEYS, BarsLayout
+from duetbench.project.published import KEYS, BarsLayout
 from duetbench.show.site.charts import declared
 from duetbench.show.site.charts.declared import ChartCases
 from duetbench.show.site.charts.figure import Chart

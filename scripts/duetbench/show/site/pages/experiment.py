@@ -8,8 +8,7 @@ from typing import Final
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Run
 from duetbench.project import names
-from duetbench.project.layouts import ChartLayout
-from duetbench.project.published import FILE
+from duetbench.project.published import FILE, ChartLayout
 from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
 from duetbench.show import claims, findings, inprocess
 from duetbench.show.page import Section, facts, make_section
