@@ -7,15 +7,17 @@
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
 # check  lint, format, types (of the JavaScript too), and which folder imports which
-# dist   wheel and source archive, in dist/; the wheel is started once as a user would, with the
-#        newest packages; TAG= is the version's tag, without which the changelog is not looked at
+# lock   requirements.txt, the harness's own lock, as pyproject.toml asks for it now; UPGRADE=1: newest
+# dist   wheel and source archive, in dist/; TAG= is the version's tag, without which the changelog is
+#        not looked at
+# try    what is in dist/ is started once as a user would, with the newest packages
 # publish  what is in dist/; the index knows GitHub's release workflow, and nobody has a token
 PYTHON ?= python3
 TESTS ?= tests
 JOBS ?= $(if $(filter tests,$(TESTS)),3,1)
 BIN := .venv/bin
 
-.PHONY: harness tools setup bench test check dist publish
+.PHONY: harness tools setup bench test check lock dist try publish
 
 harness:
 	@$(PYTHON) scripts/bootstrap.py
@@ -49,14 +51,21 @@ check: harness
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python scripts/typescript/check.py
 
+lock: harness
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	--all-extras --group dev $(if $(UPGRADE),--upgrade) pyproject.toml --output-file requirements.txt
+
 dist: harness
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
-	@made=$$($(BIN)/uv tool run --quiet --isolated --from ./dist/*.whl duetbench --version) && \
+	@made=$$($(BIN)/duetbench --version) && \
 	echo "dist/ has duetbench $$made" && if [ -n "$$TAG" ]; then \
 	[ "$$TAG" = "v$$made" ] || { echo "the tag is $$TAG: mend __version__, or the tag"; exit 1; }; \
 	grep -q "^## $$made — 20" CHANGELOG.md || { echo "CHANGELOG.md has no day of $$made"; exit 1; }; \
 	fi
+
+try: harness
+	@$(BIN)/uv tool run --quiet --isolated --from ./dist/*.whl duetbench --version
 
 publish:
 	@$(PYTHON) scripts/bootstrap.py publish --trusted-publishing always dist/*

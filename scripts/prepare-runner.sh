@@ -9,7 +9,7 @@ umask 022
 fail() { echo "prepare-runner.sh: $*" >&2; exit 2; }
 from=$(cd "$(dirname "$0")" && pwd)
 repository='' repository_id='' allow='' pass='' root=''
-workflows=bench.yml,nightly.yml events=schedule,workflow_dispatch
+workflows=bench.yml,nightly.yml,publish.yml events=schedule,workflow_dispatch,workflow_run
 head=$(sed -n 's|^ref: refs/remotes/origin/||p' "$from/../.git/refs/remotes/origin/HEAD" 2>/dev/null || :)
 set -- "branch=${head:-main}" "$@"
 for word; do  # every value ends up in files of root's

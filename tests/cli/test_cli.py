@@ -211,7 +211,7 @@ def test_help_reads_well_on_eighty_columns() -> None:
         assert short == [], verb
         assert not any(f"<{kind}" in said for kind in ("bool", "list"))
     own, _, workflows = helped("run", 100).rpartition(FOR_WORKFLOWS)
-    for word in ("│ --plan ", "│ --plan-sha256", "│ --shard", "│ --count-requests"):
+    for word in ("│ --plan ", "│ --shard", "│ --count-requests"):
         assert (word in own, word in workflows) == (False, True), word
 
 

@@ -329,7 +329,7 @@ def test_the_check_finds_what_was_changed_afterwards(
         found = {one.what: one for one in check.findings(where)}
         return f"{found[what].state}: {found[what].detail}"
 
-    assert state("policy").startswith("ok: acme/duetbench: bench.yml, nightly.yml at refs/heads")
+    assert state("policy").startswith("ok: acme/duetbench: bench.yml, nightly.yml, publish.yml")
     assert state("hook").startswith("ok: ")
     assert state("hook is asked").startswith("ok: ")
     copy = where.library / "hook.py"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import json
@@ -15,16 +14,12 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from werkzeug import Request, Response
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule
-from werkzeug.serving import WSGIRequestHandler
 
 from tiny_index import Server
 
@@ -38,9 +33,7 @@ _ROUTES = Map(
         Rule(f"/{path}", endpoint=f"_{method}_{what}", methods=[method.upper()])
         for method, path, what in (
             ("get", "pulls/<int:number>", "pull"),
-            ("patch", "pulls/<int:number>", "pull"),
             ("get", "pulls", "pulls"),
-            ("post", "pulls", "pull"),
             ("get", "compare/<path:span>", "compare"),
             ("get", "collaborators/<login>/permission", "permission"),
             ("get", "issues", "issues"),
@@ -51,16 +44,10 @@ _ROUTES = Map(
             ("patch", "issues/comments/<int:number>", "comment"),
             ("delete", "issues/comments/<int:number>", "comment"),
             ("post", "issues/comments/<int:number>/reactions", "reaction"),
-            ("post", "statuses/<sha>", "status"),
             ("get", "environments/<place>", "environment"),
-            ("get", "actions/workflows/<file>", "workflow"),
-            ("get", "actions/workflows/<file>/runs", "runs"),
             ("post", "actions/workflows/<file>/dispatches", "dispatch"),
             ("get", "actions/runs/<int:number>/artifacts", "artifacts"),
             ("get", "actions/artifacts/<int:number>/zip", "archive"),
-            ("get", "contents/<path:path>", "contents"),
-            ("get", "actions/runs/<int:number>/jobs", "jobs"),
-            ("post", "actions/runs/<int:number>/cancel", "cancel"),
         )
     ]
 )
@@ -93,7 +80,6 @@ class State:
     """What it holds."""
 
     repository: str = "owner/name"  # the only one
-    now: str = ""  # time that it says it is, ISO 8601; empty: the clock
     # Login → admin, write, read or none; nobody else is known.
     permissions: dict[str, str] = field(default_factory=dict)
     # Branch → where every head left it. Other branches are known as the base of a pull request, and
@@ -103,15 +89,8 @@ class State:
     issues: list[Table] = field(default_factory=list)
     comments: list[Table] = field(default_factory=list)
     reactions: list[Table] = field(default_factory=list)
-    statuses: list[Table] = field(default_factory=list)
     dispatches: list[Table] = field(default_factory=list)
-    workflows: dict[str, str] = field(default_factory=dict)
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
-    files: dict[str, str] = field(default_factory=dict)  # `branch:path` → text
-    # Workflow file → title of its runs, with the inputs' names in braces.
-    run_names: dict[str, str] = field(default_factory=dict)
-    runs: list[Table] = field(default_factory=list)
-    jobs: dict[str, list[Table]] = field(default_factory=dict)
     uploads: str = ""  # folder of artifacts, `<run>/<name>/`, besides those of `leave`
     requests: list[str] = field(default_factory=list)  # method and path of all that was asked
 
@@ -138,11 +117,6 @@ class FakeGitHub:
 
     def __enter__(self) -> FakeGitHub:
         self._server.start()
-        assert self._server.server is not None
-        clock = {
-            "date_time_string": lambda *_: format_datetime(_moment(self.state.now), usegmt=True)
-        }
-        self._server.server.RequestHandlerClass = type("Handler", (WSGIRequestHandler,), clock)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -174,7 +148,7 @@ class FakeGitHub:
         kind = "Bot" if login.endswith("[bot]") else "User"
         comment = {
             "id": self._new(), "issue": number, "body": body,
-            "user": {"login": login, "type": kind}, "created_at": self._now(),
+            "user": {"login": login, "type": kind},
             "html_url": f"https://github.example/{number}#comment",
         }  # fmt: skip
         self.state.comments.append(comment)
@@ -190,17 +164,6 @@ class FakeGitHub:
             "issue": {"number": number, "title": title, "pull_request": {"url": "x"}},
             "repository": {"full_name": self.state.repository, "default_branch": "main"},
         }  # fmt: skip
-
-    def add_run(self, file: str, **more: Any) -> Table:
-        number = self._new()
-        run = {
-            "id": number, "path": f".github/workflows/{file}", "event": "workflow_dispatch",
-            "status": "queued", "conclusion": None, "head_branch": "main", "display_title": file,
-            "created_at": self._now(),
-            "html_url": f"https://github.example/actions/runs/{number}", **more,
-        }  # fmt: skip
-        self.state.runs.append(run)
-        return run
 
     def leave(self, run: int, name: str, data: bytes, **more: Any) -> Table:
         artifact = {
@@ -230,20 +193,6 @@ class FakeGitHub:
             and branch == pull["head"]["ref"]
         ]
 
-    def _post_pull(self, request: Request) -> Any:
-        given = self._body(request, "title", "head", "base")
-        if any(one["head"]["ref"] == given["head"] for one in self.state.pulls.values()):
-            raise _invalid("PullRequest", "head", "A pull request already exists")
-        number = self._new()
-        pull = self.add_pull(number, f"{number:040x}", f"{number:040x}")  # git knows the commits
-        pull |= {key: given.get(key) for key in ("title", "body")}
-        pull["head"]["ref"], pull["base"]["ref"] = given["head"], given["base"]
-        pull["html_url"] = f"https://github.example/pull/{number}"
-        return pull
-
-    def _patch_pull(self, request: Request, number: int) -> Any:
-        return self._edited(request, self._get_pull(request, number))
-
     def _get_compare(self, _: Request, span: str) -> Any:
         base = span.partition("...")[0]
         known = {one["base"]["ref"]: one["base"]["sha"] for one in self.state.pulls.values()}
@@ -271,7 +220,6 @@ class FakeGitHub:
             "number": self._new(), "title": given["title"], "body": given.get("body"),
             "labels": [{"name": name} for name in given.get("labels", [])], "state": "open",
             "state_reason": None, "user": {"login": BOT, "type": "Bot"},
-            "created_at": self._now(),
         }  # fmt: skip
         issue["html_url"] = f"https://github.example/issues/{issue['number']}"
         self.state.issues.append(issue)
@@ -297,44 +245,11 @@ class FakeGitHub:
         self.state.reactions.append(reaction)
         return reaction
 
-    def _post_status(self, request: Request, sha: str) -> Any:
-        given = self._body(request, "state")
-        if given["state"] not in {"error", "failure", "pending", "success"}:
-            raise _invalid("Status", "state", "state is not included in the list")
-        if len(given.get("description", "")) > 140:
-            raise _invalid("Status", "description", "is too long (maximum is 140 characters)")
-        if not re.fullmatch("[0-9a-f]{40}", sha):
-            raise RefusalError(422, f"No commit found for SHA: {sha}")
-        self.state.statuses.append({"sha": sha, **given})
-        return given
-
-    def _get_workflow(self, _: Request, file: str) -> Any:
-        return {"path": f".github/workflows/{file}", "name": file,
-                "state": self.state.workflows.get(file, "active")}  # fmt: skip
-
     def _get_environment(self, _: Request, place: str) -> Any:
         return self._found(self.state.environments.get(place))
 
-    def _get_runs(self, request: Request, file: str) -> Any:
-        status, event = request.args.get("status"), request.args.get("event")
-        found = [
-            run
-            for run in reversed(self.state.runs)
-            if run["path"] == f".github/workflows/{file}"
-            and status in {None, run["status"], run["conclusion"]}
-            and event in {None, run["event"]}
-            and request.args.get("branch") in {None, run["head_branch"]}
-        ]
-        return {"total_count": len(found), "workflow_runs": found}
-
     def _post_dispatch(self, request: Request, file: str) -> Any:
-        given = self._body(request, "ref")
-        if self.state.workflows.get(file, "active") == "missing":
-            raise RefusalError(404, "Not Found")
-        self.state.dispatches.append({"workflow": file, **given})
-        inputs = given.get("inputs", {})
-        title = self.state.run_names.get(file, file).format(**inputs)
-        self.add_run(file, head_branch=given["ref"], display_title=title)
+        self.state.dispatches.append({"workflow": file, **self._body(request, "ref")})
 
     def _get_artifacts(self, _: Request, number: int) -> Any:
         for place in sorted(Path(self.state.uploads).glob(f"{number}/*")):
@@ -356,26 +271,6 @@ class FakeGitHub:
         # Another name of this host: nobody there may see the token.
         elsewhere = self.url.replace("127.0.0.1", "localhost")
         raise RefusalError(302, "Found", location=f"{elsewhere}/_archive/{number}")
-
-    def _get_contents(self, request: Request, path: str) -> Any:
-        place = f"{request.args.get('ref', 'main')}:{path}"
-        if place in self.state.files:
-            content = base64.encodebytes(self.state.files[place].encode()).decode()
-            return {"name": path.rpartition("/")[2], "encoding": "base64", "content": content}
-        inside = [name.removeprefix(f"{place}/") for name in self.state.files]
-        names = {name.partition("/")[0] for name in inside if ":" not in name}
-        return self._found([{"name": name} for name in sorted(names)] or None)
-
-    def _get_jobs(self, _: Request, number: int) -> Any:
-        jobs = self.state.jobs.get(str(number), [])
-        return {"total_count": len(jobs), "jobs": jobs}
-
-    def _post_cancel(self, _: Request, number: int) -> Any:
-        run = self._one(self.state.runs, number)
-        if run["status"] == "completed":
-            raise RefusalError(409, "Cannot cancel a workflow run that is completed.")
-        run.update(status="completed", conclusion="cancelled")
-        return {}
 
     # How a request is answered.
 
@@ -419,18 +314,14 @@ class FakeGitHub:
         return self._json(found, 204 if found is None else 201 if request.method == "POST" else 200)
 
     def _paged(self, request: Request, found: Any) -> Response:
-        key = next((key for key in ("workflow_runs", "jobs", "artifacts") if key in found), None)
+        key = next((key for key in ("artifacts",) if key in found), None)
         if not isinstance(found, list) and key is None:
             return self._json(found, 200)
         every: list[Any] = found[key] if key else found
         size = min(int(request.args.get("per_page", 30)), 100)
         page = int(request.args.get("page", 1))
         part = every[(page - 1) * size : page * size]
-        headers = {}
-        if page * size < len(every):
-            query = urlencode({**request.args, "page": page + 1})
-            headers["Link"] = f'<{self.url}{request.path}?{query}>; rel="next"'
-        return self._json({**found, key: part} if key else part, 200, headers)
+        return self._json({**found, key: part} if key else part, 200)
 
     def _json(self, body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
         text = "" if body is None else json.dumps(body)
@@ -467,15 +358,8 @@ class FakeGitHub:
             self._next += 1
             return self._next
 
-    def _now(self) -> str:
-        return f"{_moment(self.state.now):%Y-%m-%dT%H:%M:%SZ}"
-
 
 def _invalid(resource: str, name: str, message: str) -> RefusalError:
     return RefusalError(
         422, "Validation Failed", {"resource": resource, "field": name, "message": message}
     )
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC) if text else datetime.now(UTC)

@@ -13,10 +13,9 @@ from typing import Any, Final
 import pytest
 
 from bench import Done, invoke
-from duetbench.github import client
+from duetbench.github import api
 from duetbench.github.actions import Context
-from duetbench.github.client import Client
-from duetbench.github.repository import Repository
+from duetbench.github.api import GitHub
 from duetbench.store.comparison import Comparison
 from fake_github import BOT, FakeGitHub, Table
 
@@ -67,7 +66,7 @@ class Step:
             NO_PROXY="127.0.0.1",
         )
         # Not time.sleep itself: the stand-in sleeps in this process too.
-        patch.setattr(client, "WAIT", made.waits.append)
+        patch.setattr(api, "WAIT", made.waits.append)
         github.add_pull(12, HEAD, BASE)
         yield made
 
@@ -81,9 +80,9 @@ class Step:
         return done
 
     @contextmanager
-    def repository(self, **options: Any) -> Iterator[Repository]:
-        with closing(Client(Context.of(os.environ), **options)) as client:
-            yield Repository(client, "owner/name")
+    def connected(self, **options: Any) -> Iterator[GitHub]:
+        with closing(GitHub(Context.of(os.environ), **options)) as github:
+            yield github
 
     @property
     def summary(self) -> str:

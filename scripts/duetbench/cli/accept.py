@@ -6,8 +6,8 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.github import DEFAULT_PATIENCE, connected
-from duetbench.cli.options import JsonOption, PlanSha256Option, commit, require_sha256, tell
+from duetbench.cli.github import connected
+from duetbench.cli.options import JsonOption, commit, tell
 from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.github.incoming import acceptance, facts, folder
@@ -35,7 +35,6 @@ def accept_command(
     plan: Annotated[
         Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
     ] = None,
-    plan_sha256: PlanSha256Option = None,
     shard: Annotated[
         int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
     ] = None,
@@ -56,10 +55,6 @@ def accept_command(
             help="With --confirmed: what was to be judged (`duetbench ci detect --output`).",
         ),
     ] = None,
-    candidates_sha256: Annotated[
-        str | None,
-        Option("--candidates-sha256", help="What their SHA-256 must be, from a job's output."),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check artifacts of measuring machines, and copy what is right.
@@ -77,8 +72,8 @@ def accept_command(
     GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
     """
     if fetch is not None:  # nothing else talks to GitHub
-        with connected(DEFAULT_PATIENCE) as (context, repository):
-            fetched, refused = folder.fetch(repository, context.run_id, fetch, target)
+        with connected() as (context, github):
+            fetched, refused = folder.fetch(github, context.run_id, fetch, target)
         _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
         return
     if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
@@ -90,7 +85,6 @@ def accept_command(
     checkout = facts.of_checkout(paths.project_root())
     if shard is not None:
         assignment(plan, shard)  # it is one of the plan's
-    require_sha256(plan, plan_sha256)
     if plan is not None:
         found = acceptance.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
     elif comparison:
@@ -99,7 +93,6 @@ def accept_command(
     else:
         known = None
         if candidates is not None:
-            require_sha256(candidates, candidates_sha256)
             known = {one.id: one for one in files.read(Candidates, candidates).candidates}
         found = acceptance.confirmed(source, target, checkout, now, known)
     _tell(found, "accepted", as_json=as_json)

@@ -11,7 +11,6 @@ from typer import Argument, Exit, Option, Typer
 from duetbench.cli.options import (
     DEFAULT_SEED,
     JsonOption,
-    PlanSha256Option,
     ProfileOption,
     ResultsOption,
     SeedOption,
@@ -19,7 +18,6 @@ from duetbench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
-    require_sha256,
     tell,
     workflow_option,
 )
@@ -83,7 +81,6 @@ def play_command(
             "--plan", help="Play a shard of this night (`duetbench ci plan --output`)."
         ),
     ] = None,
-    plan_sha256: PlanSha256Option = None,
     shard: Annotated[
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
@@ -100,7 +97,6 @@ def play_command(
     Exit code 0: every case has a point; with --plan also where some have none, with the reason,
     which is a result. 1: some have none. 3: none has.
     """
-    require_sha256(plan_file, plan_sha256)
     project = Project.here()
     root, folder = project.root, results or project.results
     assigned = assignment(plan_file, shard)

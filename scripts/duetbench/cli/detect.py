@@ -1,6 +1,5 @@
 """`duetbench ci detect`: where did a series move for good, and was it the stack?"""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -18,7 +17,6 @@ from duetbench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
-    require_sha256,
     tell,
     workflow_option,
 )
@@ -65,10 +63,6 @@ def detect_command(
         Path | None,
         Option("--from", help="With --confirm: candidates of an earlier `detect --output`."),
     ] = None,
-    from_sha256: Annotated[
-        str | None,
-        workflow_option("--from-sha256", help="What its SHA-256 must be, from a job's output."),
-    ] = None,
     to: Annotated[
         Path | None,
         Option("--to", help="Results folder for what is recorded; default: this checkout's."),
@@ -79,7 +73,7 @@ def detect_command(
         bool,
         workflow_option(
             "--github-output",
-            help="Hand the machines to a workflow: matrix, candidates and sha256 in GITHUB_OUTPUT.",
+            help="Hand the machines to a workflow: matrix and candidates in GITHUB_OUTPUT.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -108,7 +102,6 @@ def detect_command(
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
     if elsewhere and not confirm:
         raise UsageError("--elsewhere: nothing is judged without --confirm")
-    require_sha256(from_, from_sha256)
     results = to or Project.here().results
     if confirm:
         files.require_room(results)
@@ -225,7 +218,6 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "machines": json.dumps(list(counts), separators=(",", ":")),
         "candidates": str(counts.total()),
-        "sha256": hashlib.sha256(files.encode(found)).hexdigest(),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from typer import Argument, Exit, Option, Typer
 
-from duetbench.cli.options import JsonOption, PlanSha256Option, require_sha256, tell
+from duetbench.cli.options import JsonOption, tell
 from duetbench.core.errors import NothingMeasuredError
 from duetbench.github import actions
 from duetbench.host import paths
@@ -83,7 +83,6 @@ def push_command(
         Path | None,
         Option("--plan", help="The night's plan: what is missing is recorded and reported."),
     ] = None,
-    plan_sha256: PlanSha256Option = None,
     remote: RemoteOption = "origin",
     branch: BranchOption = BRANCH,
     as_json: JsonOption = False,
@@ -98,7 +97,6 @@ def push_command(
     3: with --plan: the night gave no usable launch. 4: it could not be pushed, and everything is
     where it was.
     """
-    require_sha256(plan, plan_sha256)
     warn = errors().say
     files, runs, others = collect(folder)
     for path in others[:_SHOWN]:

@@ -43,8 +43,7 @@ def plan_command(
         bool,
         Option(
             "--github-output",
-            help="Hand the shards to a workflow: matrix, shards, night and sha256 (of the "
-            "plan) in GITHUB_OUTPUT.",
+            help="Hand the shards to a workflow: matrix, shards and night in GITHUB_OUTPUT.",
         ),
     ] = False,
     seed: SeedOption = DEFAULT_SEED,

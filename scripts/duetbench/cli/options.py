@@ -1,6 +1,5 @@
 """What several verbs share: options, how their values are read, and how a measurement begins."""
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Final
 from typer import Context, Option
 
 from duetbench.core import units
-from duetbench.core.errors import ArtifactError, RecordError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.host import git, orphans
 from duetbench.host.console import Console, print_json
@@ -29,7 +28,6 @@ FOR_WORKFLOWS: Final = "For workflows"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
 
-_DIGESTED_BYTES: Final = 8_000_000
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
@@ -46,15 +44,6 @@ ProfileOption = Annotated[
 SelectOption = Annotated[list[str] | None, Option("--select", help=SELECT)]
 
 LaunchesOption = Annotated[int | None, Option("--launches", min=1, help="Launches per case.")]
-
-PlanSha256Option = Annotated[
-    str | None,
-    Option(
-        "--plan-sha256",
-        help="What the plan's SHA-256 must be, from a job's output.",
-        rich_help_panel=FOR_WORKFLOWS,
-    ),
-]
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
@@ -148,22 +137,6 @@ def commit(option: str, text: str | None) -> str:
     if text is None or not _COMMIT.fullmatch(text):
         raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
     return text
-
-
-def require_sha256(file: Path | None, expected: str | None) -> None:
-    """Compare a file with its SHA-256, where both are given; ArtifactError if they differ.
-
-    A measuring machine can replace an artifact of its own workflow run, but not a job's output.
-    """
-    if file is None or expected is None:
-        return
-    try:
-        data = files.contents(file, _DIGESTED_BYTES)
-    except RecordError as error:
-        raise ArtifactError(str(error)) from error
-    found = hashlib.sha256(data).hexdigest()
-    if found != expected:
-        raise ArtifactError(f"{file}: expected SHA-256 {expected}, found {found}: it was replaced")
 
 
 def require_writable(targets: Mapping[str, Path | None]) -> None:

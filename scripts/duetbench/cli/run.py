@@ -17,7 +17,6 @@ from duetbench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, Mar
 from duetbench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,
-    PlanSha256Option,
     ProfileOption,
     ResultsOption,
     SecondsOption,
@@ -27,7 +26,6 @@ from duetbench.cli.options import (
     given,
     machine,
     repository,
-    require_sha256,
     workflow_option,
 )
 from duetbench.cli.target_options import (
@@ -87,7 +85,6 @@ def run_command(
             "--plan", help="Measure a shard of this night (`duetbench ci plan --output`)."
         ),
     ] = None,
-    plan_sha256: PlanSha256Option = None,
     shard: Annotated[
         int | None, workflow_option("--shard", min=1, help="Which shard of it, from 1.")
     ] = None,
@@ -118,7 +115,6 @@ def run_command(
     recorded. 3: none was usable.
     """
     console = answers.console_for({"--output": output, "--markdown": markdown, "--html": html})
-    require_sha256(plan_file, plan_sha256)
     project = repository(console)
     results = results or project.results
     left = [] if dry_run else clean_up(console)

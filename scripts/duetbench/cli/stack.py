@@ -58,6 +58,9 @@ def bump_command(
             "and push it.",
         ),
     ] = False,
+    as_is: Annotated[
+        bool, Option("--as-is", help="Renew nothing: only take that branch to this code.")
+    ] = False,
     branch: Annotated[str, Option("--branch", help="Its name.")] = branches.BRANCH,
     remote: Annotated[str, Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
@@ -84,6 +87,8 @@ def bump_command(
     root, console = project.root, errors()
 
     def renew(place: Path) -> tuple[Move, ...]:
+        if as_is:
+            return ()
         until, exempt = locks.cooled(project)
         return locks.lock(Project(place), Narrator(console), None, until, exempt=exempt)
 

@@ -39,10 +39,10 @@ class Context:
 
     repository: str  # `owner/name`
     token: str = field(repr=False)  # never shown
+    account: str = BOT  # that the token stands for; texts of others are never touched
     api_url: str = API  # base address of the REST API
     server_url: str = SERVER  # base address of the pages for people
     run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
-    attempt: int = 1  # of that run, from 1
     event_name: str = ""
     event_path: Path | None = None
 
@@ -58,10 +58,10 @@ class Context:
         return cls(
             repository=repository,
             token=token,
+            account=environ.get("DUETBENCH_BOT") or BOT,
             api_url=_address(environ, "GITHUB_API_URL", API),
             server_url=_address(environ, "GITHUB_SERVER_URL", SERVER),
-            run_id=_number(environ, "GITHUB_RUN_ID", 0),
-            attempt=_number(environ, "GITHUB_RUN_ATTEMPT", 1),
+            run_id=_number(environ, "GITHUB_RUN_ID"),
             event_name=environ.get("GITHUB_EVENT_NAME", ""),
             event_path=Path(event) if event else None,
         )
@@ -103,8 +103,8 @@ def _needed(environ: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _number(environ: Mapping[str, str], name: str, default: int) -> int:
-    value = environ.get(name) or str(default)
+def _number(environ: Mapping[str, str], name: str) -> int:
+    value = environ.get(name) or "0"
     if not (value.isascii() and value.isdecimal()):
         raise UsageError(f"{name}={value!r}: expected a number")
     return int(value)

@@ -1,30 +1,20 @@
-"""Branches of ours on the remote: the renewed locks, and proposals as pull requests.
+"""The branch on which nights renew the locks.
 
 The history of `apps/stacks/` is the axis on which everything is shown, so that nothing else may be
-in a commit of the locks; what moved stands in its message. Nights make them on a branch of its own
-(`advance`). Whatever else is on a proposal's branch is overwritten. The checkout stays as it is.
+in a commit of the locks; what moved stands in its message.
 """
 
-from __future__ import annotations
-
-import os
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
 from duetbench.host.git import GitError, HopelessError, Patience, Remote
 from duetbench.project.locks import Move, listed, title
-from duetbench.store.history.branch import identity
-
-if TYPE_CHECKING:
-    from duetbench.github.repository import Repository
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -126,19 +116,7 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     # Of an older night that is run again the branch has newer code of the default branch already.
     if not (_follows(root, code, head) and _follows(root, default, code)):
         code = head
-    # The files of the code, with the locks and workflow files of the branch's tip.
-    with _index(root, code) as asked:
-        here = set(asked("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
-        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
-        # A stack that is no longer declared has no lock either.
-        kept = [
-            line
-            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
-            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
-        ]
-        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
-        asked("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
-        tree = asked("write-tree")
+    tree = _tree(root, code, tip)
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
@@ -146,8 +124,8 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     return made, tip
 
 
-def _fetched(root: Path, remote: Remote, name: str, *options: str) -> str:
-    argv = ["fetch", "--quiet", "--no-tags", *options, remote.address, name]
+def _fetched(root: Path, remote: Remote, name: str) -> str:
+    argv = ["fetch", "--quiet", "--no-tags", remote.address, name]
     git.ask(root, *argv, env=remote.environment)
     return git.ask(root, "rev-parse", "FETCH_HEAD")
 
@@ -179,68 +157,19 @@ def _who(root: Path) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalOutcome:
-    """What became of it."""
-
-    # `renewed`: the pull request that was open has it now.
-    outcome: Literal["opened", "renewed", "unchanged"]
-    url: str
-    commit: str  # of the branch, 40 hex digits
-
-
-def propose(
-    repository: Repository,
-    root: Path,
-    remote: Remote,
-    files: Sequence[str],
-    *,
-    branch: str,
-    base: str | None,
-    title: str,
-    body: str,
-) -> ProposalOutcome:
-    """Push changed files to a branch, and have one open pull request for it and for the base.
-
-    The title is plain text, the body Markdown; the base is the remote's default branch if none is
-    named. Raises HistoryError or ServiceError where git or GitHub refuses.
-    """
-    base = base or _default_branch(root, remote)
-    reference = f"refs/heads/{branch}"
-    with _index(root, "HEAD") as asked:
-        asked("add", "--", *files)
-        tree, commit = asked("write-tree"), ""
-    if git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
-        commit = _fetched(root, remote, reference, "--depth=1")
-    moved = not commit or git.ask(root, "rev-parse", f"{commit}^{{tree}}") != tree
-    if moved:
-        said, who = f"{title}\n\n{body}\n", identity(os.environ)
-        commit = git.ask(root, "commit-tree", "-p", "HEAD", "-F", "-", tree, stdin=said, env=who)
-        argv = ["push", "--quiet", remote.address, f"+{commit}:{reference}"]
-        Patience().keep_trying(lambda: git.ask(root, *argv, env=remote.environment), lambda _: None)
-    found = repository.open_pulls(branch)
-    if not found:
-        pull = repository.open_pull(title, body, branch, base)
-        return ProposalOutcome("opened", pull.html_url, commit)
-    if not moved:
-        return ProposalOutcome("unchanged", found[0].html_url, commit)
-    pull = repository.edit_pull(found[0].number, {"title": title, "body": body})
-    return ProposalOutcome("renewed", pull.html_url, commit)
-
-
-def _default_branch(root: Path, remote: Remote) -> str:
-    argv = ["ls-remote", "--symref", remote.address, "HEAD"]
-    listed = git.ask(root, *argv, env=remote.environment)
-    found = re.match(r"ref: refs/heads/(\S+)\tHEAD", listed)
-    if found is None:
-        raise HistoryError("the remote names no default branch: expected one; name it with --base")
-    return found[1]
-
-
-@contextmanager
-def _index(root: Path, tree: str) -> Iterator[Callable[..., str]]:
-    """Git with an index of its own, which begins as a tree."""
+def _tree(root: Path, code: str, tip: str) -> str:
+    """The files of the code, with the locks and workflow files of the branch's tip."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = partial(git.ask, root, env={"GIT_INDEX_FILE": str(Path(folder) / "index")})
-        asked("read-tree", tree)
-        yield asked
+        index = partial(git.ask, root, env={"GIT_INDEX_FILE": str(Path(folder) / "index")})
+        index("read-tree", code)
+        here = set(index("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
+        gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
+        # A stack that is no longer declared has no lock either.
+        kept = [
+            line
+            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
+            if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
+        ]
+        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
+        index("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
+        return index("write-tree")

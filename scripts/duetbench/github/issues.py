@@ -12,8 +12,8 @@ from datetime import UTC
 from typing import Any, Final, Literal
 
 from duetbench.core.text import short
-from duetbench.github import client, text
-from duetbench.github.repository import Issue, Repository
+from duetbench.github import api, text
+from duetbench.github.api import GitHub, Issue
 from duetbench.show import attribution
 from duetbench.show.change import commands, told
 from duetbench.show.change import title as metric_title
@@ -42,7 +42,7 @@ class IssueDraft:
     is_open: bool  # whether there is something to look at
     labels: tuple[str, ...] = ("duetbench",)  # for an issue that is opened
 
-    def written(self) -> tuple[str, str]:
+    def render(self) -> tuple[str, str]:
         """Title and body, with the hidden first line."""
         title, body = short(self.title, _TITLE), self.body.rstrip()
         digest = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()[:16]
@@ -56,75 +56,69 @@ class IssueOutcome:
     """What became of one wanted issue."""
 
     key: str
-    done: IssueAction
+    action: IssueAction
     url: str = ""
 
 
 def keep(
-    repository: Repository,
-    wanted: Sequence[IssueDraft],
-    author: str,
-    *,
-    most: int,
-    dry: bool = False,
+    github: GitHub, wanted: Sequence[IssueDraft], *, most: int, dry: bool = False
 ) -> list[IssueOutcome]:
     """Let the repository's issues be as wanted; raises ServiceError."""
-    there = _by_key(repository, author)
+    there = _by_key(github)
     kept: list[IssueOutcome] = []
     for one in wanted:
         ours = there.get(one.key, [])
         if ours:
-            kept.append(_change(repository, one, ours[0], dry=dry))
+            kept.append(_change(github, one, ours[0], dry=dry))
         elif not one.is_open:
             kept.append(IssueOutcome(one.key, "nothing"))
-        elif sum(found.done == "opened" for found in kept) >= most:
+        elif sum(outcome.action == "opened" for outcome in kept) >= most:
             kept.append(IssueOutcome(one.key, "left"))
         elif dry:
             kept.append(IssueOutcome(one.key, "opened"))
         else:
-            title, body = one.written()
-            url = repository.open_issue(title, body, one.labels).html_url
-            client.WAIT(PAUSE)
+            title, body = one.render()
+            url = github.open_issue(title, body, one.labels).html_url
+            api.WAIT(PAUSE)
             kept.append(IssueOutcome(one.key, "opened", url))
-            ours = _by_key(repository, author).get(one.key, [])
+            ours = _by_key(github).get(one.key, [])
         for double in ours[1:]:  # what a lost answer may have left: all but the oldest
             if double.state == "open" and not dry:
-                closed = {"state": "closed", "state_reason": "not_planned"}
-                repository.edit_issue(double.number, closed)
-                client.WAIT(PAUSE)
+                _edit(github, double, {"state": "closed", "state_reason": "not_planned"})
     return kept
 
 
-def _change(repository: Repository, one: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
-    title, body = one.written()
+def _change(github: GitHub, one: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
+    title, body = one.render()
     before = text.marker_values(KIND, issue.body) or {}
     after = text.marker_values(KIND, body) or {}
     if before == after:
         return IssueOutcome(one.key, "unchanged", issue.html_url)
     changes: dict[str, Any] = {"title": title, "body": body}
-    done: IssueAction = "updated"
+    action: IssueAction = "updated"
     if before.get("state") != after["state"]:
         changes["state"] = after["state"]
         changes["state_reason"] = "reopened" if one.is_open else "completed"
-        done = "reopened" if one.is_open else "closed"
+        action = "reopened" if one.is_open else "closed"
     if not dry:
-        repository.edit_issue(issue.number, changes)
-        client.WAIT(PAUSE)
-    return IssueOutcome(one.key, done, issue.html_url)
+        _edit(github, issue, changes)
+    return IssueOutcome(one.key, action, issue.html_url)
 
 
-def _by_key(repository: Repository, author: str) -> dict[str, list[Issue]]:
+def _edit(github: GitHub, issue: Issue, changes: dict[str, Any]) -> None:
+    github.edit_issue(issue.number, changes)
+    api.WAIT(PAUSE)
+
+
+def _by_key(github: GitHub) -> dict[str, list[Issue]]:
     """Our issues, oldest first."""
     found: dict[str, list[Issue]] = {}
-    for issue in sorted(repository.issues(author), key=lambda issue: issue.number):
-        read = text.marker_values(KIND, issue.body)
-        if read is not None and isinstance(key := read.get("key"), str):
+    for issue in github.issues():
+        values = text.marker_values(KIND, issue.body)
+        if values is not None and isinstance(key := values.get("key"), str):
             found.setdefault(key, []).append(issue)
     return found
 
-
-MOST: Final = 10
-"""Issues that one night opens at most. More at once have one cause, which is not in a package."""
 
 _ROWS: Final = 40
 _SLOWER: Final = ("duetbench", "slower")

@@ -5,17 +5,18 @@ commit that they have looked at. The name of a branch would do for whatever is p
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from duetbench.core.errors import ServiceError
-from duetbench.github import comments
+from duetbench.github import comment
 from duetbench.github.actions import Context
-from duetbench.github.comments import Note
-from duetbench.github.repository import Comment, Payload, Pull, Repository, Sha, User, read
+from duetbench.github.api import Comment, GitHub, Payload, Pull, Sha, User, read
 
 WORKFLOW: Final = "bench.yml"
-"""The workflow that compares; it is started on the default branch, never on a pull request's."""
+"""The workflow that compares; it is started on the default branch, never on a pull request's.
+
+Asking again ends the older run, by its `concurrency`."""
 
 ENVIRONMENT: Final = "bench"
 """In which a comparison waits for its approval."""
@@ -23,8 +24,11 @@ ENVIRONMENT: Final = "bench"
 _COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_RUN_NAME: Final = re.compile(r"Bench #(?P<pull>\d{1,9}) at (?P<head>[0-9a-f]{40})")
 _MAY_ASK: Final = frozenset({"admin", "write"})
+_UNGUARDED: Final = (
+    f"The environment `{ENVIRONMENT}` has no required reviewers, so that nobody would approve the "
+    f"comparison: name some in the repository's settings (Environments, `{ENVIRONMENT}`)."
+)
 
 
 class _Thread(Payload):
@@ -58,80 +62,61 @@ class Decision:
     base: Sha | None = None
 
 
-def run_name(pull: int, head: Sha) -> str:
-    """The name of a comparison's run, as `run-name` in the workflow makes it."""
-    return f"Bench #{pull} at {head}"
-
-
-def read_run_name(title: str) -> tuple[int, Sha] | None:
-    """Pull request and commit of a run; None: it is not one of ours."""
-    found = _RUN_NAME.fullmatch(title)
-    return (int(found["pull"]), found["head"]) if found else None
-
-
-def asked_for(body: str | None) -> str | None:
+def command(body: str | None) -> str | None:
     """What follows `/bench` at the start of a comment's first line; None: it is no command."""
     lines = (body or "").splitlines()
     found = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     return (found["words"] or "").strip() if found else None
 
 
-def handle(
-    repository: Repository, event: dict[str, Any], context: Context, author: str
-) -> Decision:
+def handle(github: GitHub, event: dict[str, Any], context: Context) -> Decision:
     """Decide about a comment, and do what follows from it; raises ServiceError."""
-    given = read(CommentEvent, event, "the event")
-    number, words = given.issue.number, asked_for(given.comment.body)
-    why = _not_for_us(given)
+    about = read(CommentEvent, event, "the event")
+    number, words = about.issue.number, command(about.comment.body)
+    why = _not_for_us(about)
     if why is not None or words is None:
         return Decision("ignored", why or "the comment does not begin with /bench")
-    login = given.sender.login
-    if repository.permission(login) not in _MAY_ASK:
+    if github.permission(about.sender.login) not in _MAY_ASK:
         # No answer: whoever comments could let us write as much as they like.
-        repository.react(given.comment.id, "-1")
+        github.react(about.comment.id, "-1")
         return Decision("refused", "only people with write permission may ask", number)
-    pull = repository.pull(number)
-    reason = _objection(words, pull) or unguarded(repository)
-    if reason is not None:
-        repository.react(given.comment.id, "confused")
-        head = pull.head.sha if pull.state == "open" else None
-        comments.answer(repository, number, comments.refused(reason, head), author)
-        return Decision("refused", reason, number)
-    head, url = pull.head.sha, context.run_url
-    base = repository.merge_base(pull.base.ref, head)
+    pull = github.pull(number)
+    head = pull.head.sha
+    reason = _objection(words, pull)
+    if reason is None and not github.has_reviewers(ENVIRONMENT):
+        reason = _UNGUARDED
+    base = github.merge_base(pull.base.ref, head) if reason is None else None
     if base == head:
         reason = "The commit is in the base branch already: there is nothing to compare."
-        comments.answer(repository, number, comments.refused(reason, None), author)
-        return Decision("refused", reason, number)
-    comments.answer(repository, number, None, author)
-    note = Note(head, context.run_id, context.attempt, "queued")
-    comments.publish(repository, number, note, comments.queued(head, url), author)
+    if reason is not None or base is None:
+        hint = head if pull.state == "open" and base is None else None
+        github.react(about.comment.id, "confused")
+        comment.publish(github, number, comment.ANSWER, comment.refused(str(reason), hint))
+        return Decision("refused", str(reason), number)
+    inputs = {"pr": str(number), "head": head, "base": base}
+    comment.withdraw(github, number, comment.ANSWER)
+    comment.publish(github, number, comment.KIND, comment.queued(head, context.run_url))
     try:
-        for older in repository.runs(WORKFLOW, event="workflow_dispatch"):
-            named = read_run_name(older.display_title)
-            if named is not None and named[0] == number and older.status != "completed":
-                repository.cancel(older.id)
-        inputs = {"pr": str(number), "head": head, "base": base}
-        repository.dispatch(WORKFLOW, given.repository.default_branch, inputs)
+        github.dispatch(WORKFLOW, about.repository.default_branch, inputs)
     except ServiceError:
-        said = comments.failed(head, url, "it could not be started")
-        comments.publish(repository, number, replace(note, stage="failed"), said, author)
+        body = comment.failed(head, context.run_url, "it could not be started")
+        comment.publish(github, number, comment.KIND, body)
         raise
-    repository.react(given.comment.id, "rocket")
+    github.react(about.comment.id, "rocket")
     return Decision("dispatched", "the comparison was started", number, head, base)
 
 
-def _not_for_us(given: CommentEvent) -> str | None:
+def _not_for_us(about: CommentEvent) -> str | None:
     """Why a comment is no request, whatever it says; None: it may be one."""
-    if given.action != "created":
+    if about.action != "created":
         # Who edits a comment need not be who wrote it; only what was said at first counts.
         return "the comment was not created just now, but changed"
-    if given.issue.pull_request is None:
+    if about.issue.pull_request is None:
         return "the comment is not on a pull request"
-    user = given.comment.user
+    user = about.comment.user
     if user is None or user.type != "User" or not _LOGIN.fullmatch(user.login):
         return "no person wrote the comment"
-    if given.sender.login != user.login:
+    if about.sender.login != user.login:
         return "the comment is not by the person who sent it"
     return None
 
@@ -144,17 +129,7 @@ def _objection(words: str, pull: Pull) -> str | None:
         return "The pull request is not open."
     if words != pull.head.sha:
         return (
-            f"`{words[: comments.SHOWN]}` is not the head of this pull request; commits may have "
+            f"`{words[: comment.SHOWN]}` is not the head of this pull request; commits may have "
             "been added since it was looked at. Look at them, and name the last one."
         )
     return None
-
-
-def unguarded(repository: Repository) -> str | None:
-    """Why no comparison may start in a repository that asks nobody to approve it; None: it asks."""
-    if repository.has_reviewers(ENVIRONMENT):
-        return None
-    return (
-        f"The environment `{ENVIRONMENT}` has no required reviewers, so that nobody would approve "
-        f"the comparison: name some in the repository's settings (Environments, `{ENVIRONMENT}`)."
-    )

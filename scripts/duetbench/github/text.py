@@ -91,8 +91,3 @@ def marker_values(kind: str, body: str | None) -> Values | None:
         for key, value in read.items()
         if isinstance(value, str | int) and not isinstance(value, bool)
     }
-
-
-def without_marker(body: str | None) -> str:
-    """A body without its first line. Where somebody has edited it, lines end as on Windows."""
-    return (body or "").replace("\r\n", "\n").partition("\n")[2]

@@ -20,13 +20,9 @@ from duetbench.project import stacks, tools
 from duetbench.project.project import Project
 from duetbench.store import files
 
-HARNESS: Final = "requirements.txt"
-"""The harness's own lock."""
-
 _NEVER: Final = "9999-01-01"
 """A date before which everything was released."""
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet")
-_OLDEST: Final = "3.11"  # the oldest Python that the harness runs on
 _PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _SUBJECT: Final = 68  # characters
 _NONE: Final = "No solution found"  # uv, where no release is old enough
@@ -194,22 +190,6 @@ def newest(asked: str, day: date, tick: Tick = lambda _: None) -> str | None:
     return versions(text).get(canonicalize_name(package))
 
 
-def renew_harness(root: Path, narrator: Narrator) -> tuple[Move, ...]:
-    """Resolve the harness's own lock anew, with the newest releases, and write it: what moved.
-
-    Raises:
-        SetupError: uv cannot resolve it, or reach its index; the lock was not changed.
-    """
-    file = root / HARNESS
-    before = file.read_text("utf-8") if file.is_file() else ""
-    argv = ["--no-header", "--upgrade", "--python-version", _OLDEST, "--all-extras"]
-    argv += ["--group", "dev"]
-    with narrator.step("the harness's lock", "resolving it as of now") as tick:
-        after = compiled([*argv, "pyproject.toml"], "the lock", "harness", tick, root)
-    write(file, after)
-    return moves(versions(before), versions(after))
-
-
 def compiled(
     argv: Sequence[str | Path],
     what: str,
@@ -229,7 +209,7 @@ def compiled(
     """
     log = tools.new_log(f"lock-{log_name}")
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / HARNESS
+        output = Path(folder) / "requirements.txt"
         if keep:
             output.write_text(keep, "utf-8")  # what uv finds there it prefers
         settled = () if config else ("--no-config",)

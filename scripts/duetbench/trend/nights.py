@@ -4,7 +4,6 @@ A series consists of the figures of one machine, so that a case that moves to an
 new series. Which machine measures what is therefore declared, in `[tool.duetbench.fleet]`.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Plan, Run, RunStatus
 from duetbench.core.text import shown
-from duetbench.store import files, store
+from duetbench.store import store
 from duetbench.store.comparison import Missing
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from duetbench.store.points import Points
@@ -74,13 +73,12 @@ def make(
 
 
 def outputs(night: NightPlan) -> dict[str, str]:
-    """What a workflow needs: `matrix`, `shards`, `night`, and the `sha256` of the plan's file."""
+    """What a workflow needs: `matrix`, `shards` and `night`."""
     include = [{"shard": shard.number, "runner": shard.machine or RUNNER} for shard in night.shards]
     return {
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
         "shards": str(len(include)),
         "night": night.id,
-        "sha256": hashlib.sha256(files.encode(night)).hexdigest(),
     }
 
 

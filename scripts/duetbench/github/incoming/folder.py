@@ -28,7 +28,7 @@ from duetbench.core.text import shown
 from duetbench.store.files import replace
 
 if TYPE_CHECKING:
-    from duetbench.github.repository import Artifact, Repository
+    from duetbench.github.api import Artifact, GitHub
 
 ARTIFACTS: Final = 300
 """A matrix has at most 256 jobs."""
@@ -175,7 +175,7 @@ PACKED_BYTES: Final = 16_000_000
 
 
 def fetch(
-    repository: Repository, run: int, names: str, target: Path
+    github: GitHub, run: int, names: str, target: Path
 ) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
     """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
 
@@ -187,14 +187,14 @@ def fetch(
         ArtifactError: There are far too many.
         RecordError: A file cannot be written.
     """
-    found = [one for one in repository.artifacts(run) if fnmatchcase(one.name, names)]
+    found = [one for one in github.artifacts(run) if fnmatchcase(one.name, names)]
     if len(found) > ARTIFACTS:
         raise ArtifactError(f"run {run}: expected at most {ARTIFACTS} artifacts, found more")
     fetched: list[str] = []
     refused: list[Refusal] = []
     for artifact in found:
         try:
-            files = _files(repository, artifact)
+            files = _files(github, artifact)
         except (ArtifactError, ServiceError) as error:
             refused.append(Refusal(artifact=shown(artifact.name), reason=str(error)))
             continue
@@ -204,10 +204,10 @@ def fetch(
     return tuple(fetched), tuple(refused)
 
 
-def _files(repository: Repository, artifact: Artifact) -> dict[str, bytes]:
+def _files(github: GitHub, artifact: Artifact) -> dict[str, bytes]:
     if not NAME.fullmatch(artifact.name):
         raise ArtifactError("a name that none of ours has")
-    data = _archive(repository, artifact)
+    data = _archive(github, artifact)
     with _reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         files = [entry for entry in archive.infolist() if not entry.is_dir()]
         return _unpacked((entry.filename, partial(archive.open, entry)) for entry in files)
@@ -239,12 +239,12 @@ def _reading(what: str) -> Iterator[None]:
         raise ArtifactError(f"expected a {what}, found {found}") from error
 
 
-def _archive(repository: Repository, artifact: Artifact) -> bytes:
+def _archive(github: GitHub, artifact: Artifact) -> bytes:
     if artifact.expired:
         raise ArtifactError("it has expired")
     data = b""
     if artifact.size_in_bytes <= PACKED_BYTES:
-        data = repository.archive(artifact.id, PACKED_BYTES)
+        data = github.archive(artifact.id, PACKED_BYTES)
     if max(len(data), artifact.size_in_bytes) > PACKED_BYTES:
         raise ArtifactError(f"an archive of more than {PACKED_BYTES:,} bytes")
     found = f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The GitHub client: patient where waiting helps, plain where it does not."""
+"""GitHub's API: patient where waiting helps, plain where it does not."""
 
 import socket
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from duetbench.core.errors import ServiceError, UsageError
+from duetbench.github import api
 from duetbench.github.actions import Context
-from duetbench.github.client import ATTEMPTS
-from fake_github import FakeGitHub
+from fake_github import BOT
 from steps import HEAD, NEXT, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -17,53 +17,42 @@ ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
 def test_long_lists_are_read_to_their_end(step: Step) -> None:
     for index in range(230):
         step.github.say(12, "alice", f"comment {index}")
-    with step.repository() as repository:
-        found = repository.comments(12)
+    with step.connected() as github:
+        found = github.comments(12)
     assert [one.body for one in found] == [f"comment {index}" for index in range(230)]
     assert step.asked("GET") == ["/issues/12/comments"] * 3
 
 
-def test_the_token_follows_no_page_to_another_host(step: Step) -> None:
-    with FakeGitHub() as foreign:
-        link = f'<{foreign.url}/repos/owner/name/issues/12/comments?page=2>; rel="next"'
-        step.github.fail(path="comments", status=200, body=[], headers={"Link": link})
-        with step.repository() as repository, pytest.raises(ServiceError, match="the same host"):
-            repository.comments(12)
-        assert foreign.state.requests == []
-
-
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_what_goes_wrong_on_their_side_is_asked_again(status: int, step: Step) -> None:
-    step.github.fail(path="pulls/12", status=status, times=3)
-    with step.repository() as repository:
-        assert repository.pull(12).head.sha == HEAD
-    assert len(step.asked("GET")) == 4
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])
+def test_what_goes_wrong_on_their_side_is_asked_again(fault: dict[str, Any], step: Step) -> None:
+    step.github.fail(path="pulls/12", times=3, **fault)
+    with step.connected() as github:
+        assert github.pull(12).head.sha == HEAD
     # Full jitter: up to 1, 2 and 4 s.
-    assert len(step.waits) == 3
     assert all(0 <= wait <= most for wait, most in zip(step.waits, (1, 2, 4), strict=True))
 
 
 def test_patience_ends(step: Step) -> None:
     step.github.fail(status=503, times=-1)
     with (
-        step.repository(patience=1e9) as repository,
+        step.connected(patience=1e9) as github,
         pytest.raises(ServiceError, match=r"503 to GET .*given up after 12 tries") as caught,
     ):
-        repository.pull(12)
+        github.pull(12)
     assert caught.value.status == 503
-    assert len(step.asked("GET")) == ATTEMPTS
+    assert len(step.asked("GET")) == api.ATTEMPTS
 
 
-def test_no_connection_is_asked_again_even_for_what_must_not_be_done_twice(step: Step) -> None:
+def test_no_connection_is_asked_again(step: Step) -> None:
     with socket.socket() as once:
         once.bind(("127.0.0.1", 0))
         step.set(GITHUB_API_URL=f"http://127.0.0.1:{once.getsockname()[1]}")
         with (
-            step.repository() as repository,
+            step.connected() as github,
             pytest.raises(ServiceError, match=r"no answer .ConnectError.*given up after"),
         ):
-            repository.add_comment(12, "hello")
-    assert len(step.waits) == ATTEMPTS - 1
+            github.add_comment(12, "hello")
+    assert len(step.waits) == api.ATTEMPTS - 1
 
 
 @pytest.mark.parametrize(
@@ -71,20 +60,24 @@ def test_no_connection_is_asked_again_even_for_what_must_not_be_done_twice(step:
     [
         (429, {"Retry-After": "17"}, {}, 17),
         (403, {"Retry-After": "17"}, {"message": "secondary"}, 17),
-        (429, {"Retry-After": "Fri, 20 Nov 2026 12:00:30 GMT"}, {}, 30),
         (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795176045"}, {}, 46),
         (403, {}, {"message": "You have exceeded a secondary rate limit."}, 60),
         (429, {}, {}, 60),
     ],
 )
 def test_it_waits_as_long_as_github_asks(
-    status: int, headers: dict[str, str], body: dict[str, str], waited: float, step: Step
+    status: int,
+    headers: dict[str, str],
+    body: dict[str, str],
+    waited: float,
+    step: Step,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By GitHub's clock (12:00:00), not by ours; a minute where it does not say how long."""
-    step.github.state.now = "2026-11-20T12:00:00+00:00"  # 1795176000 s since 1970
+    """A minute where it does not say how long."""
+    monkeypatch.setattr("duetbench.github.api.time.time", lambda: 1795176000.0)
     step.github.fail(method="POST", status=status, headers=headers, body=body)
-    with step.repository() as repository:
-        repository.add_comment(12, "hello")
+    with step.connected() as github:
+        github.add_comment(12, "hello")
     assert step.waits == [waited]
     assert [one["body"] for one in step.comments()] == ["hello"]
 
@@ -93,10 +86,10 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     """An hour is not waited for in a job of minutes; the message says how long it would be."""
     step.github.fail(status=429, headers={"Retry-After": "3600"})
     with (
-        step.repository(patience=300) as repository,
+        step.connected(patience=300) as github,
         pytest.raises(ServiceError, match="left alone for 3600 s; given up after 1 try and within"),
     ):
-        repository.pull(12)
+        github.pull(12)
     assert step.waits == []
 
 
@@ -106,76 +99,62 @@ HINTS = {401: "valid token", 403: "permissions", 404: "see that it exists",
 
 @pytest.mark.parametrize(("status", "hint"), HINTS.items())
 def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step: Step) -> None:
+    """Lines that begin with `::` are commands to the runner; escape sequences to a terminal."""
     errors = [{"field": "body", "message": "is too long"}, "odd"]
-    step.github.fail(status=status, body={"message": "No", "errors": errors})
-    with step.repository() as repository, pytest.raises(ServiceError) as caught:
-        repository.add_comment(12, "hello")
+    message = "No\n::set-env name=PATH::evil\r\n\x1b[31m\u202eyes"
+    step.github.fail(status=status, body={"message": message, "errors": errors})
+    with step.connected() as github, pytest.raises(ServiceError) as caught:
+        github.add_comment(12, "hello")
     assert caught.value.status == status
-    assert f"GitHub answered {status} to POST" in str(caught.value)
-    assert "No; body: is too long; odd" in str(caught.value)
-    assert hint in str(caught.value)
+    said = str(caught.value)
+    assert f"GitHub answered {status} to POST" in said
+    assert "No ::set-env name=PATH::evil [31m yes; body: is too long; odd" in said
+    assert hint in said
+    assert said.isprintable()
     assert step.waits == []
 
 
-def test_what_github_says_cannot_command_the_log(step: Step) -> None:
-    """Lines that begin with `::` are commands to the runner; escape sequences to a terminal."""
-    body = {"message": "No\n::set-env name=PATH::evil\r\n\x1b[31m\u202eyes"}
-    step.github.fail(status=400, body=body)
-    with step.repository() as repository, pytest.raises(ServiceError) as caught:
-        repository.pull(12)
-    assert "No ::set-env name=PATH::evil [31m yes" in str(caught.value)
-    assert str(caught.value).isprintable()
-
-
-def test_silence_ends_a_request(step: Step) -> None:
+def test_silence_ends_a_request_and_so_do_too_many_bytes(step: Step) -> None:
     step.github.fail(path="pulls/12", delay=3.0)
-    with step.repository(timeout=0.5) as repository:
-        assert repository.pull(12).number == 12
-    assert step.waits
-
-
-@pytest.mark.parametrize("fault", [{"status": 502}, {"cut": True}])
-@pytest.mark.parametrize("after", [True, False])
-def test_a_lost_answer_doubles_nothing(fault: dict[str, Any], after: bool, step: Step) -> None:
-    """The request is repeated, whether it had arrived or not, and one comment stays."""
-    step.github.fail(method="POST", path="comments", after=after, **fault)
-    assert step("comment", "queued", "--pr", "12", "--head", HEAD).code == 0
-    assert len(step.asked("POST")) == 2
-    assert len(step.comments()) == 1
+    with step.connected(timeout=0.5) as github:
+        assert github.pull(12).number == 12
+        assert step.waits
+        with pytest.raises(ServiceError, match="expected at most 9 bytes, found more"):
+            github.request("GET", "/pulls/12", most=9)
 
 
 def test_strange_answers_are_refused(step: Step) -> None:
     """Something that is no JSON, no list, or has not the keys: what was expected, and what not."""
-    with step.repository() as repository:
+    with step.connected() as github:
         step.github.fail(status=200, body=["x"])
         with pytest.raises(ServiceError, match="expected Pull with its keys"):
-            repository.pull(12)
+            github.pull(12)
         step.github.fail(status=200, body={"number": 12, "state": "open", "head": {"sha": "x"}})
         with pytest.raises(ServiceError, match=r"expected Pull with head\.sha"):
-            repository.pull(12)
+            github.pull(12)
         step.github.fail(status=200, body={})
         with pytest.raises(ServiceError, match="expected a list, found dict"):
-            repository.comments(12)
+            github.comments(12)
         step.github.fail(method="DELETE", status=404)
-        repository.delete_comment(4)  # gone is gone
+        github.delete_comment(4)  # gone is gone
 
 
 def test_strangers_have_no_permission(step: Step) -> None:
     step.github.state.permissions["alice"] = "write"
-    with step.repository() as repository:
-        assert repository.permission("alice") == "write"
-        assert repository.permission("mallory") == "none"
-        assert repository.permission("../../..") == "none"
+    with step.connected() as github:
+        assert github.permission("alice") == "write"
+        assert github.permission("mallory") == "none"
+        assert github.permission("../../..") == "none"
         step.github.state.merge_bases["rel/1.x#y?z%2Fw"] = NEXT
-        assert repository.merge_base("rel/1.x#y?z%2Fw", HEAD) == NEXT
+        assert github.merge_base("rel/1.x#y?z%2Fw", HEAD) == NEXT
         with pytest.raises(ServiceError, match="404"):
-            repository.merge_base("rel", HEAD)
+            github.merge_base("rel", HEAD)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set"),
+        ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set; a job of GitHub Actions has it"),
         ({"GITHUB_TOKEN": "a\nb"}, "GITHUB_TOKEN: expected a token"),
         ({"GITHUB_REPOSITORY": "name"}, "expected owner/name"),
         ({"GITHUB_REPOSITORY": "a/b/../c"}, "expected owner/name"),
@@ -200,3 +179,5 @@ def test_the_context_knows_where_people_look() -> None:
     home = Context.of({**ENVIRONMENT, "GITHUB_REPOSITORY": "Owner/owner.github.io"})
     assert home.pages_url == "https://owner.github.io/"
     assert TOKEN not in repr(context)
+    assert context.account == BOT
+    assert Context.of({**ENVIRONMENT, "DUETBENCH_BOT": "shop[bot]"}).account == "shop[bot]"

@@ -1,4 +1,4 @@
-"""What an event asks to be compared with what, and which pull requests an answer belongs to.
+"""Which commits an event asks to be compared, and which pull requests a measured commit belongs to.
 
 A pull request's head is compared with the commit where it left its base, which GitHub is asked for:
 a shallow clone does not know it, and what the event calls the base may be an older one.
@@ -11,17 +11,17 @@ from typing import Any, Final
 from pydantic import Field
 
 from duetbench.core.errors import UsageError
-from duetbench.github.repository import Payload, Pull, Repository, Sha, Tip, User, read
+from duetbench.github.api import GitHub, Payload, Pull, Sha, User, read
 
-NOBODY: Final = "0" * 40
+NONE: Final = "0" * 40
 """What a push found where there was no such branch."""
 
-_STRANGERS: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
+_OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
 _EVENT: Final = "the event"
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Sides:
     """A commit, the one to compare it with (None: nothing stands before it), its pull request."""
 
     head: Sha
@@ -29,20 +29,8 @@ class Proposal:
     pull: int | None = None
 
 
-class _Name(Payload):
-    full_name: str
-
-
-class _Head(Tip):
-    repo: _Name | None = None  # a fork may have been removed
-
-
-class _Proposed(Pull):
-    head: _Head
-
-
 class _PullEvent(Payload):
-    pull_request: _Proposed
+    pull_request: Pull
 
 
 class _PushEvent(Payload):
@@ -50,7 +38,7 @@ class _PushEvent(Payload):
     after: Sha
 
 
-class _Owned(Payload):
+class _Fork(Payload):
     owner: User
 
 
@@ -58,12 +46,10 @@ class MeasuringRun(Payload):
     """The run of a workflow that another one was started by, when it had ended."""
 
     id: int
-    run_attempt: int = 1
     event: str
     head_sha: Sha
     head_branch: str | None = None
-    head_repository: _Owned | None = None
-    html_url: str = ""
+    head_repository: _Fork | None = None
 
 
 class _EndedEvent(Payload):
@@ -78,16 +64,14 @@ class _RepositoryEvent(Payload):
     repository: _Defaults
 
 
-def of_event(
-    name: str, event: Mapping[str, Any], sha: Sha, repository: Repository, base: str = ""
-) -> Proposal:
+def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = "") -> Sides:
     """Find both sides of what an event `name` is about; `base`: another branch or commit.
 
     Raises:
         UsageError: Others start such an event, and it has this repository's rights.
         ServiceError: The event or GitHub's answer is none, or GitHub knows no common commit.
     """
-    if name in _STRANGERS:
+    if name in _OPEN:
         raise UsageError(
             f"GITHUB_EVENT_NAME={name!r}: expected pull_request or push; {name} has the rights of "
             "this repository, and here others' code would run"
@@ -99,30 +83,18 @@ def of_event(
     elif name == "push":
         pushed = read(_PushEvent, event, _EVENT)
         head = pushed.after
-        default = "" if pushed.before == NOBODY else pushed.before
-    from_ = base or default or read(_RepositoryEvent, event, _EVENT).repository.default_branch
-    found = repository.merge_base(from_, head)
-    return Proposal(head, None if found == head else found, pull)
+        default = "" if pushed.before == NONE else pushed.before
+    start = base or default or read(_RepositoryEvent, event, _EVENT).repository.default_branch
+    found = github.merge_base(start, head)
+    return Sides(head, None if found == head else found, pull)
 
 
-def is_foreign(event: Mapping[str, Any], repository: str) -> bool:
-    """Whether a pull request comes from another repository, so that no token of its job may write.
-
-    Raises:
-        ServiceError: It is no event of a pull request.
-    """
-    home = read(_PullEvent, event, _EVENT).pull_request.head.repo
-    return home is None or home.full_name != repository
-
-
-def measured_by(event: Mapping[str, Any]) -> MeasuringRun:
+def measuring_run(event: Mapping[str, Any]) -> MeasuringRun:
     """The run that has ended; raises ServiceError."""
     return read(_EndedEvent, event, _EVENT).workflow_run
 
 
-def of_run(
-    run: MeasuringRun, repository: Repository, base: str = ""
-) -> tuple[Proposal, ...]:  # fmt: skip
+def sides_of(run: MeasuringRun, github: GitHub, base: str = "") -> tuple[Sides, ...]:
     """The open pull requests whose head a run has measured, as GitHub knows them.
 
     Its event names none where they come from a fork, and what the run itself says proves nothing.
@@ -130,11 +102,9 @@ def of_run(
     """
     if run.event != "pull_request" or run.head_repository is None or not run.head_branch:
         return ()
-    pulls = repository.open_pulls(run.head_branch, run.head_repository.owner.login)
+    pulls = github.open_pulls(run.head_branch, run.head_repository.owner.login)
     return tuple(
-        Proposal(
-            run.head_sha, repository.merge_base(base or one.base.ref, run.head_sha), one.number
-        )
+        Sides(run.head_sha, github.merge_base(base or one.base.ref, run.head_sha), one.number)
         for one in pulls
         if one.head.sha == run.head_sha
     )

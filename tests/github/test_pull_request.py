@@ -5,27 +5,26 @@ import json
 import re
 import subprocess
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from attributing import attribution
+from bench import Done
 from comparing import SLOWER
-from duetbench.cli import proposed
+from duetbench.cli import pull_request
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, comments, proposal, upgrades
+from duetbench.github import actions, event, upgrades
+from duetbench.github.comment import preface
+from duetbench.github.event import NONE, Sides
 from duetbench.github.incoming import acceptance, facts
-from duetbench.github.preface import preface
-from duetbench.github.proposal import NOBODY, Proposal
 from duetbench.github.upgrades import Upgrade
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, Effect, Release, Share
 from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.store.reproduce import rebuilt
-from fake_github import BOT
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step
@@ -34,7 +33,7 @@ NEWER: Final = "c" * 40
 HOME: Final = {"repository": {"full_name": "owner/name", "default_branch": "main"}}
 PULL: Final = {
     "pull_request": {
-        "number": 12, "state": "open", "base": {"ref": "main", "sha": NOBODY},
+        "number": 12, "state": "open", "base": {"ref": "main", "sha": NONE},
         "head": {"sha": HEAD, "ref": "feature", "repo": {"full_name": "owner/name"}},
     }
 }  # fmt: skip
@@ -71,13 +70,6 @@ NAMES: Final = {
 }  # fmt: skip
 
 
-def keep(folder: Path, *told: Comparison | Upgrade | Attribution) -> Path:
-    """Lay out what a job tells."""
-    for one in told:
-        files.write(folder / NAMES[type(one)], one)
-    return folder
-
-
 @pytest.fixture
 def asked(step: Step) -> Step:
     """A step of the job of pull request 12."""
@@ -87,30 +79,30 @@ def asked(step: Step) -> Step:
     return step
 
 
-EVENTS: Final[dict[str, tuple[str, dict[str, Any], str, Proposal]]] = {
-    "a pull request": ("pull_request", PULL, "", Proposal(HEAD, BASE, 12)),
-    "… against another branch": ("pull_request", PULL, "stable", Proposal(HEAD, NEWER, 12)),
-    "a push": ("push", {"before": BASE, "after": HEAD, **HOME}, "", Proposal(HEAD, BASE)),
-    "a new branch": ("push", {"before": NOBODY, "after": HEAD, **HOME}, "", Proposal(HEAD, BASE)),
-    "by hand, on the default branch": ("workflow_dispatch", HOME, "same", Proposal(HEAD, None)),
+EVENTS: Final[dict[str, tuple[str, dict[str, Any], str, Sides]]] = {
+    "a pull request": ("pull_request", PULL, "", Sides(HEAD, BASE, 12)),
+    "… against another branch": ("pull_request", PULL, "stable", Sides(HEAD, NEWER, 12)),
+    "a push": ("push", {"before": BASE, "after": HEAD, **HOME}, "", Sides(HEAD, BASE)),
+    "a new branch": ("push", {"before": NONE, "after": HEAD, **HOME}, "", Sides(HEAD, BASE)),
+    "by hand, on the default branch": ("workflow_dispatch", HOME, "same", Sides(HEAD, None)),
 }
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("kind", EVENTS)
 def test_both_sides_follow_from_the_event_and_from_what_github_knows(
-    event: str, asked: Step
+    kind: str, asked: Step
 ) -> None:
     """Never from the base that the event names, which may be an older one."""
     asked.github.state.merge_bases |= {"stable": NEWER, "same": HEAD, "main": BASE}
-    name, payload, base, expected = EVENTS[event]
-    with asked.repository() as repository:
-        assert proposal.of_event(name, payload, HEAD, repository, base) == expected
+    name, payload, base, expected = EVENTS[kind]
+    with asked.connected() as github:
+        assert event.sides(name, payload, HEAD, github, base) == expected
 
 
 @pytest.mark.parametrize("name", ["pull_request_target", "workflow_run", "issue_comment"])
 def test_where_others_code_would_have_our_rights_nothing_begins(name: str, asked: Step) -> None:
-    with asked.repository() as repository, pytest.raises(UsageError, match="others' code"):
-        proposal.of_event(name, PULL, HEAD, repository)
+    with asked.connected() as github, pytest.raises(UsageError, match="others' code"):
+        event.sides(name, PULL, HEAD, github)
     assert asked.github.state.requests == []
 
 
@@ -142,7 +134,6 @@ def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
         git(root, "switch", "--quiet", "--detach", base)
         head = commit(root, name, **changed)
         assert upgrades.is_upgrade(root, base, head) is expected, name
-        assert (set(upgrades.required(root, head)) == required) is (changed.keys() == {"README.md"})
     # A lock that no rule knows is one if it is named; then no other is.
     head = commit(root, "Named", **{"locks/linux.txt": "2"})
     before = git(root, "rev-parse", "HEAD^")
@@ -169,12 +160,11 @@ def test_sides_are_fetched_into_a_shallow_clone(
     asked.github.add_pull(12, head, base)
     asked.set_event(json.loads(json.dumps(PULL).replace(HEAD, head)))
     asked.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(tmp_path / "output"))
-    done = asked("ci", "sides", "--github-output")
+    done = asked("sides", "--github-output")
     assert (done.code, done.err) == (0, "")
     handed = (tmp_path / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
     assert (values["base"], values["head"], values["upgrade"]) == (base, head, "true")
-    assert values["key"].startswith(values["restore-key"])
     assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
 
 
@@ -194,21 +184,41 @@ in 4 of 5 comparisons like this. Smaller changes may be there.
 """
 
 
-def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(
-    asked: Step, tmp_path: Path
-) -> None:
-    told = keep(tmp_path / "told", compared(), Upgrade(cause=CAUSE))
+@pytest.fixture
+def ended(step: Step) -> Step:
+    """A step of the workflow that starts when run 5, of pull request 12, has ended."""
+    step.github.add_pull(12, HEAD, BASE)
+    step.set_event(ENDED)
+    step.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
+    return step
+
+
+def packed(*sent: Comparison | Upgrade | Attribution) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for one in sent:
+            archive.writestr(NAMES[type(one)], files.encode(one))
+    return buffer.getvalue()
+
+
+def report(ended: Step, *sent: Comparison | Upgrade | Attribution, words: str = "") -> Done:
+    """What the job of run 5 has sent is reported."""
+    ended.github.leave(5, pull_request.ARTIFACT, packed(*sent))
+    return ended("report", "--words", words)
+
+
+def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step) -> None:
     words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
-    done = asked("ci", "report", "--from", told, "--words", words)
+    done = report(ended, compared(), Upgrade(cause=CAUSE), words=words)
     assert (done.code, done.err) == (0, "")
-    (body,) = asked.ours()
+    (body,) = ended.ours()
     said = body.partition("\n")[2]
     assert said[: len(LEAD)] == LEAD
     assert said[len(LEAD) :].startswith("- **base**")
     assert f"[what the words mean]({words})" in said
-    assert comments.read_note(body) == comments.Note(HEAD, 7, 1, "final")
+    assert "/actions/runs/5)" in body
     # Whoever says it again changes nothing.
-    assert asked("ci", "report", "--from", told, "--words", words).out.startswith("unchanged")
+    assert ended("report", "--words", words).out.startswith("unchanged")
 
 
 def explained(**changes: Any) -> Attribution:
@@ -217,10 +227,9 @@ def explained(**changes: Any) -> Attribution:
     return attribution(**{**given, **changes})
 
 
-def test_which_code_it_is_stands_below_the_cause(asked: Step, tmp_path: Path) -> None:
-    told = keep(tmp_path / "told", compared(), Upgrade(cause=CAUSE), explained())
-    assert asked("ci", "report", "--from", told).code == 0
-    (body,) = asked.ours()
+def test_which_code_it_is_stands_below_the_cause(ended: Step) -> None:
+    assert report(ended, compared(), Upgrade(cause=CAUSE), explained()).code == 0
+    (body,) = ended.ours()
     parts = [part for part in body.split("\n\n") if part.startswith(("**", "| share"))]
     titles = ["**Upgrade**", "**Cause**", "**Which code it is**", "| share", "**Seen on"]
     assert [part[: len(title)] for part, title in zip(parts, titles, strict=False)] == titles
@@ -269,20 +278,21 @@ ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_does_not_follow_is_not_shown(attack: str, asked: Step, tmp_path: Path) -> None:
+def test_what_does_not_follow_is_not_shown(attack: str, ended: Step) -> None:
     sent, reason = ATTACKS[attack]
-    told = keep(tmp_path / "told", compared(), sent)
-    done = asked("ci", "report", "--from", told)
+    done = report(ended, *([sent] if isinstance(sent, Comparison) else [compared(), sent]))
     assert done.code == 4
     assert reason in done.err
-    assert asked.comments() == []
+    assert ended.comments() == []
 
 
-def test_another_file_beside_it_is_not_shown(asked: Step, tmp_path: Path) -> None:
-    told = keep(tmp_path / "told", compared())
-    (told / "evil.sh").write_text("id")
-    done = asked("ci", "report", "--from", told)
-    assert (done.code, asked.comments()) == (4, [])
+def test_another_file_beside_it_is_not_shown(ended: Step) -> None:
+    buffer = io.BytesIO(packed(compared()))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("evil.sh", "id")
+    ended.github.leave(5, pull_request.ARTIFACT, buffer.getvalue())
+    done = ended("report")
+    assert (done.code, ended.comments()) == (4, [])
     assert "expected comparison.json and nothing else" in done.err
 
 
@@ -296,93 +306,46 @@ def test_another_file_beside_it_is_not_shown(asked: Step, tmp_path: Path) -> Non
     ],
 )
 def test_where_an_application_is_imported_from_its_record_says_and_nothing_else(
-    folders: tuple[str, ...], refused: bool, asked: Step, tmp_path: Path
+    folders: tuple[str, ...], refused: bool, ended: Step
 ) -> None:
     (case,) = compared().cases
     ours = facts.rig_of(compared().machine, folders).commands(case.case)
     one = compared(cases=(case.model_copy(update={"commands": ours}),))
-    done = asked("ci", "report", "--from", keep(tmp_path / "told", one))
+    done = report(ended, one)
     assert done.code == (4 if refused else 0), done
     assert ("server's command line" in done.err) is refused
 
 
-def packed(*told: Comparison | Upgrade) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for one in told:
-            archive.writestr(NAMES[type(one)], files.encode(one))
-    return buffer.getvalue()
+def test_it_is_said_of_the_pull_requests_with_that_head_alone(ended: Step) -> None:
+    assert ended("report").out.startswith("nothing to say")
+    assert report(ended, compared()).code == 0
+    (body,) = ended.ours()
+    ended.github.add_pull(12, NEWER, BASE)
+    assert ended("report").out.startswith("nothing to say")
+    assert ended.ours() == [body]
 
 
-def test_the_second_workflow_says_it_for_the_run_that_has_measured(asked: Step) -> None:
-    """Of the pull requests with that head, and nothing once it has moved."""
-    asked.set_event(ENDED)
-    asked.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
-    assert asked("ci", "report").out.startswith("nothing to say")
-    asked.github.leave(5, proposed.ARTIFACT, packed(compared()))
-    done = asked("ci", "report")
-    assert (done.code, done.err) == (0, "")
-    (body,) = asked.ours()
-    assert comments.read_note(body) == comments.Note(HEAD, 5, 2, "final")
-    assert "/actions/runs/5)" in body
-    asked.github.add_pull(12, NEWER, BASE)
-    assert asked("ci", "report").out.startswith("nothing to say")
-    assert asked.ours() == [body]
-
-
-def notes(asked: Step) -> list[tuple[str, int]]:
-    """Which application, and which run said it: of each comment of ours."""
-    found = map(comments.read_note, asked.ours())
-    return [(note.name, note.run) for note in found if note is not None]
-
-
-def test_each_of_several_applications_has_a_comment_of_its_own(asked: Step, tmp_path: Path) -> None:
-    """In the job and in the second workflow alike; what is none of ours hinders no other."""
-    told = keep(tmp_path / "told", compared())
-    asked.set(GITHUB_RUN_ID="3")
-    for name in ("", "shop", "billing", "shop"):
-        assert asked("ci", "report", "--from", told, "--name", name).code == 0
-    assert [name for name, _ in notes(asked)] == ["", "shop", "billing"]
-    assert "### duetbench: shop\n" in asked.ours()[1]
-    assert "###" not in asked.ours()[0].partition("\n\n")[0]
-
-    asked.set_event(ENDED)
-    asked.set(GITHUB_EVENT_NAME="workflow_run", GITHUB_RUN_ID="9")
+def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> None:
+    """What is none of ours hinders no other."""
     for name, what in (
-        ("-billing", packed(compared())), ("-logs", b"no archive"), ("-none", packed()),
-        ("mark", packed(compared())),
+        ("", packed(compared())), ("-shop", packed(compared())), ("-billing", packed(compared())),
+        ("-logs", b"no archive"), ("-none", packed()), ("mark", packed(compared())),
     ):  # fmt: skip
-        asked.github.leave(5, f"{proposed.ARTIFACT}{name}", what)
-    done = asked("ci", "report")
-    assert done.code == 4
-    assert "artifact 'duetbench-logs': expected a zip archive" in done.err
-    assert "artifact 'duetbench-none': " in done.err
-    assert "mark" not in done.err
-    assert notes(asked) == [("", 3), ("shop", 3), ("billing", 5)]
+        ended.github.leave(5, f"{pull_request.ARTIFACT}{name}", what)
+    for _ in range(2):
+        done = ended("report")
+        assert done.code == 4
+        assert "artifact 'duetbench-logs': expected a zip archive" in done.err
+        assert "artifact 'duetbench-none': " in done.err
+        assert "mark" not in done.err
+        titles = [re.search("### duetbench: (.*)", body) for body in ended.ours()]
+        assert [title and title[1] for title in titles] == [None, "billing", "shop"]
     for number in range(9):
-        asked.github.leave(5, f"{proposed.ARTIFACT}-{number}", packed(compared()))
-    assert "expected at most 10 comparisons" in asked("ci", "report").err
-    assert len(asked.ours()) == 3
-    refused = asked("ci", "sides", "--name", "../shop")
+        ended.github.leave(5, f"{pull_request.ARTIFACT}-{number}", packed(compared()))
+    assert "expected at most 10 comparisons" in ended("report").err
+    assert len(ended.ours()) == 3
+    refused = ended("sides", "--name", "../shop")
     assert (refused.code, "expected letters, digits" in refused.err) == (2, True)
-
-
-def test_a_token_that_may_not_comment_leaves_it_to_the_second_workflow(
-    asked: Step, tmp_path: Path
-) -> None:
-    """A bot's own pull request has such a token; nothing is red for that."""
-    told = keep(tmp_path / "told", compared())
-    asked.github.fail(method="POST", path="/comments", status=403)
-    done = asked("ci", "report", "--from", told)
-    assert (done.code, asked.comments()) == (0, [])
-    assert "the token may not comment" in done.err
-    asked.set_event(json.loads(json.dumps(PULL).replace("owner/name", "stranger/name")))
-    asked.set(GITHUB_EVENT_NAME="pull_request")
-    assert "fork" in asked("ci", "report", "--from", told).out
-    assert not [one for one in asked.comments() if one["user"]["login"] == BOT]
-
-
-Answers = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 @pytest.mark.parametrize(
@@ -395,17 +358,17 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     """And what is asked of the other verbs is what the inputs say."""
     called: list[tuple[str, ...]] = []
 
-    def call(*words: str, said: int | None = None) -> subprocess.CompletedProcess[bytes]:
+    def call(*words: str, stdout: int | None = None) -> subprocess.CompletedProcess[bytes]:
         called.append(words)
         if words[0] == "compare" and code != 4:
             files.write(Path(words[words.index("--output") + 1]), compared())
             files.write(Path(words[words.index("--why") + 1]), explained())
         answer = {"series": {}, **CAUSE.model_dump(mode="json")}
         return subprocess.CompletedProcess(
-            words, code, json.dumps(answer).encode() if said else b""
+            words, code, json.dumps(answer).encode() if stdout else b""
         )
 
-    monkeypatch.setattr(proposed, "_call", call)
+    monkeypatch.setattr(pull_request, "_call", call)
     to = step.folder / "out"
     inputs: tuple[str, ...] = ("--app", "shop.main:app", "--requests", "")
     inputs += ("--paths", "/items/7\n/items/8\n")
@@ -414,16 +377,16 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert done.code == expected
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
     target += ("--server", "granian")
-    file = str(to / "told" / "comparison.json")
-    which = ("--output", file, "--why", str(to / "told" / "attribution.json"))
+    file = str(to / "report" / "comparison.json")
+    which = ("--output", file, "--why", str(to / "report" / "attribution.json"))
     assert called[0] == ("compare", BASE, HEAD, *target, "--budget", "5m", *which)
     if code == 4:
         assert len(called) == 1
         return
     assert called[1] == ("bisect", file, "--json", *target, "--budget", "5m")
-    assert called[2] == ("run", *target, "--results", str(to / "kept"))
-    assert files.read(Upgrade, to / "told" / "upgrade.json").cause == CAUSE
-    kept = to / "kept" / "comparisons" / f"{compared().id}.json"
+    assert called[2] == ("run", *target, "--results", str(to / "results"))
+    assert files.read(Upgrade, to / "report" / "upgrade.json").cause == CAUSE
+    kept = to / "results" / "comparisons" / f"{compared().id}.json"
     assert files.read(Comparison, kept) == compared()
     cause, _ = LEAD.split("**Seen")
     assert step.summary.startswith(f"{cause}**Which code it is**: ")
@@ -433,10 +396,10 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Nor a module of the folder in which it is started."""
-    for name in (*proposed._OURS, "KEPT_FOR_THE_APPLICATION"):
+    for name in (*pull_request._OURS, "KEPT_FOR_THE_APPLICATION"):
         monkeypatch.setenv(name, "secret")
-    monkeypatch.setattr(proposed, "_MAIN", "import os, sys; print(*os.environ, '' in sys.path)")
-    assert proposed._call("x").returncode == 0
+    monkeypatch.setattr(pull_request, "_MAIN", "import os, sys; print(*os.environ, '' in sys.path)")
+    assert pull_request._call("x").returncode == 0
     said = capfd.readouterr().out
     assert "KEPT_FOR_THE_APPLICATION" in said
     assert said.endswith(" False\n")

@@ -1,0 +1,310 @@
+"""`duetbench ci sides`, `compare` and `report`: compare a pull request, and comment on it."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import ValidationError
+from typer import Argument, Exit, Option
+
+from duetbench.cli.github import URL, connected, site_address
+from duetbench.cli.options import budget_option, commit
+from duetbench.core.errors import ArtifactError, RecordError, UsageError
+from duetbench.github import actions, comment, event, upgrades
+from duetbench.github.actions import Context
+from duetbench.github.api import GitHub
+from duetbench.github.event import MeasuringRun, Sides
+from duetbench.github.incoming import acceptance, comparisons, facts, folder
+from duetbench.github.upgrades import Upgrade
+from duetbench.host import git
+from duetbench.host.console import Console
+from duetbench.judge.builder import MOVED
+from duetbench.show.view import UNDECIDED
+from duetbench.store import comparison_store, files
+from duetbench.store.change import Cause
+from duetbench.store.comparison import Comparison
+
+ARTIFACT: Final = "duetbench"
+"""Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""
+
+REPORT: Final = "report"
+"""The folder of what `ci report` reads."""
+
+RESULTS: Final = "results"
+"""The results folder of what is kept."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_NAMES: Final = 10
+"""Applications of one run: who uploads artifacts in its name could have as many comments."""
+
+_MAIN: Final = "from duetbench.cli import main; main()"
+_OURS: Final = frozenset({git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_ENV", "GITHUB_PATH"})
+"""What the commands that start others' code do not get."""
+
+_JUDGED: Final = frozenset({0, 1, UNDECIDED})
+_NOTHING: Final = "Nothing to compare with: no commit stands before this one."
+
+BaseOption = Annotated[
+    str,
+    Option("--base", help="Branch or commit that the head has left; default: as the event says."),
+]
+NameOption = Annotated[
+    str, Option("--name", help="Of several applications of a repository, the one it is about.")
+]
+
+
+def sides_command(
+    base: BaseOption = "",
+    name: NameOption = "",
+    lock: Annotated[
+        str,
+        Option("--lock", help="The one file whose change makes an upgrade; default: usual names."),
+    ] = "",
+    github_output: Annotated[
+        bool, Option("--github-output", help="Hand them on to the following steps.")
+    ] = False,
+) -> None:
+    """Find what a pull request or a push is to be compared with, and fetch what is missing.
+
+    A pull request's head is compared with the commit where it left its base, a push with what was
+    there before it, anything else with where it left the default branch. Tells also whether nothing
+    but locks differs, and under which name the result is uploaded. Run it in a folder of the
+    checkout; needs GITHUB_TOKEN with contents: read.
+    """
+    root = Path.cwd()
+    artifact = _artifact(name)
+    with connected() as (context, github):
+        sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
+        found = event.sides(context.event_name, context.event(), sha, github, base)
+    values = {"base": found.base or "", "head": found.head, "artifact": artifact, "upgrade": ""}
+    if found.base is None:
+        actions.summary(_NOTHING)
+    else:
+        _fetch(root, (found.base, found.head))
+        # A lock that is named is below this folder.
+        place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
+        if upgrades.is_upgrade(root, found.base, found.head, place):
+            values["upgrade"] = "true"
+    for key, value in values.items():
+        Console().say(f"{key}: {value or 'none'}")
+    if github_output:
+        actions.outputs(values)
+
+
+def _fetch(root: Path, commits: tuple[str, ...]) -> None:
+    """Fetch the commits that are not there; raises GitError or HopelessError."""
+    missing = [
+        one
+        for one in dict.fromkeys(commits)
+        if git.ask_or_none(root, "cat-file", "-e", f"{one}^{{commit}}") is None
+    ]
+    if not missing:
+        return
+    address = git.ask(root, "remote", "get-url", "origin")
+    # Where the checkout has left its token, git sends it anyway, and GitHub refuses two.
+    persisted = git.ask_or_none(root, "config", "--get-urlmatch", "http.extraheader", address)
+    environment = {} if persisted else git.credentials(address, os.environ)
+    shallow = git.ask(root, "rev-parse", "--is-shallow-repository") == "true"
+    depth = ["--depth=1"] if shallow else []
+    git.ask(root, "fetch", "--quiet", "--no-tags", *depth, "origin", *missing, env=environment)
+
+
+def compare_command(
+    base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
+    head: Annotated[str, Argument(help="The commit to judge.")],
+    to: Annotated[Path, Option("--to", help="Folder for what is found.")],
+    app: Annotated[str, Option("--app", help="As of `duetbench compare`; empty: none.")] = "",
+    paths_: Annotated[str, Option("--paths", help="Its --path, one per line.")] = "",
+    requests: Annotated[str, Option("--requests", help="Its --request, one per line.")] = "",
+    budget: Annotated[str, budget_option("Time for the comparison, and for the search")] = "",
+    args: Annotated[str, Option("--args", help="More options of `duetbench compare`.")] = "",
+    upgrade: Annotated[str, Option("--upgrade", help="Not empty: search for the release.")] = "",
+    keep: Annotated[str, Option("--keep", help="Not empty: launch head alone, too.")] = "",
+    fail_on: Annotated[
+        Literal["never", "slower"], Option("--fail-on", help="What gives exit code 1.")
+    ] = "never",
+) -> None:
+    """Compare both sides of a pull request with each other, as an action does; empty means default.
+
+    Writes the comparison below --to, where anything moved also which code it is, and on an upgrade
+    branch which release did it, if several came. The job's summary says all of it. The commands
+    that start the application get none of the job's tokens.
+
+    Exit code 0: compared, whatever was found; 1: with --fail-on slower, something got slower or
+    broke; others as of `duetbench compare`, where nothing could be measured.
+    """
+    target = _target(app, paths_, requests, args)
+    limit = ["--budget", budget] if budget else []
+    report, results = to / REPORT, to / RESULTS
+    for place in (report, results):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+    file, code_file = report / acceptance.COMPARISON, report / acceptance.WHY
+    sides = commit("BASE", base), commit("HEAD", head)
+    output = ["--output", str(file), "--why", str(code_file)]
+    code = _call("compare", *sides, *target, *limit, *output).returncode
+    if code not in _JUDGED or not file.is_file():
+        raise Exit(code)
+    found = files.read(Comparison, file)
+    cause = _cause(found, file, [*target, *limit]) if upgrade else None
+    if cause is not None:
+        files.write(report / acceptance.UPGRADE, cause)
+    moved = comparisons.attribution(code_file, found) if code_file.is_file() else None
+    actions.summary(comment.report(found, partial(comment.preface, upgrade=cause, code=moved)))
+    if keep:
+        files.write(results / comparison_store.FOLDER / f"{found.id}.json", found)
+        # Without a valid launch there is no point in the trend; the comparison stands all the same.
+        _call("run", *target, "--results", str(results))
+    if code == 1 and fail_on == "slower":
+        raise Exit(code)
+
+
+def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
+    """The options that say what is measured; raises UsageError."""
+    options = {"--app": app, "--path": paths_, "--request": requests}
+    words = [
+        word
+        for option, text in options.items()
+        for line in filter(None, map(str.strip, text.splitlines()))
+        for word in (option, line)
+    ]
+    try:
+        return [*words, *shlex.split(args)]
+    except ValueError as error:
+        raise UsageError(f"--args {args!r}: expected words as for a shell: {error}") from error
+
+
+def _cause(found: Comparison, file: Path, options: list[str]) -> Upgrade:
+    """What moved an application whose packages differ; a single one needs no search."""
+    moved = any(one.verdict in MOVED for case in found.cases for one in case.judgements)
+    if not moved or len({one.package for one in found.packages}) < 2:
+        return Upgrade()
+    done = _call("bisect", str(file), "--json", *options, stdout=subprocess.PIPE)
+    try:
+        output = json.loads(done.stdout)
+        cause = {name: output[name] for name in Cause.model_fields}
+        return Upgrade(cause=Cause.model_validate_json(json.dumps(cause)))
+    except (ValueError, TypeError, KeyError, ValidationError):
+        return Upgrade(note="the search for it failed; the log of the job says why")
+
+
+def _call(*words: str, stdout: int | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run another verb, without what is this job's alone."""
+    # What it prints comes after what was printed here.
+    sys.stdout.flush()
+    environment = {name: value for name, value in os.environ.items() if name not in _OURS}
+    # The folder is the repository's, whose modules are none of ours.
+    argv = [sys.executable, "-P", "-c", _MAIN, *words]
+    return subprocess.run(argv, env=environment, stdout=stdout, check=False)
+
+
+def report_command(
+    source: Annotated[
+        Path | None,
+        Option(
+            "--from",
+            help="The folder that `ci accept` has checked, with --pr and --head; default: fetched.",
+        ),
+    ] = None,
+    pull: Annotated[int | None, Option("--pr", min=1, help="Number of the pull request.")] = None,
+    head: Annotated[str | None, Option("--head", help="The commit it is about.")] = None,
+    base: BaseOption = "",
+    words: Annotated[str, Option("--words", help="Address of the glossary.")] = "",
+) -> None:
+    """Comment on a pull request, in place of what was said before, with what was found.
+
+    In a later job of the workflow that has compared, with --from, --pr and --head; where nothing
+    that can be shown has come, the comment says so. Or in a workflow that runs when that one has
+    ended (`on: workflow_run`): then the artifacts are fetched, and the pull requests are those that
+    GitHub knows of the measured commit. It is foreign data, and shown only if it is the comparison
+    of that commit with where it left its base. An application with a name has a comment of its own.
+
+    Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
+    code 0: said, or nothing to say; 4: it cannot be shown, or GitHub could not be asked or told.
+    """
+    if (source is None, pull is None, head is None).count(True) not in {0, 3}:
+        raise UsageError("expected --from, --pr and --head together, or none of them")
+    with connected() as (context, github):
+        if source is not None and pull is not None and head is not None:
+            _report_here(context, github, source, pull, commit("--head", head))
+        else:
+            link = words if URL.fullmatch(words) and "//" not in words.partition("://")[2] else ""
+            _report_run(context, github, event.measuring_run(context.event()), base, link)
+
+
+def _report_here(context: Context, github: GitHub, source: Path, pull: int, head: str) -> None:
+    """Comment with the checked comparison of this workflow's run, or why there is none."""
+    code, problem = source / acceptance.WHY, None
+    try:
+        found = comparisons.read(source / acceptance.COMPARISON, head)
+        lead = comment.explained(comparisons.attribution(code, found)) if code.is_file() else None
+        words = f"{site_address(None, context)}glossary/"
+        body = comment.final(found, head, context.run_url, words, lead)
+    except (ArtifactError, RecordError) as error:
+        problem, body = error, comment.failed(head, context.run_url, str(error))
+    outcome, url = comment.publish(github, pull, comment.KIND, body)
+    Console().say(f"{outcome} {url}".rstrip())
+    actions.summary(body)
+    if problem is not None:
+        raise problem
+
+
+def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, words: str) -> None:
+    """Fetch what another workflow's run has found, check it, and comment with it."""
+    url = f"{context.run_url.rpartition('/')[0]}/{run.id}"
+    with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
+        fetched, refused = folder.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
+        ours = {one: name for one in fetched if (name := _named(one)) is not None}
+        if len(ours) > _NAMES:
+            raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
+        asked = event.sides_of(run, github, base) if ours else ()
+        problems = [f"artifact {one.artifact}: {one.reason}" for one in refused]
+        for sides, (artifact, name) in product(asked, sorted(ours.items())):
+            try:
+                _report_artifact(github, sides, Path(place) / artifact, url, words, name)
+            except (ArtifactError, RecordError) as error:
+                problems.append(f"artifact '{artifact}': {error}")
+    if problems:
+        raise ArtifactError("; ".join(problems))
+    if not asked:
+        Console().say("nothing to say: no open pull request, or no comparison of it")
+
+
+def _report_artifact(
+    github: GitHub, sides: Sides, source: Path, url: str, words: str, name: str
+) -> None:
+    """Check one artifact and comment with it; raises ArtifactError, RecordError or ServiceError."""
+    if sides.pull is None or sides.base is None:
+        return
+    tools, now = facts.of_tools(), datetime.now(UTC)
+    found, upgrade, code = acceptance.proposed(source, sides.base, sides.head, tools, now)
+    lead = partial(comment.preface, upgrade=upgrade, code=code)
+    title = f"### duetbench: {name}\n\n" if name else ""
+    body = title + comment.final(found, sides.head, url, words, lead)
+    outcome, address = comment.publish(github, sides.pull, comment.KIND, body, name)
+    Console().say(f"{outcome} {address}".rstrip())
+
+
+def _artifact(name: str) -> str:
+    """Under which an application's comparison is uploaded; raises UsageError."""
+    if name and not _NAME.fullmatch(name):
+        raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
+    return f"{ARTIFACT}-{name}" if name else ARTIFACT
+
+
+def _named(artifact: str) -> str | None:
+    """The application that an artifact is about; None: it is none of ours."""
+    name = artifact.removeprefix(f"{ARTIFACT}-")
+    if artifact == ARTIFACT:
+        return ""
+    return name if name != artifact and _NAME.fullmatch(name) else None

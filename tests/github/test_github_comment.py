@@ -1,0 +1,267 @@
+"""The comment on a pull request: one, ours, true to its commit, and harmless whatever is in it."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attributing import attribution, row
+from bench import Done
+from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.github import comment, text
+from duetbench.github.incoming import comparisons
+from duetbench.store import files
+from duetbench.store.attribution import Function
+from duetbench.store.comparison import (
+    CaseComparison,
+    Comparison,
+    Judgement,
+    PackageChange,
+    SideRecord,
+    Verdict,
+)
+from steps import BASE, BOT, HEAD, NEXT, Step
+from synthetic import MACHINE, make_case
+
+CPU = "server_cpu_per_request"
+RUN = "https://github.com/owner/name/actions/runs/7"
+SITE = "https://owner.github.io/name/"
+WORDS = f"[what the words mean]({SITE}glossary/)"
+FINAL = ("report", "--pr", "12", "--head", HEAD, "--from")
+
+
+def compared(*judgements: Judgement, head: str = HEAD, **more: Any) -> Comparison:
+    side = SideRecord(label="base", kind="revision", commit=BASE, stacks=(), interpreters=())
+    case = CaseComparison(case=make_case("x/a/py3.14"), because="x", judgements=judgements)
+    fields: dict[str, Any] = {
+        "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",
+        "wall_seconds": 60.0, "duetbench": "0.1.0", "oha": "1.16.0", "machine": MACHINE,
+        "base": side, "head": side.model_copy(update={"label": "head", "commit": head}),
+        "planned": 1, "untouched": 3, "cases": (case,),
+    }  # fmt: skip
+    return Comparison(**{**fields, **more})
+
+
+def judged(verdict: Verdict, metric: str = CPU, **more: Any) -> Judgement:
+    """A judgement of two per cent."""
+    fields = {"ratio": 1.02, "low": 1.015, "high": 1.025, "detectable": 0.006, "duets": 8}
+    return Judgement(metric=metric, verdict=verdict, **{**fields, **more})
+
+
+SLOWER = judged(Verdict.SLOWER)
+
+
+def told(step: Step, *words: str | Path) -> Done:
+    """Report what lies in `accepted`."""
+    return step(*FINAL, step.folder / "accepted", *words)
+
+
+def keep(step: Step, comparison: Comparison) -> None:
+    files.replace(step.folder / "accepted" / "comparison.json", files.encode(comparison))
+
+
+def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
+    """One comment on the pull request, rewritten in place; the last text is the report."""
+    with step.connected() as github:
+        made = comment.publish(github, 12, comment.KIND, comment.queued(HEAD, RUN))
+    assert made[0] == "created"
+    keep(step, compared(SLOWER))
+    done = told(step)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("updated https://")
+    (body,) = step.ours()
+    lines = body.splitlines()
+    assert lines[1] == (
+        "## Worse in 1 of 1 cases: x/a/py3.14 needs 2.00 % more CPU per request (1.50…2.50 %)."
+    )
+    assert lines[-1].startswith(
+        f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
+    )
+    assert step.summary.startswith("## Worse in 1 of 1 cases")
+    assert step.asked("POST") == ["/issues/12/comments"]
+    patched = step.asked("PATCH")
+    assert told(step).out.startswith("unchanged")
+    assert step.asked("PATCH") == patched
+
+
+def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
+    """Others may write our hidden line; their comment is left alone, and ours is made beside it."""
+    forged = f"{text.marker(comment.KIND, {})}\nAll is fine, merge it"
+    others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
+    others.append(step.github.say(12, BOT, f"> {forged}"))
+    keep(step, compared(SLOWER))
+    assert told(step).code == 0
+    assert [one["body"] for one in others] == [forged, forged, f"> {forged}"]
+    assert len(step.comments()) == 4
+
+
+@pytest.mark.parametrize("fault", [{"status": 502}, {"cut": True}])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_lost_answer_doubles_nothing(fault: dict[str, Any], after: bool, step: Step) -> None:
+    """The request is repeated, whether it had arrived or not, and one comment stays."""
+    step.github.fail(method="POST", path="comments", after=after, **fault)
+    keep(step, compared(SLOWER))
+    assert told(step).code == 0
+    assert len(step.asked("POST")) == 2
+    assert len(step.comments()) == 1
+
+
+def test_of_two_comments_the_newer_one_goes(step: Step) -> None:
+    first, _ = (step.github.say(12, BOT, text.marker(comment.KIND, {})) for _ in range(2))
+    keep(step, compared(SLOWER))
+    assert told(step).code == 0
+    assert [one["id"] for one in step.comments()] == [first["id"]]
+
+
+def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
+    """Exit code 4 with a sentence; the comment says what it said before."""
+    keep(step, compared(SLOWER))
+    assert told(step).code == 0
+    before = step.ours()
+    step.github.fail(method="PATCH", status=503, times=-1)
+    keep(step, compared(SLOWER, notes=("another",)))
+    done = told(step)
+    assert done.code == 4
+    assert "GitHub answered 503 to PATCH" in done.err
+    assert "run the job again later" in done.err
+    assert step.ours() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "none has arrived"),
+        ("", "found an empty file"),
+        ("[" * 100_000, "in strict JSON, found"),
+        ('{"format": 3}', "expected a comparison of format 2"),
+        (compared(SLOWER, head=NEXT).model_dump_json(), "found one of 'cccccccccccc'"),
+        (compared(SLOWER, head="x@everyone").model_dump_json(), "found one of 'x@\u200beveryone'"),
+        (compared(judged(Verdict.SLOWER, metric="no such")).model_dump_json(), "cannot (KeyError"),
+    ],
+)
+def test_without_a_usable_comparison_the_comment_says_why(
+    content: str | None, sentence: str, step: Step
+) -> None:
+    if content is not None:
+        files.replace(step.folder / "accepted" / "comparison.json", content.encode())
+    done = told(step)
+    assert done.code == 4
+    (body,) = step.ours()
+    assert body.splitlines()[1] == "### duetbench: no result"
+    assert sentence in body.replace("\\", "")
+    assert sentence.replace("\u200b", "") in done.err
+    assert f"```\n/bench {HEAD}\n```" in body
+
+
+def test_files_that_are_no_plain_files_are_not_read(tmp_path: Path) -> None:
+    """Links, pipes, folders and 2 GB of nothing: other people's code made the file."""
+    real = tmp_path / "real.json"
+    real.write_text(compared(SLOWER).model_dump_json(), "utf-8")
+    link, pipe, hole = tmp_path / "link.json", tmp_path / "pipe.json", tmp_path / "hole.json"
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    with hole.open("wb") as file:
+        file.truncate(2 * 2**30)
+    (tmp_path / "folder").mkdir()
+    for path in (link, pipe, hole, tmp_path / "folder"):
+        with pytest.raises((ArtifactError, RecordError)):
+            comparisons.read(path, HEAD)
+    assert comparisons.read(real, HEAD).head.commit == HEAD
+
+
+_ACTIVE = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")
+"""An element, or a link that is not ours, whose address was taken out: neither is escaped."""
+
+HOSTILE = (
+    "@everyone #1 GH-2 &#64;team &commat;x https://evil.example www.evil.example "
+    "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![x](//evil.example) `code` "
+    "| cell | $(touch /tmp/owned) ${{ github.token }} --> \n::set-env name=X::y\n# title"
+)
+
+
+def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
+    """Reasons, package names and labels come from the machine on which other people's code ran."""
+    comparison = compared(
+        judged(Verdict.NOT_COMPARABLE, ratio=None, low=None, high=None, reason=HOSTILE),
+        packages=(PackageChange(stack=HOSTILE, package=HOSTILE, base=HOSTILE, head=None),),
+        notes=(HOSTILE,),
+        reproduce=(HOSTILE,),
+    )
+    keep(step, comparison)
+    assert told(step).code == 0
+    (body,) = step.ours()
+    lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
+    shown = "\n".join(lines).replace(RUN, "").replace(f"{SITE}glossary/", "")
+    for said in (shown, comment.failed(HEAD, "", HOSTILE)):
+        for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
+            assert active not in said
+        assert "\n::" not in said
+        assert "everyone" in said
+        assert not _ACTIVE.search(said)
+
+
+def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -> None:
+    """If it is one of this comparison; its words do nothing either."""
+    comparison = compared(SLOWER)
+    function = Function(name=HOSTILE, file=HOSTILE, line=1, package=HOSTILE)
+    keep(step, comparison)
+    for name, code in ((comparison.id, 0), ("other", 4)):
+        explained = attribution(comparison=name, rows=(row(function, 0, 9_000),))
+        files.replace(step.folder / "accepted" / "attribution.json", files.encode(explained))
+        assert told(step).code == code
+        if not code:
+            (body,) = step.ours()
+            headline, code_line = body.splitlines()[1], body.splitlines()[3]
+            assert headline.startswith("## ")
+            assert code_line.startswith("**Which code it is**: a/b executes 15.0 % more instructi")
+            assert "+9.0 %" in body
+            assert "@everyone" not in body
+
+
+def test_a_report_always_fits() -> None:
+    """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
+    case = make_case(f"x/{'long' * 40}/py3.14")
+    many = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
+    said = comment.final(compared(cases=many, planned=2000), HEAD, RUN, f"{SITE}glossary/")
+    assert len(said) <= text.LIMIT
+    assert said.startswith("## Worse in 1 of 2000 cases")
+    assert "more, in the comparison's JSON" in said
+    assert said.endswith("</sub>\n")
+
+
+def test_a_cut_leaves_nothing_folded_open() -> None:
+    long = "<details><summary>x</summary>\n\n" + "row\n" * 100 + "\n</details>\n"
+    cut = text.bounded(long, 120)
+    assert len(cut) <= 120
+    assert cut.endswith("\n</details>\n\n… the rest did not fit.\n")
+    assert text.bounded(long, len(long)) == long
+    assert text.bounded("line\n" * 100, 60) == "line\n" * 3 + "line\n\n… the rest did not fit.\n"
+
+
+def test_markers_survive_what_is_in_them() -> None:
+    """No value ends the hidden line early; what is no marker is none."""
+    line = text.marker("issue", {"key": "a--> <b -- ---", "n": 3})
+    assert line.count("--") == 2
+    assert line.count(">") == 1
+    assert text.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": 3}
+    for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
+        assert text.marker_values("issue", body) is None
+    assert text.marker_values("comparison", line) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("report --pr 12 --from x", "expected --from, --pr and --head together"),
+        ("report --pr 12 --head main --from x", "expected a commit as 40 hex digits"),
+        (f"report --pr 12 --head {HEAD[:39]} --from x", "expected a commit as 40 hex digits"),
+    ],
+)
+def test_wrong_usage_is_refused(words: str, sentence: str, step: Step) -> None:
+    done = step(*shlex.split(words))
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+    assert step.github.state.requests == []
