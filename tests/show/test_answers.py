@@ -19,8 +19,9 @@ from duetbench.host.console import Console
 from duetbench.project.target import STACK
 from duetbench.show import axis, terminal, tidy
 from duetbench.show.rows import ViewRow
+from duetbench.show.run import print_cases
 from duetbench.show.site import alone
-from duetbench.show.terminal import print_cases, print_comparison, print_overview
+from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.store import points, store
 from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
 from duetbench.trend.summary import summarise

@@ -14,9 +14,10 @@ from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
 from duetbench.measure.inprocess import suite_runs
 from duetbench.project.suites import read_suites
-from duetbench.show import inprocess, markdown
+from duetbench.show import inprocess
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section
+from duetbench.show.run import table_text
 from duetbench.show.tables import FigureTable
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
@@ -48,7 +49,7 @@ def section(snapshot: Snapshot, suite: str, run: RunSummary | None = None) -> Se
 
 def lines(table: FigureTable) -> list[str]:
     """A table's lines as Markdown, without the head."""
-    return markdown.table(table).splitlines()[2:]
+    return table_text(table).splitlines()[2:]
 
 
 def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> None:

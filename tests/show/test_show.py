@@ -28,12 +28,13 @@ from duetbench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
 from duetbench.host import console as printing
 from duetbench.project.experiments import load_experiments
 from duetbench.project.published import Published, load_published
-from duetbench.show import formats, markdown
+from duetbench.show import formats
 from duetbench.show.claims import judge
 from duetbench.show.markdown import comparison as report
 from duetbench.show.page import RunPage, make_page
+from duetbench.show.run import print_page, section_text
 from duetbench.show.tables import experiment_tables
-from duetbench.show.terminal import print_comparison, print_page
+from duetbench.show.terminal import print_comparison
 from duetbench.store import change, comparison_store, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.store import encode, schema
@@ -92,7 +93,7 @@ def on_terminal(page: RunPage, width: int) -> str:
 
 
 def test_markdown_literally() -> None:
-    section = markdown.section_text(page_of(demo_run()).sections[0])
+    section = section_text(page_of(demo_run()).sections[0])
     assert section == (
         "## demo\n\n"
         "Published: A page, 2025.\n\n"

@@ -1,23 +1,15 @@
 """What a verb has found, handed over in the forms that were asked for."""
 
-from __future__ import annotations
-
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from typer import Option
 
 from duetbench.cli.options import require_writable
 from duetbench.github import actions
-from duetbench.host import paths
 from duetbench.host.console import Console, write
 from duetbench.show import markdown as as_markdown
 from duetbench.store.comparison import Comparison
-
-if TYPE_CHECKING:  # numpy and jinja2 come with them: only those who ask for a page wait for it
-    from duetbench.show.page import RunPage
-    from duetbench.trend.summary import RunSummary
 
 _STANDARD: Final = Path("-")
 
@@ -66,45 +58,15 @@ def of_comparison(
     comparison: Comparison, *, document: Path | None, markdown: Path | None, html: Path | None
 ) -> None:
     """Write a comparison as files, and on the page of the job of GitHub Actions that this is."""
-    if _in_a_job() or markdown is not None:
-        text = as_markdown.comparison(comparison)
-        actions.summary(text)
-        put(text, markdown)
+    text = as_markdown.comparison(comparison)
+    actions.summary(text)
+    put(text, markdown)
     put(comparison.model_dump_json(indent=1) + "\n", document)
     if html is not None:
-        from duetbench.show.site import alone  # noqa: PLC0415 - see above
+        from duetbench.show.site import alone  # noqa: PLC0415 - numpy and jinja2 come with it
 
         put(alone.of_comparison(comparison), html)
 
 
-def of_run(
-    summary: RunSummary, *, document: Path | None, markdown: Path | None, html: Path | None
-) -> None:
-    """Write a run as files, and on the page of the job of GitHub Actions that this is."""
-    page = page_of(summary)
-    if _in_a_job() or markdown is not None:
-        text = as_markdown.page(page)
-        actions.summary(text)
-        put(text, markdown)
-    put(summary.run.model_dump_json(indent=1) + "\n", document)
-    if html is not None:
-        from duetbench.show.site import alone  # noqa: PLC0415 - see above
-
-        put(alone.of_run(summary, page), html)
-
-
-def page_of(summary: RunSummary, select: tuple[str, ...] = ()) -> RunPage:
-    """A run as a page, with what the repository declares of its experiments."""
-    from duetbench.project.published import load_published  # noqa: PLC0415 - see above
-    from duetbench.show import page as pages  # noqa: PLC0415 - see above
-
-    root = paths.project_root()
-    return pages.make_page(summary, load_published(root), pages.read_about(root), select)
-
-
 def _file(path: Path | None) -> Path | None:
     return None if path == _STANDARD else path
-
-
-def _in_a_job() -> bool:
-    return bool(os.environ.get(actions.SUMMARY))

@@ -24,7 +24,7 @@ from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 from duetbench.show import asv_figures
 from duetbench.show import inprocess as pages
-from duetbench.show.terminal import print_page
+from duetbench.show.run import print_page
 from duetbench.store import asv_results, files, store
 from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import RunSummary, summarise

@@ -41,6 +41,7 @@ from duetbench.core import units
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Plan, Profile, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.progress import Narrator, Progress, duration
@@ -50,10 +51,13 @@ from duetbench.measure.testbed import Rig, assemble, require_packages
 from duetbench.project import run_plan as planning
 from duetbench.project.duration import expected
 from duetbench.project.project import Project
-from duetbench.show.terminal import print_cases, print_page
+from duetbench.project.published import load_published
+from duetbench.show import page as pages
+from duetbench.show.page import RunPage
+from duetbench.show.run import as_markdown, print_cases, print_page
 from duetbench.store import files, store
 from duetbench.store.night import Assignment, assignment
-from duetbench.trend.summary import summarise
+from duetbench.trend.summary import RunSummary, summarise
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
@@ -159,9 +163,11 @@ def run_command(
     asked = bool(output or markdown or html or details)
     if assigned is None or asked:  # a shard is one of many, whose night has a page
         summary = summarise(finished)
-        answers.of_run(summary, document=output, markdown=markdown, html=html)
+        root = paths.project_root()
+        page = pages.make_page(summary, load_published(root), pages.read_about(root))
+        _write(summary, page, document=output, markdown=markdown, html=html)
         if details:
-            print_page(console, answers.page_of(summary))
+            print_page(console, page)
         else:
             print_cases(console, summary)
     console.say(
@@ -175,6 +181,25 @@ def run_command(
     # fails night after night is shown on the site.
     if failed and assigned is None:
         raise Exit(1)
+
+
+def _write(
+    summary: RunSummary,
+    page: RunPage,
+    *,
+    document: Path | None,
+    markdown: Path | None,
+    html: Path | None,
+) -> None:
+    """Write a run as files, and on the page of the job of GitHub Actions that this is."""
+    text = as_markdown(page)
+    actions.summary(text)
+    answers.put(text, markdown)
+    answers.put(summary.run.model_dump_json(indent=1) + "\n", document)
+    if html is not None:
+        from duetbench.show.site import alone  # noqa: PLC0415 - jinja2 comes with it
+
+        answers.put(alone.of_run(summary, page), html)
 
 
 def _earlier(resume: str | None, results: Path) -> Run | None:

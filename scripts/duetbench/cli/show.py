@@ -19,6 +19,8 @@ from duetbench.show import inprocess, markdown, terminal
 from duetbench.show import page as pages
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
+from duetbench.show.run import as_markdown as run_markdown
+from duetbench.show.run import print_page
 from duetbench.show.site import alone
 from duetbench.store import anything, asv_results, comparison_store, files, store
 from duetbench.store.comparison import Comparison
@@ -158,6 +160,6 @@ def _show_run(
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:
-        write(markdown.page(page), None)
+        write(run_markdown(page), None)
     else:
-        terminal.print_page(Console(), page)
+        print_page(Console(), page)

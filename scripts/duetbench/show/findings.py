@@ -15,6 +15,7 @@ from duetbench.show import claims, formats, markdown
 from duetbench.show.claims import ShapeResult
 from duetbench.show.page import About, Section, facts
 from duetbench.show.rows import CPU
+from duetbench.show.run import section_text, table_text
 from duetbench.show.tables import experiment_tables
 from duetbench.trend.summary import CaseSummary, RunSummary
 
@@ -65,7 +66,7 @@ def write_findings(
     parts += [] if sources else ["No run: nothing was measured."]
     for name in (*published, *sorted(ran - set(published))):
         parts += _finding(name, sources, published.get(name), about.get(name))
-    parts += [markdown.section_text(section) for section in inprocess]
+    parts += [section_text(section) for section in inprocess]
     return "\n".join(line.rstrip() for line in "\n\n".join(parts).splitlines()) + "\n"
 
 
@@ -192,5 +193,5 @@ def _figures(
         yield markdown.escape(text)
         for table in experiment_tables(shown, published):
             yield f"**{markdown.escape(table.title)}**"
-            yield markdown.table(table)
+            yield table_text(table)
         told |= {case.id for case in shown if case.status == "measured"}

@@ -1,21 +1,15 @@
-"""Runs and comparisons as Markdown. Everything that comes from a file is escaped."""
-
-from __future__ import annotations
+"""Comparisons as Markdown, and its elements. Everything that comes from a file is escaped."""
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duetbench.core.text import visible
 from duetbench.show import formats
 from duetbench.show.view import Block, make_view
-
-if TYPE_CHECKING:  # pages are made with numpy and jinja2; Markdown alone needs neither
-    from duetbench.show.page import RunPage, Section
-    from duetbench.show.tables import FigureTable
-    from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison
 
 LIMIT: Final = 60_000
 """Characters of a comparison's report. GitHub refuses comments above 65,536."""
@@ -45,6 +39,11 @@ def _line(cells: Iterable[str]) -> str:
 def facts(rows: Iterable[tuple[str, str]]) -> str:
     """Names and values as a list."""
     return "\n".join(f"- **{escape(name)}**: {escape(value)}" for name, value in rows)
+
+
+def bullets(notes: Iterable[str]) -> str:
+    """Sentences as a list."""
+    return "\n".join(f"- {escape(note)}" for note in notes)
 
 
 def comparison(found: Comparison, *, limit: int = LIMIT, end: str = WORDS) -> str:
@@ -96,64 +95,3 @@ def _block(block: Block) -> tuple[str, list[str], str]:
     named = (f"{escape(name)}: " if name else "" for name, _ in block.lines)
     lines = (escape(line) for _, line in block.lines)
     return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing
-
-
-def page(content: RunPage) -> str:
-    """A whole run."""
-    parts = [f"# {escape(content.title)}", facts(content.facts)]
-    parts += [section_text(section) for section in content.sections]
-    return "\n\n".join((*parts, WORDS))
-
-
-def section_text(section: Section) -> str:
-    """One experiment."""
-    return "\n\n".join(_section(section))
-
-
-def _section(section: Section) -> Iterator[str]:
-    yield f"## {escape(section.experiment)}"
-    if section.question:
-        yield f"*{escape(section.question)}*"
-    if section.source:
-        yield f"Published: {escape(section.source)}."
-    if section.answers:
-        yield "\n".join(f"- {answer.text}{answer.flagged}" for answer in section.answers)
-    for content in section.tables:
-        yield f"### {escape(content.title)}"
-        yield table(content)
-    if section.notes:
-        yield bullets(section.notes)
-    if section.deviations:
-        yield "Deviations from the source:"
-        yield bullets(section.deviations)
-    if section.missing:
-        yield f"Published, not in this run: {escape(', '.join(section.missing))}"
-    if section.shapes:
-        yield "### Does the published shape hold?"
-        head = ["statement", "expected", "published", "ours", "verdict"]
-        rows = (
-            [one.statement, one.expected, formats.ratio(one.published), one.figure, one.told]
-            for one in section.shapes
-        )
-        yield grid(head, ["---", "---:", "---:", "---:", "---"], rows)
-
-
-def bullets(notes: Iterable[str]) -> str:
-    """Sentences as a list."""
-    return "\n".join(f"- {escape(note)}" for note in notes)
-
-
-def table(content: FigureTable) -> str:
-    """One table: a line of ours and a line of the published figures per row."""
-    marked = any(row.marks for row in content.rows)
-    head = [*content.keys, "", *content.columns, *(["flags"] if marked else [])]
-    align = [*["---"] * (len(content.keys) + 1), *["---:"] * len(content.columns)]
-    rows = []
-    for row in content.rows:
-        ours = [f"{one.ours} ({one.interval})" if one.interval else one.ours for one in row.cells]
-        rows.append([*row.keys, "ours", *ours, *[row.marks] * marked])
-        if row.has_published:
-            theirs = [cell.published or formats.MISSING for cell in row.cells]
-            rows.append([*[""] * len(row.keys), "published", *theirs, *[""] * marked])
-    drawn = grid(head, align + ["---"] * marked, rows)
-    return f"{drawn}\n\n{bullets(content.notes)}" if content.notes else drawn

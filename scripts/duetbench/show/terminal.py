@@ -1,24 +1,19 @@
-"""Runs, comparisons and anchored points on a terminal: they read well from 100 columns on.
+"""Comparisons and anchored points on a terminal: they read well from 100 columns on.
 
 Everything is made a `Text`, since a plain string would be read as markup.
 """
 
-from __future__ import annotations
-
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rich import box
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.text import ASCII, short
+from duetbench.core.text import ASCII
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import axis, formats, rows
@@ -28,31 +23,18 @@ from duetbench.store.comparison import Comparison, Judgement, Verdict
 from duetbench.store.points import AnchoredPoint, Points
 from duetbench.store.reproduce import TO_REPEAT
 
-if TYPE_CHECKING:  # pages are made with numpy and jinja2; comparisons need neither
-    from duetbench.show.claims import ShapeResult
-    from duetbench.show.page import RunPage, Section
-    from duetbench.show.tables import FigureRow, FigureTable
-    from duetbench.trend.summary import CaseSummary, RunSummary
-
 MOST: Final = 40
 """Lines that are shown; rows without change beyond them are counted."""
 
-_ENDLESS: Final = 10_000  # columns
-_MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
-_FIGURES: Final = 3  # of a case of a run that stand in its line
 _AFTER: Final = 24  # columns of text behind cells that names may take no room from
-_REASON: Final = 120  # letters of a failure; the details have all
 _FLOORS: Final = 4  # that are named below lines; the legend of the details has all
-_GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
+GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
 _SPARE: Final = ("base → head", "samples", "could see")
 """Columns that are left out where the terminal is narrow, in this order."""
 _STYLES: Final = {
     formats.MARKS[Verdict.SLOWER]: "bold dark_orange",
     formats.MARKS[Verdict.FASTER]: "bold dodger_blue1",
     formats.MARKS[Verdict.NOT_COMPARABLE]: "bold",
-    "does not hold": "bold magenta",
-    "not decided": "yellow",
-    "not measured": "dim",
 }
 
 
@@ -201,39 +183,6 @@ def _point(case: str, point: AnchoredPoint) -> ViewRow:
     return ViewRow(case, metric, found, titled="" if metric else point.metric)
 
 
-def print_cases(console: Console, summary: RunSummary) -> None:
-    """Print a line per case of a run: its headline figures with their intervals, or why not."""
-    cases = [*summary.cases.values()]
-    requests = names.requests(case.case for case in cases)
-    wanted = {name for case in cases for name, one in case.metrics.items() if one.estimate}
-    shown = sorted(
-        (name for name in wanted if METRICS[name].rank is not None),
-        key=lambda name: METRICS[name].rank or 0,
-    )[:_FIGURES]
-    lines = [
-        Line(requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
-        for case in cases[:MOST]
-    ]
-    titles = [formats.title(name) for name in shown]
-    print_lines(console, lines, range(_FIGURES), Line("", titles, "state"))
-    if (left := len(cases) - MOST) > 0:
-        console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
-
-
-def _figure(case: CaseSummary, metric: str) -> str:
-    one = case.metrics.get(metric)
-    within = formats.interval(metric, one)
-    return " ".join(filter(None, (formats.figure(metric, one.estimate if one else None), within)))
-
-
-def _state(case: CaseSummary) -> str:
-    if case.failures:
-        failed = f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-        return short(failed, _REASON)
-    warned = ", ".join(one.name for one in case.warnings)
-    return f"{case.status}{f' ({warned})' if warned else ''}"
-
-
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print all that a comparison says."""
     view = make_view(comparison)
@@ -255,7 +204,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
             console.print(Text(f"  {text}", style=style), soft_wrap=True)
         if block.grid is not None:
             _print_grid(console, block.grid, called)
-    console.print(_GLOSSARY)
+    console.print(GLOSSARY)
 
 
 def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) -> None:
@@ -281,111 +230,3 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
     ]
     right = {at for at, name in enumerate(columns) if name not in grid.words}
     print_lines(console, lines, right, Line("", [*columns]), inline=False)
-
-
-def print_page(console: Console, page: RunPage) -> None:
-    """Print a run."""
-    console.print(Text(page.title, style="bold"))
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
-    for name, value in page.facts:
-        facts.add_row(name, Text(value))
-    console.print(facts)
-    for part in (part for section in page.sections for part in _section(section, console)):
-        console.print(part)
-    console.print(_GLOSSARY)
-
-
-def _section(section: Section, console: Console) -> Iterator[RenderableType]:
-    yield Text()
-    yield Text(section.experiment, style="bold underline")
-    if section.question:
-        yield Text(section.question, style="italic")
-    if section.source:
-        yield Text(f"published: {section.source}", style="dim")
-    for answer in section.answers:
-        yield Text(f"→ {answer.text}{answer.flagged}", style="" if answer.measured else "dim")
-    for table in section.tables:
-        yield Text()
-        yield Text(table.title, style="bold")
-        yield from _fitting(table, console)
-        yield from map(_aside, table.notes)
-    if section.notes or section.missing:
-        yield Text()
-    yield from map(_aside, section.notes)
-    if section.missing:
-        named = formats.some(section.missing, _MISSING_NAMED)
-        yield _aside(f"published, not in this run: {named}")
-    if section.shapes:
-        yield Text()
-        yield Text("Does the published shape hold?", style="bold")
-        if measured := [one for one in section.shapes if one.verdict != "not measured"]:
-            yield _shapes(measured)
-        if left := len(section.shapes) - len(measured):
-            yield _aside(
-                f"{left} of {len(section.shapes)} statements: not measured, for lack of figures of "
-                "their cases (--markdown says which)"
-            )
-
-
-def _aside(text: str) -> Padding:
-    return Padding(Text(text, style="dim"), (0, 0, 0, 1))
-
-
-def _fitting(table: FigureTable, console: Console) -> Iterator[RenderableType]:
-    """The table, in as many parts as the width asks for: no figure is ever cut or broken."""
-    drawn = _table(table)
-    columns = len(table.columns)
-    # Measured on a line without end: what fits the console would only be cut to it.
-    wanted = console.measure(drawn, options=console.options.update_width(_ENDLESS)).maximum
-    if columns < 2 or wanted <= console.width:
-        yield drawn
-        return
-    half = (columns + 1) // 2
-    for part in (slice(None, half), slice(half, None)):
-        if part.start:
-            yield Text("… and further:", style="dim")
-        rows = tuple(replace(row, cells=row.cells[part]) for row in table.rows)
-        yield from _fitting(replace(table, columns=table.columns[part], rows=rows), console)
-
-
-def _table(table: FigureTable) -> Table:
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
-    marked = any(row.marks for row in table.rows)
-    for key in (*table.keys, ""):
-        drawn.add_column(Text(key), no_wrap=True)
-    for column in table.columns:
-        drawn.add_column(Text(column), justify="right", no_wrap=True)
-    if marked:
-        drawn.add_column("flags")
-    for row in table.rows:
-        shown = [("ours", "95 %", "published")]
-        shown += [(one.ours, one.interval, one.published or formats.MISSING) for one in row.cells]
-        cells = [*map(Text, row.keys), *(_lines(row, *lines) for lines in shown)]
-        drawn.add_row(*cells, *([row.marks] if marked else []))
-    return drawn
-
-
-def _lines(row: FigureRow, ours: str, interval: str, published: str) -> Text:
-    text = Text(ours)
-    if any(cell.interval for cell in row.cells):
-        text.append(f"\n{interval}", style="dim")
-    if row.has_published:
-        text.append(f"\n{published}", style="cyan")
-    return text
-
-
-def _shapes(shapes: Sequence[ShapeResult]) -> Table:
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    drawn.add_column("statement", ratio=3, overflow="fold")
-    for name in ("expected", "published", "ours"):
-        drawn.add_column(name, justify="right", no_wrap=True)
-    drawn.add_column("verdict", ratio=3, overflow="fold")
-    for shape in shapes:
-        verdict = Text(shape.verdict, style=_STYLES.get(shape.verdict, "bold"))
-        verdict.append(shape.told.removeprefix(shape.verdict), style="dim")
-        ours = shape.figure.replace(" (", "\n").removesuffix(")")
-        cells = (shape.statement, shape.expected, formats.ratio(shape.published), ours)
-        drawn.add_row(*map(Text, cells), verdict)
-    return drawn
