@@ -139,7 +139,7 @@ def helps(verbs: dict[str, Any], name: str) -> dict[str, str]:
 
 def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> None:
     budgets = helps(verbs, "--budget")
-    assert {"bisect", "compare", "ci detect", "ci fleet compare", "selftest aa"} <= set(budgets)
+    assert {"bisect", "compare", "ci detect", "ci fleet compare"} <= set(budgets)
     assert all(": 180s, 5m, 1h or 1h30m." in text for text in budgets.values()), budgets
     with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
         budget_seconds("soon")
@@ -152,7 +152,6 @@ def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> N
 def test_groups_and_exit_codes_are_explained(verbs: dict[str, Any]) -> None:
     """A group's page says more than the line in the list of verbs; `doctor` says how it ends."""
     assert "a run file for each shard" in " ".join((verbs["ci history"].help or "").split())
-    assert "right answer is known" in " ".join((verbs["selftest"].help or "").split())
     assert "Exit code 0: " in (verbs["doctor"].help or "")
 
 

@@ -39,7 +39,6 @@ from duetbench.store.files import encode
 from duetbench.store.files import write as store_file
 from duetbench.store.history.kinds import kind_of
 from duetbench.store.points import Points, path_of
-from duetbench.store.trial import Trial, load_trials, trial_path
 from foreign import (
     BASE,
     HEAD,
@@ -55,7 +54,6 @@ from foreign import (
     put,
     put_inside,
     shard_run,
-    trial,
 )
 from synthetic import failed, ok
 
@@ -451,47 +449,6 @@ INSIDE: Final[Table] = {
 }  # fmt: skip
 
 
-SAID: Final = trial().said[0]
-TRIALS: Final[Table] = {
-    "another commit's": ({"commit": "0" * 40}, "commit of a self-test: expected 3f2a9c17"),
-    "another machine's": ({"machine": MACHINES[1].id}, "machines of a self-test: expected"),
-    "a planted one": (
-        {"kind": "busy", "planted": SAID.case}, "what is planted: expected ('aa', '')"),
-    "one from days to come": (
-        {"started": "2026-11-24T09:30:00Z"}, "start of a self-test: expected a time"),
-    "another time's name": (
-        {"id": "20261121T093000Z-compare-3f2a9c17"},
-        "name of a file: expected selftest/synthetic-2c-000001/20261121T093000Z-aa.json"),
-    "a path for an id": ({"id": "../../x"}, "name of a file: expected selftest/"),
-    "a case that is none": (
-        {"said": [SAID.model_copy(update={"case": "<b>"})]}, "the case '<b>'"),
-    "a metric of its own": (
-        {"said": [SAID.model_copy(update={"metric": "luck"})]}, "the metric 'luck', which is none"),
-    "a benchmark that is none": (
-        {"said": [SAID.model_copy(update={"metric": "seconds"})]}, "the case 'asgi-wsgi/e1a"),
-    "a hidden text": (
-        {"said": [SAID.model_copy(update={"reason": HIDDEN})]}, "a character that turns the text"),
-}  # fmt: skip
-
-
-def put_trial(shard: Path, one: Trial) -> Path:
-    path = shard / trial_path(trial())
-    path.parent.mkdir(parents=True)
-    path.write_bytes(encode(one))
-    return path
-
-
-def test_trials_come_with_a_run(inbox: Path) -> None:
-    put(inbox, "shard-1", shard_run(1))
-    sent = put_trial(inbox / "shard-1", trial())
-    found = accepted(inbox)
-    assert (found.exit_code, found.refused, len(found.accepted)) == (0, (), 4)
-    kept = load_trials(inbox.parent / "accepted")
-    assert kept == (trial(),)
-    assert (inbox.parent / "accepted" / trial_path(trial())).read_bytes() == sent.read_bytes()
-    assert kind_of(trial_path(trial()).as_posix()) is not None
-
-
 POINT: Final = points().cases[0].points[0]
 
 
@@ -595,14 +552,12 @@ def test_a_shard_has_points_once_and_of_one_machine(inbox: Path) -> None:
 def attack(kind: str, what: Any, shard: Path) -> None:
     """Let shard 1 send something else than its run, or something beside it."""
     run = shard_run(1)
-    if kind in {"folder", "inside", "trial", "points"}:
+    if kind in {"folder", "inside", "points"}:
         put(shard.parent, shard.name, run)
     if kind == "folder":
         subprocess.run(["sh", "-c", what], cwd=shard, check=True)
     elif kind == "points":
         put_points(shard, points(**what))
-    elif kind == "trial":
-        put_trial(shard, trial(**what))
     elif kind == "inside":
         put_inside(shard.parent, shard.name, inside(**what))
     else:
@@ -617,7 +572,6 @@ TABLES: Final = {
     "bytes": BYTES,
     "claim": CLAIMS,
     "inside": INSIDE,
-    "trial": TRIALS,
     "points": POINTS,
 }
 

@@ -27,7 +27,7 @@ CALLED: Final = {"workflow_call"}
 
 LONGEST: Final = 200  # minutes of a job
 IN_THE_ROOM: Final = {
-    "run", "anchor", "play", "inprocess", "detect", "bisect", "compare", "selftest",
+    "run", "anchor", "play", "inprocess", "detect", "bisect", "compare",
 }  # fmt: skip
 """Verbs that run others' packages: on machines of ours only as `duetbench ci fleet VERB`."""
 

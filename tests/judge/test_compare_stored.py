@@ -1,9 +1,8 @@
-"""Stored comparisons and trials judged again from their duets give the verdicts on record."""
+"""Stored comparisons judged again from their duets give the verdicts on record."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-from comparing import busy, paced
 from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.judge.decide import SequentialTest, judge
@@ -12,9 +11,7 @@ from duetbench.judge.instruments import differ
 from duetbench.judge.samples import CaseDuets
 from duetbench.project.project import Project
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement
-from duetbench.store.trial import Trial, load_trials
-from synthetic import make_case
+from duetbench.store.comparison import Comparison, Duet, Judgement
 
 RECORDED: Final = paths.project_root() / "tests" / "data" / "judged_again.txt"
 """What the rules say today. Where they change on purpose, run this file."""
@@ -25,17 +22,6 @@ def of_comparison(stored: Comparison) -> Iterator[str]:
     measured = [case.case for case in stored.cases if case.duets]
     hinted = {case.case.id for case in stored.cases if differ(case.instructions)}
     yield from judged(measured, sorted(duets, key=lambda duet: duet.order), hinted)
-
-
-def of_trial(trial: Trial) -> Iterator[str]:
-    said: dict[str, list[str]] = {}
-    for one in trial.said:
-        said.setdefault(one.case, []).append(one.metric)
-    counted = Instructions(base=1, head=trial.instructions or 1, spread=0)
-    hinted = {trial.planted} if differ(counted) else set()
-    measured = {figures.case for figures in trial.figures} & said.keys()
-    cases = [_case(name, said[name]) for name in said if name in measured]
-    yield from judged(cases, _duets(trial), hinted)
 
 
 def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterator[str]:
@@ -53,30 +39,6 @@ def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterat
             yield f"{case} decided in {seconds:.6g} s more"
 
 
-def _case(name: str, metrics: Iterable[str]) -> Case:
-    metrics = set(metrics)
-    if "throughput" in metrics or metrics == {"server_cpu_per_request"}:
-        return busy(name)
-    if "service_p50" in metrics:
-        return paced(name)
-    return make_case(name) if "efficiency" in metrics else make_case(name, ceiling=None)
-
-
-def _duets(trial: Trial) -> Iterator[Duet]:
-    figures: dict[str, dict[str, Any]] = {}
-    for one in trial.figures:
-        figures.setdefault(one.case, {})[one.metric] = one
-    for case, metrics in figures.items():
-        for number in range(max(len(one.base) for one in metrics.values())):
-            there = {name: one for name, one in metrics.items() if number < len(one.base)}
-            yield Duet(
-                case=case, order=number, head_first=False, started=trial.started,
-                seconds=8, load_seconds=4,
-                base={name: one.base[number] for name, one in there.items()},
-                head={name: one.head[number] for name, one in there.items()},
-            )  # fmt: skip
-
-
 def _line(name: str, found: Judgement) -> str:
     figures = (found.ratio, found.low, found.high, found.detectable, found.p)
     shown = " ".join("-" if value is None else f"{value:.6g}" for value in figures)
@@ -88,8 +50,6 @@ def everything() -> str:
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
         lines += [f"# {path.stem}", *of_comparison(files.read(Comparison, path))]
-    for trial in load_trials(results):
-        lines += [f"# {trial.id} {trial.kind}", *of_trial(trial)]
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.show.site import asv_site, build
 from duetbench.store import files, store
-from duetbench.store.comparison import METHOD_VERSION, Verdict
 from duetbench.store.night import NightRecord, ShardRecord
-from duetbench.store.trial import Installation, Said, Trial, save_trial
 
 CASE = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
@@ -246,41 +243,3 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
     sites.made(tmp_path)
     assert "incomplete" not in text_of(tmp_path)
     assert told in text_of(tmp_path, "runs")
-
-
-def test_the_method_page_has_the_instrument_s_own_error_rates(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    stored(tmp_path, 1)
-    sites.made(tmp_path)
-    assert "have not been measured yet" in text_of(tmp_path, "method")
-    machine = f"machines/{runs.MACHINE.id}"
-    assert "has not been measured" in text_of(tmp_path, machine)
-    trials: list[tuple[str, Verdict, dict[str, Any]]] = [
-        ("aa", Verdict.NO_CHANGE, {}),
-        ("aa", Verdict.SLOWER, {}),
-        ("busy", Verdict.SLOWER, {"planted": CASE, "size": 0.05}),
-    ]
-    for day, (kind, verdict, more) in enumerate(trials, 1):
-        said = Said(
-            case=CASE, metric="server_cpu_per_request", verdict=verdict, ratio=1.05, low=None,
-            high=None, detectable=0.01, duets=16,
-        )  # fmt: skip
-        trial = Trial(
-            id=f"202611{day:02d}T120000Z-compare-abc", kind=kind, machine=runs.MACHINE.id,
-            commit=None, started=f"2026-11-{day:02d}T12:00:00Z", duet_seconds=90.0,
-            wall_seconds=120.0, planned=1, said=(said,), figures=(), method=METHOD_VERSION,
-            installation=Installation(path=0, padding=0, interpreter=True),
-            **more,
-        )  # fmt: skip
-        save_trial(results, trial)
-    old = trial.model_copy(update={"id": "20261020T120000Z-compare-abc", "installation": None})
-    save_trial(results, old)
-    sites.made(tmp_path)
-    text, before = text_of(tmp_path, "method").split("The method before")
-    assert "1 comparison whose right answer was known beforehand" in before
-    assert "3 comparisons whose right answer was known beforehand" in text
-    assert "1 of 2 comparisons of a stack with itself gave a false verdict" in text
-    assert text.count("handler computes longer 5 %") == 2, "what was found, and which size"
-    told = "Of 2 comparisons of a stack with itself on this machine, 1 gave a false"
-    assert told in text_of(tmp_path, machine)
-    assert list(sites.dead_links(tmp_path / "site")) == []

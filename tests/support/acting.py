@@ -239,7 +239,6 @@ def write_command(path: Path) -> None:
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
 case "$1 $2" in "ci fleet") shift 2 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
-case "$1" in selftest) exit 0 ;; esac
 case "$1" in play) [ -z "$STANDIN_POINTS" ] || exec {sys.executable} {_PLAYING} "$@"; exit 0 ;; esac
 case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
 case "$1 $2" in "detect --confirm")

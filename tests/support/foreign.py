@@ -26,7 +26,6 @@ from duetbench.store.comparison import (
 )
 from duetbench.store.night import NightPlan, Shard
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.store.trial import Installation, Said, Trial
 from duetbench.trend.conclude import conclude
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
@@ -166,27 +165,6 @@ def points(number: int = 1, **changes: Any) -> Points:
         "missing": (Missing(case=second, reason="head: not_ready: 60 s"),),
     }  # fmt: skip
     return Points(**{**fields, **changes})
-
-
-def trial(**changes: Any) -> Trial:
-    """A comparison of the stack with itself that the first machine of the night has made."""
-    said = [
-        Said(
-            case=case, metric=metric, verdict=Verdict.NO_CHANGE, ratio=1.0, low=0.99, high=1.01,
-            detectable=0.01, duets=12,
-        )
-        for case, metric in (
-            ("asgi-wsgi/e1a/py3.14/w1/c128", "server_cpu_per_request"),
-            ("inprocess/handlers.Cpu.time_request(endpoint=a/b)/py3.14/current", "seconds"),
-        )
-    ]  # fmt: skip
-    fields: dict[str, Any] = {
-        "id": "20261120T093000Z-compare-3f2a9c17", "kind": "aa", "machine": MACHINES[0].id,
-        "commit": COMMIT, "started": "2026-11-20T09:30:00Z", "duet_seconds": 60.0,
-        "wall_seconds": 120.0, "planned": 1, "said": said,
-        "figures": (), "installation": Installation(path=0, padding=0, interpreter=True),
-    }  # fmt: skip
-    return Trial(**{**fields, **changes})
 
 
 def comparison(**changes: Any) -> Comparison:

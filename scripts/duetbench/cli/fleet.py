@@ -119,7 +119,6 @@ _VERBS: Final = {
     "inprocess": "inprocess",
     "detect": "ci detect",
     "bisect": "bisect",
-    "selftest": "selftest",
 }
 """What they are called here, and everywhere else."""
 

@@ -54,8 +54,6 @@ VERBS: Final[Table] = {
         "Build the site from results/: trends, experiments, changes, runs, downloads."),
     "asv": ("site:asv_app",
         "asv's own site."),
-    "selftest": ("selftest:selftest_app",
-        "Measure the instrument: false verdicts, power, bias."),
     "ci": ("verbs:ci_app",
         "What workflows call: nights, pull requests, machines of one's own."),
     "dev": ("verbs:dev_app",

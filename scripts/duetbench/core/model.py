@@ -4,7 +4,6 @@ All of them are frozen and validated where they are made. A `Case` carries all t
 and a `Run` all that a reader needs.
 """
 
-from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
@@ -40,8 +39,6 @@ class Artefact(Frozen):
     """What errors call it: a change record."""
     indent: ClassVar[int | None] = 1
     """Of its JSON; None: all on one line."""
-    upgrades: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
-    """What makes a document of the next format of an older one, by its format."""
 
 
 class LoadModel(StrEnum):

@@ -4,9 +4,8 @@ Ratios are head over base throughout: 1.02 means that head's figure is 2 % large
 better says the metric registry.
 """
 
-from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -224,12 +223,6 @@ class Missing(Frozen):
 
     case: str
     reason: str
-
-
-def add_up(judgements: Iterable[dict[str, Any]]) -> None:
-    """Count the duets of both stages as one."""
-    for one in judgements:
-        one["duets"] = one.pop("screened") + one.pop("confirmed")
 
 
 class Comparison(Artefact):

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -22,10 +22,6 @@ from duetbench.core.model import Artefact
 
 MOST_BYTES: Final = 16_000_000
 """Of one file: many times what the largest of ours has."""
-
-Document = dict[str, Any]
-Upgrades = Mapping[int, Callable[[Document], Document]]
-"""By format: what turns a document of that format into one of the next."""
 
 _T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
@@ -51,7 +47,6 @@ def parse(
     kind: type[_Kind],
     data: bytes,
     name: str,
-    upgrades: Upgrades | None = None,
     *,
     quoted: bool = True,
 ) -> _Kind:
@@ -62,16 +57,7 @@ def parse(
     """
     known = kind.model_fields["format"].default
     expected = f"{name}: expected {kind.what} of format {known}"
-    document, upgrades = _document(data, f"{name}: expected {kind.what}"), upgrades or kind.upgrades
-    found = document.get("format")
-    while type(found) is int and found in upgrades:
-        try:
-            document = upgrades[found](document)
-        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as problem:
-            raise RecordError(
-                f"{name}: expected {kind.what} of format {found}: {problem!s:.200}; it is damaged"
-            ) from problem
-        found, data = document["format"], json.dumps(document).encode()
+    _require_object(data, f"{name}: expected {kind.what}")
     try:
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
@@ -84,11 +70,9 @@ def parse(
         ) from problem
 
 
-def read(
-    kind: type[_Kind], path: Path, upgrades: Upgrades | None = None, *, named: bool = False
-) -> _Kind:
+def read(kind: type[_Kind], path: Path, *, named: bool = False) -> _Kind:
     """Read a file, whose name must be the value's id if `named`; raises RecordError."""
-    value = parse(kind, contents(path), str(path), upgrades)
+    value = parse(kind, contents(path), str(path))
     if named and path.stem != (found := getattr(value, "id", "")):
         raise RecordError(
             f"{path}: expected the id of {kind.what} as the file's name, found id {found!r}; "
@@ -152,7 +136,8 @@ def _problem(one: ErrorDetails, *, quoted: bool) -> str:
     return f"{place}: {one['msg'].removeprefix('Value error, ')}{found}"
 
 
-def _document(data: bytes, expected: str) -> Document:
+def _require_object(data: bytes, expected: str) -> None:
+    """Refuse what is no strict JSON object with a format; raises RecordError."""
     try:
         document = json.loads(
             data.decode("utf-8"),
@@ -175,7 +160,6 @@ def _document(data: bytes, expected: str) -> Document:
     if not isinstance(document, dict) or "format" not in document:
         found = "an object without it" if isinstance(document, dict) else "something else"
         raise RecordError(f"{expected} (a JSON object with the key 'format'), found {found}")
-    return document
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -190,7 +174,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> Document:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         keys = [key for key, _ in pairs]

@@ -3,7 +3,8 @@
 The series is cut into pieces of one level each, so that the squared deviations, each over its
 variance, and a price for every piece are least together. A point costs no more than a limit however
 far away it lies: few far points are outliers, and no piece of their own (Fearnhead and Rigaill,
-JASA 114, 2019, doi 10.1080/01621459.2017.1385466). `tools/detection_study.py` has chosen prices.
+JASA 114, 2019, doi 10.1080/01621459.2017.1385466). A simulation has chosen the
+prices (docs/method.md).
 """
 
 import math

@@ -1,4 +1,4 @@
-"""`results/` → runs as columns, changes, comparisons, trials and records of nights.
+"""`results/` → runs as columns, changes, comparisons and records of nights.
 
 A run file is read once: its columns are kept by the SHA-256 of the file, and so are those of asv's
 results (`series.cache`). A file that cannot be read, for whatever reason, is named among the
@@ -15,7 +15,6 @@ from typing import TypeVar
 from duetbench.core.errors import RecordError
 from duetbench.store import (
     attribution,
-    attribution_trial,
     change,
     comparison_store,
     files,
@@ -24,15 +23,12 @@ from duetbench.store import (
     store,
 )
 from duetbench.store import points as record_points
-from duetbench.store import trial as trials_
 from duetbench.store.attribution import Attribution
-from duetbench.store.attribution_trial import AttributionTrial
 from duetbench.store.change import ChangeRecord
 from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
-from duetbench.store.trial import Trial
 from duetbench.trend import asv, cache
 from duetbench.trend.columns import RunColumns, of_run
 from duetbench.trend.points import anchored
@@ -47,8 +43,6 @@ class Sources:
     Attributes:
         nights: Runs, also asv's, and stacks against their anchor; in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
-        trials: Of the instrument itself.
-        attribution_trials: Of attributions whose right answer is known.
         comparisons: Those that are stored, oldest first; of each launch only what is judged.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
@@ -62,8 +56,6 @@ class Sources:
     nights: tuple[RunColumns, ...] = ()
     runs: dict[str, Path] = field(default_factory=dict)
     changes: tuple[ChangeRecord, ...] = ()
-    trials: tuple[Trial, ...] = ()
-    attribution_trials: tuple[AttributionTrial, ...] = ()
     problems: tuple[str, ...] = ()
     night_records: tuple[NightRecord, ...] = ()
     points: tuple[Points, ...] = ()
@@ -87,12 +79,6 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     ) or ([],)
     of_asv, notes = asv.with_git(of_asv, root)
     records = files.attempted(change.files(results), change.read, problems)
-    (trials,) = files.attempted(
-        [results / trials_.FOLDER], lambda folder: trials_.load_trials(folder.parent), problems
-    ) or ((),)
-    (attributed,) = files.attempted(
-        [results / trials_.FOLDER], lambda folder: attribution_trial.load(folder.parent), problems
-    ) or ((),)
     stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
     comparisons = files.attempted(stored, _comparison, problems)
     comparisons.sort(key=lambda one: (one.started, one.id))
@@ -109,8 +95,6 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         nights=(*(one for _, (one,) in found), *of_asv, *ratios),
         runs={path.stem: path for path, _ in found},
         changes=tuple(records),
-        trials=trials,
-        attribution_trials=attributed,
         # People read them on the site, where the folders of the machine that built it mean nothing.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(nights),

@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Frozen, Run
 from duetbench.core.text import shown
-from duetbench.github.incoming import comparisons, folder, inprocess, nights, points, trials
+from duetbench.github.incoming import comparisons, folder, inprocess, nights, points
 from duetbench.github.incoming.facts import Checkout, problem
 from duetbench.github.incoming.folder import ArtifactFile, Refusal
 from duetbench.github.upgrades import Upgrade
@@ -73,12 +73,11 @@ def night(
         if others := [file.path for file in files if not file.path.endswith(".json")]:
             raise ArtifactError(f"expected results (*.json) only, found {shown(others[0])}")
         asv = [file for file in files if inprocess.belongs(file.path)]
-        tried = [file for file in files if trials.belongs(file.path)]
         pointed = [file for file in files if points.belongs(file.path)]
         found = [
             nights.run(file.data, name, plan, trusted, now)
             for file in files
-            if file not in (*asv, *tried, *pointed)
+            if file not in (*asv, *pointed)
         ]
         _require_new(found, runs)
         machines = {run.machine.id for run in found}
@@ -86,7 +85,6 @@ def night(
         if {one.shard for one in made} & {one.shard for one in played}:
             raise ArtifactError("points of a shard that has sent its own")
         figures = inprocess.check(asv, found, plan, trusted, now)
-        figures |= trials.check(tried, found, plan, now)
         runs.extend(found)
         played.extend(made)
         # One machine may have had two shards: what it measured first is as good.

@@ -122,7 +122,7 @@ def measure(root: Path, words: Sequence[str], place: RunnerConfig) -> int:
             for file in [Path(name)] if Path(name).is_file() else sorted(Path(name).rglob("*")):
                 if file.is_file():
                     room.hand(f"out/{file}", file.read_bytes())
-        if words[0] in {"run", "selftest"}:
+        if words[0] == "run":
             # Also this runs code of packages: an environment's files for `site`, for example.
             _heard(room, [*VERB, "setup"], env)
         try:

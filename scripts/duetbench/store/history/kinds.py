@@ -14,22 +14,18 @@ from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Run
 from duetbench.store import (
     attribution,
-    attribution_trial,
     change,
     files,
     packages,
     points,
     store,
-    trial,
 )
 from duetbench.store.attribution import Attribution
-from duetbench.store.attribution_trial import AttributionTrial
 from duetbench.store.change import ChangeRecord, Dismissal
 from duetbench.store.comparison import Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
-from duetbench.store.trial import Offset, Trial
 
 MOST_BYTES: Final = 8_000_000
 """Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
@@ -95,19 +91,6 @@ KINDS: Final = (
     Kind(
         "anchored points", _below(rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False,
         place=_of(Points, lambda one: points.path_of(one).as_posix()),
-    ),
-    Kind(
-        "trial", _below(rf"{trial.FOLDER}/{_NAME}/{_NAME}"), replaceable=False,
-        place=_of(Trial, lambda _: ""),  # it is known by its file alone
-    ),
-    Kind(
-        "offset between installations", _below(rf"{trial.FOLDER}/{_NAME}/{trial.OFFSETS}/{_NAME}"),
-        replaceable=False, place=_of(Offset, lambda _: ""),  # as a trial
-    ),
-    Kind(
-        "trial of an attribution",
-        _below(rf"{trial.FOLDER}/{_NAME}/{attribution.FOLDER}/{_NAME}"), replaceable=False,
-        place=_of(AttributionTrial, lambda one: attribution_trial.path_of(one).as_posix()),
     ),
     Kind(
         "attribution", _below(rf"{attribution.FOLDER}/{_NAME}"), replaceable=True,

@@ -12,7 +12,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.units import count
 from duetbench.project.published import Headline, headlines
 from duetbench.project.suites import SHARED_PAGE
-from duetbench.show import formats, selftest
+from duetbench.show import formats
 from duetbench.show.change import told
 from duetbench.show.site import overview
 from duetbench.show.site.charts.trend import spark
@@ -57,7 +57,6 @@ def pages(site: Site) -> Iterator[PageFile]:
         night=next(iter(site.sources.night_records[-1:]), None),
         news=news(site),
         matrix=matrix(overview.speaker(newest)),
-        trust=selftest.running(site.sources.trials),
         still=[told(record) for record in still[:OPEN]],
         open_changes=len(still),
         headlines=headline_cards(newest),

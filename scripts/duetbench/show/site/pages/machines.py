@@ -10,7 +10,6 @@ import numpy as np
 from markupsafe import Markup
 
 from duetbench.core.units import share
-from duetbench.judge.selftest import scores
 from duetbench.show.page import describe_machine
 from duetbench.show.site import data_files
 from duetbench.show.site.charts import trend
@@ -111,7 +110,6 @@ def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> Page
     anchored: Trended = (one.id, "anchored")
     known = widths(table) if table else []
     told = [width for width in known if width is not None]
-    trials = [trial for trial in site.sources.trials if trial.machine == one.id]
     changed = moves(headers)
     return render(
         site,
@@ -127,7 +125,6 @@ def _page(site: Site, one: MachineSummary, headers: Sequence[RunHeader]) -> Page
         rows=[(started(one), run_row(one)) for one in newest_first(headers)[:NEWEST]],
         total=len(headers),
         cases=next((one.cases for one in (table, site.tables.get(anchored)) if one), ()),
-        alarms=scores.false_verdicts(scores.by_method(trials)[0]),
     )
 
 

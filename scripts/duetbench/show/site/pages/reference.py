@@ -1,8 +1,8 @@
 """Pages to look things up in: the method, the glossary and the downloads."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from markupsafe import Markup
 
@@ -10,21 +10,16 @@ from duetbench.core.flags import FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.host import paths
-from duetbench.judge.selftest import scores
 from duetbench.project.published import headlines
-from duetbench.show import selftest, selftest_attributions
 from duetbench.show.site.data_files import FORMAT, INTERVALS, LETTERS
 from duetbench.show.site.pages import addresses, words
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site
-from duetbench.store.attribution_trial import AttributionTrial
-from duetbench.store.trial import Trial
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 
 
 def method_pages(site: Site) -> Iterator[PageFile]:
     """How figures are made and judged."""
-    now, before = scores.by_method(site.sources.trials)
     yield render(
         site,
         "method.html.j2",
@@ -33,35 +28,8 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         "How the figures are made and judged, and how often the judgement is wrong, as measured.",
         confidence=f"{100 * Interval.confidence:g} %",
         enough=ENOUGH_LAUNCHES,
-        eras=[_era(trials) for trials in (now, before) if trials],
-        before=selftest.BEFORE if before else "",
-        attributions=_attributions(site.sources.attribution_trials),
         flags=tuple(FlagName),
     )
-
-
-def _attributions(trials: Sequence[AttributionTrial]) -> dict[str, Any] | None:
-    if not trials:
-        return None
-    head, rows = selftest_attributions.table(trials)
-    told, about = selftest_attributions.sentences(trials), selftest_attributions.TOLD
-    return {"told": told, "about": about.replace("`", ""), "head": head, "rows": rows}
-
-
-def _era(trials: Sequence[Trial]) -> dict[str, Any]:
-    """What the page says of trials that count together."""
-    ways = scores.rules(trials)
-    sizes = [size for size, _ in ways[0].misses]
-    days = sorted(trial.started[:10] for trial in trials)
-    return {
-        "trials": len(trials),
-        "machines": sorted({trial.machine for trial in trials}),
-        "days": (days[0], days[-1]),
-        "alarms": selftest.sentence(trials),
-        "planted": selftest.planted(scores.plants(trials)),
-        "way_head": selftest.way_head(sizes),
-        "ways": [list(selftest.way_cells(way)) for way in ways] if sizes else [],
-    }
 
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(#([a-z-]+)\)")

@@ -1,1 +1,0 @@
-"""The instrument measured by itself: comparisons whose right answer is known."""

@@ -1,0 +1,194 @@
+"""How often is a comparison wrong? Measured on this machine, by comparisons with known answers.
+
+    .venv/bin/python tools/selftest.py --tries 10 --sizes 1 3
+
+It clones the checkout and compares two commits of the clone as `duetbench compare` does, each side
+with an installation of its own. Where nothing shall be found, head differs by a comment in the
+application. Elsewhere its handler also runs an empty loop, whose length one more comparison, with a
+long one, has calibrated. The table is printed, and added to results/SELFTEST.md with its day and
+machine.
+"""
+
+import argparse
+import ast
+import math
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Final
+
+from scipy.stats import binomtest
+
+import duetbench
+
+ROOT: Final = Path(__file__).parents[1]
+RECORD: Final = ROOT / "results" / "SELFTEST.md"
+CPU: Final = "server_cpu_per_request"
+ONE_LAUNCH: Final = 0.05
+"""Who compares one launch of each side calls what is farther apart than this."""
+
+LONG: Final = 2000
+"""Steps of the loop that calibrates the others: some ten microseconds."""
+
+HEAD: Final = ("what was done: what is counted", "case", "by", "times", "95 % interval", "duets",
+               "take", "size, all tries", "size, reported")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Comparisons with the same right answer: head's CPU per request is `size` above base's."""
+
+    size: float
+    found: Sequence[duetbench.Comparison]
+
+    def ratios(self) -> Iterator[list[float]]:
+        """CPU per request, head over base, of the usable duets of each comparison."""
+        for comparison in self.found:
+            duets = (duet for case in comparison.cases for duet in case.duets if duet.usable)
+            yield [duet.head[CPU] / duet.base[CPU] for duet in duets]
+
+    def called(self) -> Iterator[list[float]]:
+        """What each comparison says has moved in the wrong way, or CPU in the right one: ratios."""
+        for comparison in self.found:
+            judged = [one for case in comparison.cases for one in case.judgements]
+            moved = [one for one in judged if one.verdict in {"faster", "slower"}]
+            if self.size:
+                moved = [one for one in moved if one.metric == CPU and one.verdict == "slower"]
+            yield [one.ratio for one in moved if one.ratio is not None]
+
+    def rows(self, case: str) -> Iterator[tuple[str, ...]]:
+        """The rows of the table: ours, and that of one launch of each side."""
+        done = (
+            f"a handler slower by {100 * self.size:g} % of its CPU: found"
+            if self.size
+            else "two installations of one stack: false verdicts"
+        )
+        called, ratios = [*self.called()], [*self.ratios()]
+        flat = [one for many in ratios for one in many]
+        seconds = fmean(one.wall_seconds for one in self.found)
+        hits = [fmean(many) for many in called if many]
+        yield (
+            done, f"`{case}`", "`duetbench compare`", *rate(sum(map(bool, called)), len(called)),
+            f"{len(flat) / len(ratios):.0f}", f"{seconds:.0f} s", percent(flat),
+            percent(hits) if self.size else "",
+        )  # fmt: skip
+        first = [many[0] for many in ratios if many]
+        apart = [one - 1 if self.size else abs(one - 1) for one in first]
+        alone = rate(sum(one > ONE_LAUNCH for one in apart), len(first))
+        yield done, f"`{case}`", f"one launch each, {100 * ONE_LAUNCH:g} %", *alone, *[""] * 4
+
+
+def rate(hits: int, of: int) -> tuple[str, str]:
+    """How often, and the Clopper-Pearson interval of the rate."""
+    if not of:
+        return "0 of 0", ""
+    found = binomtest(hits, of).proportion_ci(0.95, "exact")
+    return f"{hits} of {of}", f"{100 * found.low:.1f}…{100 * found.high:.1f} %"
+
+
+def percent(ratios: Sequence[float]) -> str:
+    """The geometric mean of ratios as a change; empty of none."""
+    return f"{100 * math.expm1(fmean(map(math.log, ratios))):+.2f} %" if ratios else ""
+
+
+def git(root: Path, *words: str) -> None:
+    """Run git as somebody whose settings do not matter; CalledProcessError if it fails."""
+    identity = ("-c", "user.name=selftest", "-c", "user.email=selftest@localhost")
+    subprocess.run(["git", "-C", root, *identity, *words], check=True, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def cloned() -> Iterator[Path]:
+    """A clone of the checkout's commit without benchmarks inside the process; removed after."""
+    with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as name:
+        root = Path(name, "checkout")
+        git(ROOT, "clone", "--quiet", "--shared", str(ROOT), str(root))
+        git(root, "rm", "-r", "--quiet", "benchmarks")
+        git(root, "commit", "--quiet", "-m", "Base")
+        here = Path.cwd()
+        os.chdir(root)  # what duetbench compares
+        try:
+            yield root
+        finally:
+            os.chdir(here)
+
+
+def slowed(source: str, function: str, steps: int) -> str:
+    """Let a function of a module begin with an empty loop of so many steps."""
+    defined = ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, defined) and node.name == function:
+            first = node.body[0]
+            indent = " " * first.col_offset
+            lines = source.splitlines(keepends=True)
+            # Not `range`, which makes an object a step from 257 on.
+            lines.insert(first.lineno - 1, f"{indent}for _ in bytes({steps}):\n{indent}    pass\n")
+            return "".join(lines)
+    raise SystemExit(f"--function {function}: the module of --module has none of that name")
+
+
+def compared(root: Path, asked: argparse.Namespace, steps: int, tries: int) -> Tries:
+    """Compare the clone's commit with one whose handler runs so many steps more."""
+    module = root / asked.module
+    changed = f"{module.read_text('utf-8')}\n# The other side.\n"
+    module.write_text(slowed(changed, asked.function, steps) if steps else changed, "utf-8")
+    git(root, "commit", "--quiet", "--all", "-m", f"{steps} steps")
+    seeds = range(asked.seed, asked.seed + tries)
+    options = {"select": [asked.case], "budget": asked.budget}
+    found = [duetbench.compare("HEAD~1", "HEAD", seed=seed, **options) for seed in seeds]
+    git(root, "reset", "--quiet", "--hard", "HEAD~1")
+    return Tries(0.0, found)
+
+
+def calibrated(root: Path, asked: argparse.Namespace) -> float:
+    """The share of a request's CPU that one step of a long loop takes."""
+    ratios = [one for many in compared(root, asked, LONG, 1).ratios() for one in many]
+    grown = fmean(map(math.log, ratios)) if ratios else 0.0
+    if grown <= 0:
+        raise SystemExit(f"{LONG} steps: expected more CPU per request, found {grown:+.1%}")
+    return math.expm1(grown) / LONG
+
+
+def main() -> None:
+    """Make the tries, print their table, and add it to the record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tries", type=int, default=10, help="comparisons of each size")
+    parser.add_argument("--sizes", type=float, nargs="*", default=[1.0, 3.0], help="%% of the CPU")
+    parser.add_argument("--budget", default="60s", help="time of each comparison")
+    parser.add_argument("--case", default="asgi-wsgi/asgi-json/py3.14/w1/c128")
+    parser.add_argument("--module", default="apps/asgi-wsgi/asgi_app.py", help="the case's module")
+    parser.add_argument("--function", default="greet", help="its handler")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, default=RECORD, help="what the table is added to")
+    asked = parser.parse_args()
+    with cloned() as root:
+        known = [compared(root, asked, 0, asked.tries)]
+        if asked.sizes:
+            step = calibrated(root, asked)
+        for size in asked.sizes:
+            made = compared(root, asked, round(size / 100 / step), asked.tries)
+            known.append(replace(made, size=size / 100))
+    rows = [row for tries in known for row in tries.rows(asked.case)]
+    first, day = known[0].found[0], f"{datetime.now(UTC):%Y-%m-%d}"
+    lines = [
+        f"## Method {first.method['version']} on {first.machine.id}, {day}",
+        "",
+        f"`{shlex.join(['tools/selftest.py', *sys.argv[1:]])}`",
+        "",
+        *(f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * 3 + ["--:"] * 6, *rows)),
+    ]
+    print("\n".join(lines))
+    with asked.record.open("a", encoding="utf-8") as file:
+        file.write("\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
