@@ -20,11 +20,11 @@ from duetbench.cli import run as run_verb
 from duetbench.cli.target_options import _options
 from duetbench.core.errors import UsageError
 from duetbench.core.model import CaseResult, RunStatus, Status
-from duetbench.host import cache, paths
+from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner, testbed
+from duetbench.project import oha
 from duetbench.project import run_plan as planning
-from duetbench.project import tools
 from duetbench.project.project import Project
 from duetbench.store import store
 
@@ -137,7 +137,7 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
     run = runner.header(plan, here, bench.root)
     runner.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
-    made = (cache.facts(tools.oha().parents[1]) or {}).get("origin", "source")
+    made = oha.origin(oha.find(Project.here().settings.oha))
     assert run.oha_origin == made
     other = "source" if made == "prebuilt" else "prebuilt"
     changes: list[tuple[str, dict[str, Any]]] = [

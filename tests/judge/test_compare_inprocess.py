@@ -14,7 +14,7 @@ from duetbench.judge import inprocess, session
 from duetbench.judge.affected import Affected
 from duetbench.judge.builder import Question
 from duetbench.judge.pairs import Pair
-from duetbench.project import tools
+from duetbench.project import oha
 from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
 from duetbench.store import comparison_store
@@ -82,7 +82,7 @@ def compared(folder: Path, pairs: tuple[Pair, ...], fake: FakeInstruments) -> Co
 
 @pytest.fixture
 def _no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 

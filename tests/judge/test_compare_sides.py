@@ -132,17 +132,17 @@ def test_a_load_generator_that_is_missing_is_had(
     cache: Path, shop: Path, everything: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whoever compares first, once; nobody has to set anything up before."""
-    made = tools.oha().resolve().parents[1]
+    made = oha.find(Project.here().settings.oha).resolve().parents[1]
     (cache / "tools").unlink()
     asked: list[str] = []
 
     def fetched(spec: OhaSpec, _narrator: Narrator) -> bool:
         asked.append(spec.version)
-        return bool(shutil.copytree(made, tools.oha_place(spec)))
+        return bool(shutil.copytree(made, oha.place(spec)))
 
     monkeypatch.setattr(oha, "fetch", fetched)
     both = revised(shop, "HEAD", None, everything)
-    assert asked == [tools.oha_version()]
+    assert asked == [oha.version(oha.find(Project.here().settings.oha))]
     assert both.base.rig.oha == both.head.rig.oha == cache / "tools" / made.name / "bin" / "oha"
 
 

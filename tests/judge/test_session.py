@@ -20,7 +20,7 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.samples import CaseDuets
 from duetbench.judge.statistics import Looks
 from duetbench.measure.duet import DuetOutcome, SideCase, duet_load
-from duetbench.project import tools
+from duetbench.project import oha
 from duetbench.store import comparison_store
 from duetbench.store.comparison import Comparison, Verdict
 from duetbench.store.store import PARTIAL
@@ -31,7 +31,7 @@ Compare = Callable[..., Comparison]
 
 @pytest.fixture
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
-    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
 
     def do(
         fake: FakeInstruments,
@@ -268,7 +268,7 @@ def test_duets_on_one_launch_share_its_start() -> None:
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
     affected = Affected((), 24, (), (), nothing="only documents differ")
     base, head = side("base", ()), side("head", ())
     found = builder.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))

@@ -24,6 +24,7 @@ from duetbench.measure.instructions import profiling
 from duetbench.measure.room import Room
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig, equip, fill
+from duetbench.project import oha
 from duetbench.project.project import Project
 
 SECRET = "s3cret-of-ours"
@@ -84,6 +85,7 @@ def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
     made = equip(
         [case], tmp_path / "logs", apps=root / "apps", locked={"current": project.lock("current")},
         found={"3.14": project.interpreter("3.14")}, imports=("src",), private={"TOKEN": SECRET},
+        generator=oha.find(project.settings.oha),
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
@@ -231,7 +233,13 @@ def test_a_private_variable_is_given_or_asked_for(
     def given() -> str:
         found = {"3.14": rig.interpreters["3.14"]}
         return equip(
-            [case], rig.logs, apps=rig.apps, locked=rig.stacks, found=found, imports=("src",)
+            [case],
+            rig.logs,
+            apps=rig.apps,
+            locked=rig.stacks,
+            found=found,
+            imports=("src",),
+            generator=rig.oha,
         ).private["TOKEN"]
 
     monkeypatch.delenv("TOKEN", raising=False)

@@ -9,10 +9,10 @@ import pytest
 from bare import Programs
 from duetbench.core.errors import SetupError
 from duetbench.host.progress import Narrator
-from duetbench.project import packages, tools
-from duetbench.project.packages import CHROMIUM, VALGRIND, Package, ensure
+from duetbench.project import tools
 from duetbench.project.project import Project
 from duetbench.project.settings import GoToolSpec
+from duetbench.project.tools import CHROMIUM, VALGRIND, Package, ensure
 
 SPEC = GoToolSpec(
     module="example.org/tool",
@@ -51,7 +51,7 @@ def test_what_is_there_is_left_alone(
     assert heard.getvalue() == ""
     assert (VALGRIND.version(), CHROMIUM.find()) == ("3.19.0", browser)
     # What measuring wants is installed without being asked for; the browser is not.
-    assert [package.name for package in packages.PACKAGES if not package.tests_only] == ["valgrind"]
+    assert [package.name for package in tools.PACKAGES if not package.tests_only] == ["valgrind"]
 
 
 @pytest.mark.parametrize(("apt", "uid"), [(True, 1000), (False, 0)])
@@ -126,10 +126,10 @@ def test_go_builds_once_and_then_it_is_only_looked_at(
     """In the pinned version, of the pinned package; the second time Go is not asked."""
     monkeypatch.setenv("PATH", f"{programs.folder}:/usr/bin:/bin")
     programs.write("go", GO.replace("{module}", RIGHT))
-    assert packages.ensure_go_tool("tool", SPEC, narrator) is True
+    assert tools.ensure_go_tool("tool", SPEC, narrator) is True
     calls = programs.said("calls")
     assert str(calls).startswith("install -trimpath example.org/tool/cmd/tool@v1.2.3\n")
-    assert packages.ensure_go_tool("tool", SPEC, narrator) is False
+    assert tools.ensure_go_tool("tool", SPEC, narrator) is False
     assert programs.said("calls") == calls
     place = tools.go_place("tool", SPEC)
     assert tools.fault("tool", place) is None
@@ -152,7 +152,7 @@ def test_another_module_than_the_pinned_one_is_not_kept(
     """Whatever the proxy gave: nothing is there afterwards, and the sentence names both."""
     monkeypatch.setenv("PATH", f"{programs.folder}:/usr/bin:/bin")
     programs.write("go", GO.replace("{module}", RIGHT.replace(old, new)))
-    assert packages.ensure_go_tool("tool", SPEC, narrator) is None
+    assert tools.ensure_go_tool("tool", SPEC, narrator) is None
     assert f"tool: expected module example.org/tool v1.2.3 {SPEC.sum}, found" in heard.getvalue()
     assert not tools.go_place("tool", SPEC).exists()
 
@@ -160,11 +160,11 @@ def test_another_module_than_the_pinned_one_is_not_kept(
 @pytest.mark.usefixtures("programs")
 def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrator) -> None:
     """Tests that need it skip themselves; ours are declared as a checksum database says them."""
-    assert packages.ensure_go_tool("tool", SPEC, narrator) is None
+    assert tools.ensure_go_tool("tool", SPEC, narrator) is None
     assert "tool is not here (go is needed to build tool, and is not on PATH" in heard.getvalue()
     declared = Project.here().settings.go_tools
     assert set(declared) == {"act", "actionlint"}
     assert all(spec.package.startswith(spec.module) for spec in declared.values())
     told = r"act .* has not been made: run `duetbench setup --tests`"
     with pytest.raises(SetupError, match=told):
-        tools.go_tool("act")
+        tools.go_tool("act", declared["act"])

@@ -14,7 +14,7 @@ from duetbench.core.model import Case, Interface
 from duetbench.host.progress import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Rig, equip
-from duetbench.project import locks, schema, stacks
+from duetbench.project import locks, oha, schema, stacks
 from duetbench.project.experiments import expand_all, load_experiments, registered
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
@@ -149,7 +149,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         cases = expand_all(load_experiments(root, registered(root)), "quick")
         yield equip(
             cases, root / "logs", apps=root / "apps", locked={"others": stack},
-            found={"3.14": python},
+            found={"3.14": python}, generator=oha.find(Project.here().settings.oha),
         )  # fmt: skip
 
 

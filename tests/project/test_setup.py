@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, settings, stacks, tools
+from duetbench.project import interpreters, oha, settings, stacks, tools
 from duetbench.project.project import Project
 from repos import borrow_cache
 
@@ -98,12 +98,14 @@ def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.M
     """An undeclared interpreter is wrong usage; what is declared and not there names the remedy."""
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; pyproject.toml declares"):
         Project.here().interpreter("2.7")
-    assert tools.version(tools.oha()) == tools.oha_version() == Project.here().settings.oha.version
+    spec = Project.here().settings.oha
+    program = oha.find(spec)
+    assert tools.version(program) == oha.version(program) == spec.version
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `duetbench setup`"):
         Project.here().interpreter("3.14t")
     with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `duetbench setup`"):
-        tools.oha()
+        oha.find(spec)
 
 
 @pytest.mark.parametrize(

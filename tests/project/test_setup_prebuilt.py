@@ -16,7 +16,7 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, interpreters, oha, settings, tools
+from duetbench.project import interpreters, oha, tools
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Project
 from duetbench.project.settings import OhaSpec
@@ -61,21 +61,21 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
+    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
     return listed
 
 
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
-    assert cpython.ensure(Project.here().settings, narrator)
+    assert interpreters.ensure(Project.here().settings, narrator)
     found = [Project.here().interpreter(name) for name in Project.here().settings.interpreters]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
         spec = Project.here().settings.interpreters[interpreter.name]
         assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
     downloads.unlink()
-    assert not cpython.ensure(Project.here().settings, narrator)
+    assert not interpreters.ensure(Project.here().settings, narrator)
 
 
 def test_one_that_cannot_be_had_spoils_both(
@@ -88,8 +88,8 @@ def test_one_that_cannot_be_had_spoils_both(
             row["sha256"] = "0" * 64
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
-    monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
-    assert cpython.ensure(Project.here().settings, Narrator(Console(quiet=True)))
+    monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
+    assert interpreters.ensure(Project.here().settings, Narrator(Console(quiet=True)))
     assert built == list(Project.here().settings.interpreters)
 
 
@@ -105,7 +105,7 @@ class Release:
     @property
     def program(self) -> Path:
         """Where it is once it is made."""
-        return tools.oha_place(self.spec) / "bin" / "oha"
+        return oha.place(self.spec) / "bin" / "oha"
 
     def fetch(self) -> bool:
         """Take it, and hear what is told."""
@@ -130,7 +130,7 @@ def file() -> str:
 @pytest.fixture
 def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     """A server in place of GitHub, and a cache in which nothing was made."""
-    real = tools.oha().read_bytes()
+    real = oha.find(Project.here().settings.oha).read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(oha.RELEASES, httpserver.url_for(""))
     return Release(httpserver, real, Project.here().settings.oha, io.StringIO())
@@ -147,15 +147,13 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     configured = Project.here().settings.model_copy(update={"oha": release.spec})
     assert oha.ensure(configured, QUIET)
     assert tools.version(release.program) == release.spec.version
-    with monkeypatch.context() as pinned:
-        pinned.setattr(settings, "load", lambda _: configured)
-        assert tools.oha_origin() == "prebuilt"
+    assert oha.origin(oha.find(release.spec)) == "prebuilt"
     release.server.clear()  # it is not asked for again
     assert not oha.ensure(configured, QUIET)
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")
-    assert oha.fault(release.spec, tools.oha_place(release.spec)) == (
+    assert oha.fault(release.spec, oha.place(release.spec)) == (
         "its program is not one of those that are pinned"
     )
 
@@ -170,7 +168,7 @@ def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Re
     pinned = hashlib.sha256(b"what was pinned").hexdigest()
     assert f"expected SHA-256 {pinned}, found " in str(caught.value)
     assert f"with {oha.RELEASES} set to nothing" in str(caught.value)
-    assert not tools.oha_place(release.spec).exists()
+    assert not oha.place(release.spec).exists()
     assert not started.exists()
 
 
@@ -193,7 +191,7 @@ def test_a_prebuilt_oha_that_cannot_be_had(
     assert re.search(
         f"a prebuilt oha .* cannot be had .*{told}.*: it is built", release.heard.getvalue()
     )
-    assert not tools.oha_place(release.spec).exists()
+    assert not oha.place(release.spec).exists()
 
 
 def test_machines_without_a_pin_and_people_who_want_none(

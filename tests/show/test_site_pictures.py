@@ -7,7 +7,7 @@ import pytest
 import browsing
 import site_builds
 from duetbench.core.errors import SetupError
-from duetbench.project.packages import Package
+from duetbench.project.tools import Package
 from duetbench.show.site import pictures
 
 

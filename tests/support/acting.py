@@ -28,6 +28,7 @@ import yaml
 
 from duetbench.core.errors import SetupError
 from duetbench.project import tools
+from duetbench.project.project import Project
 from fake_github import FakeGitHub
 
 PROJECT: Final = Path(__file__).parents[2]
@@ -47,7 +48,7 @@ _kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and wit
 def need(name: str) -> Path:
     """A program that set-up builds for tests; without it the test is skipped, but never in CI."""
     try:
-        return tools.go_tool(name)
+        return tools.go_tool(name, Project.here().settings.go_tools[name])
     except SetupError as absent:
         if os.environ.get("CI"):
             raise

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from duetbench.project.packages import CHROMIUM
+from duetbench.project.tools import CHROMIUM
 from duetbench.show.site import pictures
 
 expect.set_options(timeout=20_000)

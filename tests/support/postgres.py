@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.host.ports import free_port
-from duetbench.project.packages import POSTGRESQL
+from duetbench.project.tools import POSTGRESQL
 
 _SETTINGS: Final = (
     "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' "

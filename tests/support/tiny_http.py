@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from duetbench.core.errors import SetupError
-from duetbench.project import tools
+from duetbench.project import oha
+from duetbench.project.project import Project
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def serving(behaviour: Behaviour | Answer) -> Iterator[TinyServer]:
 def real_oha() -> Path:
     """Find the oha that set-up made, or else one on PATH."""
     try:
-        return tools.oha()
+        return oha.find(Project.here().settings.oha)
     except SetupError:
         found = shutil.which("oha")
         assert found, "no oha: run `make setup`"

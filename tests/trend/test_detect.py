@@ -32,7 +32,7 @@ from duetbench.core.errors import CountError, HistoryError, RecordError
 from duetbench.host.console import errors
 from duetbench.host.progress import Narrator
 from duetbench.judge.why import explain
-from duetbench.project import tools
+from duetbench.project import oha
 from duetbench.project.project import Project
 from duetbench.store import attribution as attributions
 from duetbench.store import change as changes
@@ -216,7 +216,7 @@ Compared = Callable[..., Comparison]
 @pytest.fixture
 def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """A real comparison by instruments that measure nothing."""
-    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
 
     def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
         cases = tuple(busy(f"x/{name}") for name in names)

@@ -12,7 +12,7 @@ import pytest
 import foreign
 from comparing import busy
 from detecting import BUMPED, CPU, MACHINE, dismissed, moved_at, recorded, run_of, table
-from duetbench.project import tools
+from duetbench.project import oha
 from duetbench.store.change import ChangeRecord, SeriesName, Step
 from duetbench.store.comparison import Verdict
 from duetbench.store.points import INSTRUCTIONS
@@ -227,7 +227,7 @@ def test_one_release_that_came_to_two_stacks_is_one_candidate() -> None:
 def test_instructions_are_confirmed_by_cpu_and_what_was_not_played_is_not_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda: "1.16.0")
+    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
     series = [SeriesName(machine=MACHINE, case=case, metric=metric) for case, metric in
               (("x/a", INSTRUCTIONS), ("x/a", CPU), ("y/b", CPU))]  # fmt: skip
     candidate = moved_at(*series)

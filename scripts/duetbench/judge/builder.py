@@ -23,7 +23,7 @@ from duetbench.judge.durations import seconds_to_decide
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
 from duetbench.measure.runner import utc_now
-from duetbench.project import tools
+from duetbench.project import oha
 from duetbench.store.comparison import (
     METHOD_VERSION,
     CaseComparison,
@@ -112,7 +112,7 @@ def build(
         wall_seconds=seconds,
         budget_seconds=question.seconds,
         duetbench=__version__,
-        oha=tools.oha_version(),
+        oha=oha.version(head.rig.oha),
         machine=head.rig.machine,
         cross=question.cross,
         base=base.record,

@@ -26,7 +26,7 @@ from duetbench.judge.pairs import Borrower, Lender, declares, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import Rig, equip
-from duetbench.project import cpython, interpreters, oha, stacks
+from duetbench.project import interpreters, oha, stacks
 from duetbench.project import run_plan as planning
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
@@ -259,6 +259,7 @@ class Anchored:
     base: Side
     _part: _Part
     _scope: Scope
+    _generator: Path
     made: list[Path] = field(default_factory=list)  # environments that were not there before
 
     def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
@@ -286,7 +287,7 @@ class Anchored:
             for case in self.base.cases
             if (case.stack, case.python) in reasons
         )
-        return _side(part, tuple(cases), cases, self._scope), lost
+        return _side(part, tuple(cases), cases, self._scope, self._generator), lost
 
 
 def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
@@ -296,7 +297,7 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
         UsageError: There is no such revision, or it cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
-    _make_generator(project, scope)
+    generator = _generator(project, scope)
     revision = revisions.resolve(project.root, commit)
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
     _experiments(place, revision.label)
@@ -308,7 +309,7 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
         record, place, own.cases(scope.profile), own.lock, own.settings, revision.tree, own
     )
     cases, _ = _selected(part, part, scope, cross=False)
-    return Anchored(_side(part, cases, cases, scope), part, scope)
+    return Anchored(_side(part, cases, cases, scope, generator), part, scope, generator)
 
 
 def _here(
@@ -332,9 +333,12 @@ def _here(
     return _Part(record, copied, cases, lock, project.settings_for)
 
 
-def _make_generator(project: Project, scope: Scope) -> None:
-    if scope.loaded:
-        oha.ensure(project.settings, scope.narrator)
+def _generator(project: Project, scope: Scope) -> Path:
+    """Make the load generator, where servers will be loaded."""
+    if not scope.loaded:
+        return Path("oha")
+    oha.ensure(project.settings, scope.narrator)
+    return oha.find(project.settings.oha)
 
 
 def _experiments(project: Project, whose: str) -> tuple[Experiment, ...]:
@@ -354,11 +358,11 @@ def _prepared(
     notes: tuple[str, ...] = (),
 ) -> Sides:
     """Make what both sides need for the cases that they have in common."""
-    _make_generator(project, scope)
+    generator = _generator(project, scope)
     cases = _selected(base, head, scope, cross=cross)
     common, _ = paired(*cases, cross=cross)
-    before = _side(base, cases[0], [pair.base for pair in common], scope)
-    after = _side(head, cases[1], [pair.head for pair in common], scope)
+    before = _side(base, cases[0], [pair.base for pair in common], scope, generator)
+    after = _side(head, cases[1], [pair.head for pair in common], scope, generator)
     return Sides(before, after, project.root, cross, notes)
 
 
@@ -385,20 +389,26 @@ def _selected(
     return before, after
 
 
-def _side(part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope) -> Side:
+def _side(
+    part: _Part,
+    cases: tuple[Case, ...],
+    needed: Sequence[Case],
+    scope: Scope,
+    generator: Path,
+) -> Side:
     names = sorted({case.python for case in needed})
     try:
         found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     except SetupError:  # they are not there yet
         for name in names:
-            cpython.ensure(part.settings(name), scope.narrator)
+            interpreters.ensure(part.settings(name), scope.narrator)
         found = {name: interpreters.locate(name, part.settings(name)) for name in names}
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], scope.narrator)
     rig = equip(
         needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=found,
-        private=part.project.private, imports=part.project.imports, loaded=scope.loaded,
+        private=part.project.private, imports=part.project.imports, generator=generator,
     )  # fmt: skip
     made = {
         "stacks": tuple(stack.record() for stack in locked.values()),

@@ -17,7 +17,7 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.progress import Narrator
 from duetbench.judge import revisions
 from duetbench.measure import testbed
-from duetbench.project import interpreters, projects, pythons, stacks, target
+from duetbench.project import interpreters, stacks, target, target_packages, target_python
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
@@ -61,9 +61,9 @@ def deploy(
     """
     wanted = _target(project)
     if like is None:
-        asked = [pythons.wanted(place, name) for name in wanted.python or (None,)]
-        specs = [pythons.choose(one, project.settings, narrator) for one in asked]
-        declared = {pythons.name_of(spec): spec for spec in specs}
+        asked = [target_python.wanted(place, name) for name in wanted.python or (None,)]
+        specs = [target_python.choose(one, project.settings, narrator) for one in asked]
+        declared = {target_python.name_of(spec): spec for spec in specs}
     else:
         declared = like.settings.interpreters
     here = [
@@ -76,10 +76,10 @@ def deploy(
     notes = _builders(here) if like is None else _other_interpreter(place, wanted, python)
     (place / target.FOLDER).mkdir(exist_ok=True)
     source = lock or _own(place)
-    given = projects.NOTHING
+    given = target_packages.NOTHING
     if source is not None:
-        given = projects.read(source.root, source.file, wanted, python, narrator)
-    imports = projects.install(place, wanted.app.partition(":")[0], python, narrator)
+        given = target_packages.read(source.root, source.file, wanted, python, narrator)
+    imports = target_packages.install(place, wanted.app.partition(":")[0], python, narrator)
     making = _Deploying(project, place, given, imports, python, narrator)
     if like is None:
         interface, server = making.find_out()
@@ -162,10 +162,10 @@ def lock_at(root: Path, named: str, copies: Path) -> SideLock:
         file = place / name
         if not file.is_file():
             raise UsageError(f"--lock {named}: {revision} has no file {name}")
-    if file.suffix == ".lock" and file != place / projects.UV:
+    if file.suffix == ".lock" and file != place / target_packages.UV:
         # uv reads it where the project is.
-        (place / projects.UV).unlink(missing_ok=True)
-        file = Path(shutil.copy(file, place / projects.UV))
+        (place / target_packages.UV).unlink(missing_ok=True)
+        file = Path(shutil.copy(file, place / target_packages.UV))
     return SideLock(place, file, named)
 
 
@@ -204,7 +204,7 @@ def _deployment(project: Project) -> Deployment:
 
 
 def _own(place: Path) -> SideLock | None:
-    file = projects.lock_of(place)
+    file = target_packages.lock_of(place)
     return SideLock(place, file, file.name) if file else None
 
 
@@ -220,7 +220,7 @@ def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tupl
     """What to say of a side that asks for another interpreter than the other one."""
     if wanted.python:
         return ()
-    asked = pythons.wanted(place)
+    asked = target_python.wanted(place)
     if asked.fits(Version(python.version), free_threaded=python.free_threaded):
         return ()
     note = (
@@ -236,7 +236,7 @@ class _Deploying:
 
     project: Project
     place: Path
-    given: projects.Given
+    given: target_packages.Given
     imports: tuple[str, ...]
     python: Interpreter
     narrator: Narrator
@@ -257,7 +257,9 @@ class _Deploying:
         return interface, server
 
     def lock(self, needs: frozenset[str], like: Stack | None = None) -> Stack:
-        return projects.locked(self.place, self.given, needs, self.python, self.narrator, like)
+        return target_packages.locked(
+            self.place, self.given, needs, self.python, self.narrator, like
+        )
 
     def _interface(self, wanted: Target, stack: Stack) -> Interface:
         stacks.make_environment(stack, self.python, self.narrator)

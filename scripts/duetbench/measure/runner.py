@@ -18,7 +18,7 @@ from duetbench.host.git import HopelessError
 from duetbench.host.progress import Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Rig
-from duetbench.project import tools
+from duetbench.project import oha
 from duetbench.project.duration import RemainingTime
 from duetbench.project.run_plan import launch_order
 from duetbench.store import store
@@ -59,8 +59,8 @@ def header(plan: Plan, rig: Rig, root: Path) -> Run:
         launches=plan.launches,
         seed=plan.seed,
         machine=rig.machine,
-        oha=tools.oha_version(),
-        oha_origin=tools.oha_origin(),
+        oha=oha.version(rig.oha),
+        oha_origin=oha.origin(rig.oha),
         interpreters=tuple(one.record() for one in rig.interpreters.values()),
         stacks=tuple(stack.record() for stack in rig.stacks.values()),
         results=(),
@@ -82,7 +82,10 @@ def require_resumable(run: Run, rig: Rig, root: Path) -> None:
     conditions = {
         "commit": (commit, run.commit),
         "machine": (rig.machine.id, run.machine.id),
-        "oha": ((tools.oha_version(), tools.oha_origin()), (run.oha, run.oha_origin or "source")),
+        "oha": (
+            (oha.version(rig.oha), oha.origin(rig.oha)),
+            (run.oha, run.oha_origin or "source"),
+        ),
         "stacks": (
             {stack.name: stack.digest for stack in rig.stacks.values()},
             {stack.name: stack.digest for stack in run.stacks},

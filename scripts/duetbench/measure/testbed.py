@@ -18,7 +18,7 @@ from duetbench.host import machine
 from duetbench.host.progress import Narrator
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.project import stacks, tools
+from duetbench.project import oha, stacks
 from duetbench.project.duration import ceiling
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Project
@@ -243,6 +243,7 @@ def assemble(
         apps=project.root / "apps",
         locked=locked,
         found=found,
+        generator=oha.find(project.settings.oha),
         private=project.private,
         imports=project.imports,
     )
@@ -256,13 +257,12 @@ def equip(
     locked: Mapping[str, stacks.Stack],
     found: Mapping[str, Interpreter],
     private: Mapping[str, str] | None = None,
+    generator: Path,
     imports: tuple[str, ...] = (),
-    loaded: bool = True,
 ) -> Rig:
     """Put together what the cases need, with `private` variables and `imports` as a `Rig` has them.
 
-    A private variable that is not given is taken from our environment. What is not to be `loaded`
-    needs no load generator.
+    A private variable that is not given is taken from our environment.
 
     Raises:
         SetupError: An environment or tool is missing.
@@ -282,7 +282,7 @@ def equip(
     logs.mkdir(parents=True, exist_ok=True)
     return Rig(
         apps=apps,
-        oha=tools.oha() if loaded else Path("oha"),
+        oha=generator,
         machine=machine.fingerprint(),
         pythons={
             (stack, python): stacks.executable(locked[stack], found[python])

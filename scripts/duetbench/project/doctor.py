@@ -12,7 +12,7 @@ from duetbench.core.flags import Flag
 from duetbench.core.model import Frozen, Machine
 from duetbench.host import cache as artefact
 from duetbench.host import command, machine, paths
-from duetbench.project import interpreters, oha, packages, prune, stacks, tools
+from duetbench.project import interpreters, oha, prune, stacks, tools
 from duetbench.project.project import Project
 from duetbench.project.settings import Settings
 
@@ -148,7 +148,7 @@ def _tools(configured: Settings, *, pythons: bool) -> tuple[Finding, ...]:
             remedy = oha.rust_fault(configured.oha, found, version) if checked else None
             state = "wrong" if remedy else "ok"
         findings.append(Finding(what=name, state=state, detail=detail, remedy=remedy))
-    for package in packages.PACKAGES:
+    for package in tools.PACKAGES:
         state, remedy = "absent", package.remedy
         detail = f"not on PATH, not required; {package.why}"
         if program := package.find():
@@ -158,11 +158,11 @@ def _tools(configured: Settings, *, pythons: bool) -> tuple[Finding, ...]:
 
 
 def _oha(configured: Settings) -> str:
-    program = tools.oha()
-    fault = oha.fault(configured.oha, tools.oha_place(configured.oha))
+    program = oha.find(configured.oha)
+    fault = oha.fault(configured.oha, oha.place(configured.oha))
     if fault:
         raise DuetbenchError(fault)
-    made = f"{configured.oha.version}, {tools.oha_origin()}"
+    made = f"{configured.oha.version}, {oha.origin(program)}"
     return f"{made}, SHA-256 {artefact.sha256(program)}; {program}"
 
 

@@ -6,12 +6,12 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, tools
+from duetbench.project import interpreters, tools
 from duetbench.project.settings import OhaSpec, Settings
 
 RUST: Final = "1.88"
@@ -35,6 +35,33 @@ class _UnusableError(SetupError):
     """There is no prebuilt program for this machine; it can be built."""
 
 
+def find(spec: OhaSpec) -> Path:
+    """Find the load generator that set-up made. Starts no process.
+
+    SetupError: it was not made yet.
+    """
+    return tools.made("oha", spec.version, place(spec), "duetbench setup")
+
+
+def place(spec: OhaSpec) -> Path:
+    """Where set-up puts it, prebuilt or not: another place for every version."""
+    return tools.place("oha", spec.version, spec.model_dump_json(exclude={"prebuilt"}))
+
+
+def version(program: Path) -> str:
+    """The version of a load generator, as proven when it was made."""
+    return str(_facts(program).get("version", ""))
+
+
+def origin(program: Path) -> Literal["prebuilt", "source"]:
+    """How a load generator was made."""
+    return "prebuilt" if _facts(program).get("origin") == "prebuilt" else "source"
+
+
+def _facts(program: Path) -> cache.Facts:
+    return cache.facts(program.parent.parent) or {}
+
+
 def ensure(configured: Settings, narrator: Narrator) -> bool:
     """Make it, prebuilt or built, unless it is there and right; whether it was made now.
 
@@ -42,7 +69,7 @@ def ensure(configured: Settings, narrator: Narrator) -> bool:
         SetupError: It cannot be made here, and what is missing for that.
     """
     spec = configured.oha
-    if fault(spec, tools.oha_place(spec)) is None:
+    if fault(spec, place(spec)) is None:
         return False
     if not fetch(spec, narrator):
         command.require(faults(configured))
@@ -70,8 +97,7 @@ def build(spec: OhaSpec, narrator: Narrator) -> None:
 
 
 def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]) -> None:
-    target = tools.oha_place(spec)
-    cache.make(target, fault=lambda place: fault(spec, place), build=fill, narrator=narrator)
+    cache.make(place(spec), fault=lambda target: fault(spec, target), build=fill, narrator=narrator)
 
 
 def fault(spec: OhaSpec, target: Path) -> str | None:
@@ -119,7 +145,7 @@ def faults(configured: Settings) -> list[str]:
     found = command.missing("cargo", _WHY_CARGO, _REMEDY)
     if cargo := shutil.which("cargo"):
         found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
-    found += cpython.no_compiler()
+    found += interpreters.no_compiler()
     return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from duetbench.core.errors import DuetbenchError
 from duetbench.host import cache, paths
-from duetbench.project import anchor, interpreters, stacks, tools
+from duetbench.project import anchor, interpreters, oha, stacks
 from duetbench.project.project import Project
 
 DAYS: Final = 30
@@ -88,7 +88,7 @@ def prune(project: Project, days: float = DAYS) -> Removal:
 
 def _declared(project: Project) -> set[Path]:
     configured = project.settings
-    kept = {tools.oha_place(configured.oha)} | {
+    kept = {oha.place(configured.oha)} | {
         interpreters.place(name, origin, configured).parent
         for name in configured.interpreters
         for origin in interpreters.ORIGINS

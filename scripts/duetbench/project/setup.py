@@ -1,14 +1,13 @@
 """Making everything that measuring needs, in the order in which it fails fastest."""
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from duetbench.core.errors import SetupError
-from duetbench.host import command, machine, paths
+from duetbench.host import command, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, oha, packages, stacks, tools
+from duetbench.project import interpreters, oha, stacks, tools
 from duetbench.project.project import Project
 
 
@@ -48,18 +47,18 @@ def set_up(
     wanted = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
     made: dict[str, bool] = {}
     # Where nothing is declared, what an application needs is made when it is measured.
-    pythons_now = bool(wanted) and not cpython.whole(configured)
-    oha_now = oha.fault(configured.oha, tools.oha_place(configured.oha)) is not None
-    pythons_built = pythons_now and not cpython.fetch(configured, narrator)
+    pythons_now = bool(wanted) and not interpreters.whole(configured)
+    oha_now = oha.fault(configured.oha, oha.place(configured.oha)) is not None
+    pythons_built = pythons_now and not interpreters.fetch(configured, narrator)
     oha_built = oha_now and not oha.fetch(configured.oha, narrator)
     # All that is still needed is tried before the first build, whose end is minutes away.
     remedy = "install it (Debian: apt-get install git)"
     lacking = command.missing("git", "to say what is measured", remedy)
-    lacking += cpython.faults(configured) if pythons_built else []
+    lacking += interpreters.faults(configured) if pythons_built else []
     lacking += oha.faults(configured) if oha_built else []
     command.require(lacking)
     if pythons_built:
-        cpython.build(configured, narrator)
+        interpreters.build(configured, narrator)
     located = {name: project.interpreter(name) for name in configured.interpreters if wanted}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     if located:
@@ -70,18 +69,11 @@ def set_up(
             made[f"stack {stack.name} for {python}"] = now
     if oha_built:
         oha.build(configured.oha, narrator)
-    made[f"oha {configured.oha.version} ({tools.oha_origin()})"] = oha_now
-    if importlib.util.find_spec("asv"):
-        described = machine.asv_profile()
-        try:
-            made[f"asv's profile {described['machine']}"] = tools.pin_asv(described)
-        except SetupError as error:
-            # Servers are measured without it; asv says it again when it is started.
-            narrator.say(str(error))
-    wanted_packages = [one for one in packages.PACKAGES if tests or not one.tests_only]
-    had = {package.name: packages.ensure(package, narrator) for package in wanted_packages}
+    made[f"oha {configured.oha.version} ({oha.origin(oha.find(configured.oha))})"] = oha_now
+    wanted_packages = [one for one in tools.PACKAGES if tests or not one.tests_only]
+    had = {package.name: tools.ensure(package, narrator) for package in wanted_packages}
     for name, spec in configured.go_tools.items() if tests else ():
-        had[f"{name} {spec.version}"] = packages.ensure_go_tool(name, spec, narrator)
+        had[f"{name} {spec.version}"] = tools.ensure_go_tool(name, spec, narrator)
     made |= {what: now for what, now in had.items() if now is not None}
     return SetupOutcome(
         made=tuple(what for what, now in made.items() if now),

@@ -1,74 +1,28 @@
-"""The tools that set-up made or brought: the load generator, uv, and what Go builds for tests."""
+"""Programs that set-up brings or asks for: uv, packages of the system, what Go builds for tests.
 
-import json
+None of the system's packages is required. They are installed where that is allowed (Debian, as root
+or in CI); else the command that installs them is told.
+"""
+
 import math
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
 import uv as uv_package
 
-from duetbench.core.errors import RecordError, SetupError
-from duetbench.host import cache, paths
-from duetbench.host.progress import Tick
-from duetbench.project import settings
-from duetbench.project.settings import GoToolSpec, OhaSpec
-from duetbench.store import files
+from duetbench.core.errors import SetupError
+from duetbench.host import cache, command, paths
+from duetbench.host.progress import Narrator, Tick
+from duetbench.project.settings import GoToolSpec
 
 _TIMEOUT_S: Final = 30
 _CHUNK: Final = 1 << 18
-_ASV_FORMAT: Final = 1  # of its file of machines, as asv 0.6 writes it
-
-
-def oha() -> Path:
-    """Find the load generator that set-up made. Starts no process.
-
-    Raises:
-        SetupError: It was not made yet.
-    """
-    spec = settings.load(paths.project_root()).oha
-    return _made("oha", spec.version, oha_place(spec), "duetbench setup")
-
-
-def oha_version() -> str:
-    """Version of the load generator, as proven when it was made."""
-    oha()
-    return settings.load(paths.project_root()).oha.version
-
-
-def oha_origin() -> Literal["prebuilt", "source"]:
-    """How the load generator that is there was made."""
-    made = cache.facts(oha_place(settings.load(paths.project_root()).oha)) or {}
-    return "prebuilt" if made.get("origin") == "prebuilt" else "source"
-
-
-def oha_place(spec: OhaSpec) -> Path:
-    """Where set-up puts the load generator, prebuilt or not: another place for every version."""
-    return _place("oha", spec.version, spec.model_dump_json(exclude={"prebuilt"}))
-
-
-def go_tool(name: str) -> Path:
-    """Find a program that set-up built with Go, for tests; errors as in `oha`."""
-    spec = settings.load(paths.project_root()).go_tools[name]
-    return _made(name, spec.version, go_place(name, spec), "duetbench setup --tests")
-
-
-def go_place(name: str, spec: GoToolSpec) -> Path:
-    """Where set-up puts a program that Go builds: another place for every pin."""
-    return _place(name, spec.version, spec.model_dump_json())
-
-
-def fault(name: str, target: Path) -> str | None:
-    """Say what is wrong with a made program at a place; None if nothing is."""
-    made = cache.facts(target)
-    program = target / "bin" / name
-    if made is None or not program.is_file():
-        return "it is not there"
-    if cache.sha256(program) != made.get("sha256"):
-        return "its program is not the one that was made"
-    return None
+_GO_ROOM_GB: Final = 2.0
+"""What sources and objects of a Go program take while they are built (10⁹ bytes)."""
 
 
 def uv() -> Path:
@@ -139,48 +93,166 @@ def version(program: Path | str) -> str | None:
     return first[0].removeprefix(Path(program).name).strip() if first else None
 
 
-def asv_machines() -> Path:
-    """Where asv looks for the machines it knows: `~/.asv-machine.json`."""
-    return Path("~/.asv-machine.json").expanduser()
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package of the distribution."""
+
+    name: str  # Debian's
+    programs: tuple[str, ...]  # names that its program goes by; the first that is found is it
+    why: str  # ends "… it"
+    tests_only: bool = False
+
+    def find(self) -> Path | None:
+        found = next(filter(None, map(shutil.which, self.programs)), None)
+        return Path(found) if found else None
+
+    @property
+    def remedy(self) -> str:
+        return f"apt-get install --no-install-recommends {self.name}"
+
+    def version(self) -> str:
+        found = self.find()
+        said = version(found) if found else None
+        return (said or "version unknown").lstrip("-")
 
 
-def pin_asv(described: Mapping[str, str]) -> bool:
-    """Make sure that asv knows a machine's profile, leaving others; whether its file was changed.
+VALGRIND: Final = Package("valgrind", ("valgrind",), "instructions are counted with it")
+CHROMIUM: Final = Package(
+    "chromium", ("chromium", "chromium-browser"), "tests open published pages in it", True
+)
+POSTGRESQL: Final = Package(
+    "postgresql", ("initdb", "pg_ctlcluster"), "tests keep an application's data in it", True
+)
+PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL)
 
-    SetupError: the file is none of asv's, or cannot be written.
+
+def ensure(package: Package, narrator: Narrator) -> bool | None:
+    """Install a package if its program is not there and we may: whether; None: it is not there.
+
+    What cannot be installed is told, and is no error.
     """
-    target, found = asv_machines(), "something else"
-    known: Any = {"version": _ASV_FORMAT}
-    try:
-        known = json.loads(target.read_text("utf-8"))
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        known, found = None, str(error)
-    if not isinstance(known, dict) or known.get("version", _ASV_FORMAT) != _ASV_FORMAT:
-        raise SetupError(
-            f"{target}: expected asv's list of machines (JSON, version {_ASV_FORMAT}), found "
-            f"{found}: mend or remove it"
-        )
-    if known.get(described["machine"]) == described:
+    if package.find():
         return False
-    known |= {described["machine"]: dict(described), "version": _ASV_FORMAT}
+    apt = shutil.which("apt-get")
+    become = _as_root()
+    trouble = ""
+    if apt is not None and become is not None:
+        try:
+            with narrator.step(package.name, f"installing it: {package.why}") as tick:
+                _install([*become, apt], package, tick)
+        except SetupError as error:
+            trouble = f" ({error})"
+        else:
+            return True if package.find() else None
+    narrator.say(
+        f"{package.name} is not here{trouble}; {package.why}. To have it: `{package.remedy}`"
+    )
+    return None
+
+
+def _as_root() -> list[str] | None:
+    # What makes a command root's: nothing for root, sudo on a CI's machine; None: we may not.
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    if sudo is None or not os.environ.get("CI"):
+        return None
+    # What sudo does not hand on by itself.
+    return [sudo, "--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
+
+
+def _install(apt: list[str], package: Package, tick: Tick) -> None:
+    log = new_log(f"apt-{package.name}")
+    install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
+    install += ["--no-install-recommends", package.name]
+    what, env = f"installing {package.name}", {"DEBIAN_FRONTEND": "noninteractive"}
     try:
-        # In one go: asv, which may be running, never reads half of it.
-        files.replace(target, json.dumps(known, indent=4, sort_keys=True).encode())
-    except RecordError as error:
+        command.run(install, what=what, log=log, tick=tick, env=env)
+    except SetupError:
+        # Its lists of packages may be old, or not there at all.
+        command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
+        command.run(install, what=what, log=log, tick=tick, env=env)
+
+
+def go_tool(name: str, spec: GoToolSpec) -> Path:
+    """Find a program that set-up built with Go, for tests; SetupError: it was not made yet."""
+    return made(name, spec.version, go_place(name, spec), "duetbench setup --tests")
+
+
+def go_place(name: str, spec: GoToolSpec) -> Path:
+    """Where set-up puts a program that Go builds: another place for every pin."""
+    return place(name, spec.version, spec.model_dump_json())
+
+
+def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
+    """Build a program if it is not there, as `ensure` installs packages."""
+    try:
+        return cache.make(
+            go_place(name, spec),
+            fault=lambda target: fault(name, target),
+            build=lambda staging: _build_go_tool(name, spec, staging, narrator),
+            narrator=narrator,
+        )
+    except SetupError as error:
+        narrator.say(f"{name} is not here ({error}); tests of the workflows use it")
+        return None
+
+
+def _build_go_tool(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+    command.require(command.space_faults(paths.cache_dir(), _GO_ROOM_GB))
+    go = command.need(
+        "go", f"to build {name}", "install Go (Debian: apt-get install golang-go, or its own site)"
+    )
+    objects = paths.cache_dir() / "building" / f"go-{name}-{spec.version}"
+    with narrator.step(f"{name} {spec.version}", "building it, about a minute") as tick:
+        command.run(
+            [go, "install", "-trimpath", f"{spec.package}@v{spec.version}"],
+            what=f"building {name}",
+            log=new_log(name),
+            tick=tick,
+            # Another folder for programs, or another system to build for, would lose it.
+            env={"GOBIN": str(staging / "bin"), "GOCACHE": str(objects), "GOOS": "", "GOARCH": ""},
+        )
+    program = staging / "bin" / name
+    _require_module(go, program, spec)
+    shutil.rmtree(objects, ignore_errors=True)
+    return {"version": spec.version, "sha256": cache.sha256(program)}
+
+
+def _require_module(go: str, program: Path, spec: GoToolSpec) -> None:
+    done = subprocess.run(
+        [go, "version", "-m", program], capture_output=True, text=True, check=False
+    )
+    words = next(
+        (line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["mod"]), []
+    )
+    expected = [spec.module, f"v{spec.version}", spec.sum]
+    if words[1:4] != expected:
         raise SetupError(
-            f"{error}: asv keeps the machine's description there; set HOME to another"
-        ) from error
-    return True
+            f"{program.name}: expected module {' '.join(expected)}, found "
+            f"{' '.join(words[1:4]) or 'none'}: do not use it; compare the pin in pyproject.toml"
+        )
 
 
-def _place(name: str, version: str, spec: str) -> Path:
+def place(name: str, version: str, spec: str) -> Path:
+    """Where set-up puts a program that it makes."""
     return paths.cache_dir() / "tools" / f"{name}-{version}-{cache.digest(spec)}"
 
 
-def _made(name: str, version: str, place: Path, remedy: str) -> Path:
-    program = place / "bin" / name
-    if cache.facts(place) is None or not program.is_file():
+def made(name: str, version: str, target: Path, remedy: str) -> Path:
+    """Find a program that set-up made; SetupError: it was not made yet."""
+    program = target / "bin" / name
+    if cache.facts(target) is None or not program.is_file():
         raise SetupError(f"{name} {version} has not been made: run `{remedy}`")
     return program
+
+
+def fault(name: str, target: Path) -> str | None:
+    """Say what is wrong with a made program at a place; None if nothing is."""
+    made = cache.facts(target)
+    program = target / "bin" / name
+    if made is None or not program.is_file():
+        return "it is not there"
+    if cache.sha256(program) != made.get("sha256"):
+        return "its program is not the one that was made"
+    return None

@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,7 +18,7 @@ import rich.console
 from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
-from asv.machine import Machine
+from asv.machine import Machine, MachineCollection
 from rich.text import Text
 
 from duetbench.core.errors import DuetbenchError, SetupError
@@ -26,7 +26,7 @@ from duetbench.host import machine
 from duetbench.host.machine_lock import held_for_us, measuring
 from duetbench.host.progress import Narrator
 from duetbench.measure.inprocess import suite_runs
-from duetbench.project import interpreters, stacks, tools
+from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 
@@ -39,10 +39,18 @@ def setup() -> None:
     try:
         _ = Project.here().settings  # a mistake there is told before anything is measured
         described = machine.asv_profile()
-        tools.pin_asv(described)
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
+    pin(described)
     Machine.hardcoded_machine_name = described["machine"]
+
+
+def pin(described: Mapping[str, str]) -> None:
+    """Make sure that asv's list of machines has one as it is now, leaving others."""
+    file = Path(MachineCollection.get_machine_file_path())
+    known = util.load_json(str(file), MachineCollection.api_version) if file.is_file() else {}
+    if known.get(described["machine"]) != described:
+        MachineCollection.save(described["machine"], dict(described))
 
 
 class BuildError(util.ProcessError):  # type: ignore[misc]  # asv has no types

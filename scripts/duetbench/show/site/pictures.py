@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from duetbench.core.errors import SetupError
-from duetbench.project.packages import CHROMIUM
+from duetbench.project.tools import CHROMIUM
 from duetbench.show.site.pages import addresses
 
 if TYPE_CHECKING:

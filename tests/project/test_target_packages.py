@@ -10,11 +10,11 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import locks, projects, stacks, target, tools, wheels
+from duetbench.project import locks, stacks, target, target_packages, tools, wheels
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Deployment, Project
-from duetbench.project.projects import Given
 from duetbench.project.target import Target
+from duetbench.project.target_packages import Given
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -91,8 +91,10 @@ def uv(root: Path, *arguments: str) -> None:
 
 
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> Given:
-    file = projects.lock_of(root)
-    return projects.read(root, file, wanted, python, QUIET) if file else projects.NOTHING
+    file = target_packages.lock_of(root)
+    return (
+        target_packages.read(root, file, wanted, python, QUIET) if file else target_packages.NOTHING
+    )
 
 
 def newer(index: Index) -> None:
@@ -114,17 +116,17 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     found = given(root, python)
     assert found.label == kind
     assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
-    stack = projects.locked(root, found, ["granian"], python, QUIET)
+    stack = target_packages.locked(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert deployed(root).lock("project") == stack
     assert index.address not in stack.lock.read_text()
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
-    same = projects.locked(base, found, ["granian"], python, QUIET, stack)
+    same = target_packages.locked(base, found, ["granian"], python, QUIET, stack)
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
     written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
-    other = projects.locked(base, written, ["granian"], python, QUIET, stack)
+    other = target_packages.locked(base, written, ["granian"], python, QUIET, stack)
     assert other.packages["granian"] == "2.0"
 
 
@@ -135,7 +137,7 @@ def test_a_lock_that_has_its_server_is_taken_as_it_is(
     uv(root, "lock")
     assert index.files
     monkeypatch.setenv("UV_OFFLINE", "1")  # nobody is asked
-    stack = projects.locked(root, given(root, python), ["uvicorn"], python, QUIET)
+    stack = target_packages.locked(root, given(root, python), ["uvicorn"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "uvicorn": "1.0"}
 
 
@@ -156,7 +158,7 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     """As `--with` and a search do: one package moves, all else stays."""
     uv(root, "lock")
     newer(index)
-    projects.locked(root, given(root, python), ["granian"], python, QUIET)
+    target_packages.locked(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
     text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
@@ -174,7 +176,7 @@ def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Inte
     """Its versions are a lock's, not what somebody insists on."""
     (root / "pyproject.toml").unlink()
     write(root, "requirements.txt", "alpha==1.0\nbeta==1.0  # of alpha\n")
-    stack = projects.locked(root, given(root, python), ["granian"], python, QUIET)
+    stack = target_packages.locked(root, given(root, python), ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
     asked = (root / ".duetbench-target" / "project.in").read_text()
     assert asked == "alpha\nbeta\nwinonly ; sys_platform == 'win32'\ngranian\n"
@@ -183,27 +185,27 @@ def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Inte
 @pytest.mark.usefixtures("index")
 def test_a_project_without_packages_gets_a_server(root: Path, python: Interpreter) -> None:
     (root / "pyproject.toml").unlink()
-    assert given(root, python) is projects.NOTHING
-    stack = projects.locked(root, projects.NOTHING, ["uvicorn"], python, QUIET)
+    assert given(root, python) is target_packages.NOTHING
+    stack = target_packages.locked(root, target_packages.NOTHING, ["uvicorn"], python, QUIET)
     assert stack.packages == {"uvicorn": "1.0"}
 
 
 def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", "[tool.ruff]\n")
-    assert projects.lock_of(tmp_path) is None
+    assert target_packages.lock_of(tmp_path) is None
     write(tmp_path, "pyproject.toml", "[project]\n")
     for name in ("pyproject.toml", "requirements-prod.txt", "requirements.txt", "pylock.toml",
                  "uv.lock"):  # fmt: skip
         (tmp_path / name).touch()
         write(tmp_path, "requirements-dev.txt", "")
-        assert projects.lock_of(tmp_path) == tmp_path / name
+        assert target_packages.lock_of(tmp_path) == tmp_path / name
     other = tmp_path / "other"
     for name in ("requirements-a.txt", "requirements-b.txt"):
         write(other, name, "")
     with pytest.raises(
         UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which are"
     ):
-        projects.lock_of(other)
+        target_packages.lock_of(other)
 
 
 def package(root: Path, version: str = "1.0", **files: str) -> str:
@@ -268,9 +270,9 @@ def test_of_the_project_itself_only_what_is_missing_is_laid_out(
     write(root, source, "built = False\n")
     write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=files))
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    search = projects.install(root, "lib.api", python, QUIET)
-    assert search == (projects.SITE, *(["src"] if source.startswith("src") else []), ".")
-    assert {path.name for path in (root / projects.SITE).iterdir()} == laid_out
+    search = target_packages.install(root, "lib.api", python, QUIET)
+    assert search == (target_packages.SITE, *(["src"] if source.startswith("src") else []), ".")
+    assert {path.name for path in (root / target_packages.SITE).iterdir()} == laid_out
     code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
     said = subprocess.run(
         [python.executable, "-c", code],
@@ -293,11 +295,11 @@ def test_a_project_that_cannot_be_built_is_measured_from_its_source(
     write(root, "lib.py", "")
     write(root, "backend.py", "raise SystemExit('no compiler here')\n")
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    assert projects.install(root, "lib", python, Narrator(rich.console.Console())) == (
-        projects.SITE, ".",
+    assert target_packages.install(root, "lib", python, Narrator(rich.console.Console())) == (
+        target_packages.SITE, ".",
     )  # fmt: skip
     said = " ".join(capsys.readouterr().out.split())
     assert "note: building the wheel of lib failed" in said
     assert "Its code is measured from its source" in said
-    assert not list((root / projects.SITE).iterdir())
+    assert not list((root / target_packages.SITE).iterdir())
     assert paths.cache_dir() == tmp_path / "cache" / "duetbench"

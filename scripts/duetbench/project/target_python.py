@@ -19,7 +19,7 @@ from packaging.version import Version
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command
 from duetbench.host.progress import Narrator
-from duetbench.project import cpython, interpreters, tools
+from duetbench.project import interpreters, tools
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import InterpreterSpec, Settings
 
@@ -121,7 +121,7 @@ def choose(asked: WantedPython, configured: Settings, narrator: Narrator) -> Int
         cache.make(
             interpreters.place(name, "found", known),
             fault=lambda place: _fault(spec, place),
-            build=lambda _: cpython.described(executable, "found"),
+            build=lambda _: interpreters.described(executable, "found"),
             narrator=narrator,
         )
     return spec
@@ -141,7 +141,7 @@ def _fault(spec: InterpreterSpec, place: Path) -> str | None:
     found = interpreters.read(place.name, place)
     if found is not None and found.executable != _itself(found.executable):
         return "it is started by another program"
-    return cpython.fault(spec, place)
+    return interpreters.fault(spec, place)
 
 
 def _best(asked: WantedPython, configured: Settings) -> _Here | None:

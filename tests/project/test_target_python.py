@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.project import interpreters, pythons, tools
+from duetbench.project import interpreters, target_python, tools
 from duetbench.project.project import Project
 from repos import borrow_cache, write
 
@@ -29,7 +29,7 @@ from repos import borrow_cache, write
 def test_a_request_is_read_as_uv_reads_it(
     text: str, fitting: list[tuple[str, bool]], unfitting: list[tuple[str, bool]]
 ) -> None:
-    asked = pythons.read(text, ".python-version")
+    asked = target_python.read(text, ".python-version")
     for versions, fits in ((fitting, True), (unfitting, False)):
         for version, free in versions:
             assert asked.fits(Version(version), free_threaded=free) is fits, version
@@ -37,28 +37,28 @@ def test_a_request_is_read_as_uv_reads_it(
 
 def test_what_is_no_cpython_is_refused() -> None:
     with pytest.raises(UsageError, match=r"\.python-version 'pypy@3\.10': expected a CPython such"):
-        pythons.read("pypy@3.10", ".python-version")
+        target_python.read("pypy@3.10", ".python-version")
     with pytest.raises(UsageError, match=r"--python 3\.9: expected Python 3\.10 or newer"):
-        pythons.read("3.9", "--python")
+        target_python.read("3.9", "--python")
 
 
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
-    assert pythons.wanted(tmp_path).text == "any"
+    assert target_python.wanted(tmp_path).text == "any"
     write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
-    assert (found := pythons.wanted(tmp_path)).source == "requires-python"
+    assert (found := target_python.wanted(tmp_path)).source == "requires-python"
     assert found.fits(Version("3.14.1"), free_threaded=False)
     write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
-    assert pythons.wanted(tmp_path).text == "3.12.8"
-    assert pythons.wanted(tmp_path, "3.13t").source == "--python"
+    assert target_python.wanted(tmp_path).text == "3.12.8"
+    assert target_python.wanted(tmp_path, "3.13t").source == "--python"
 
 
 def test_one_that_set_up_has_made_is_preferred() -> None:
     assert (
-        pythons.choose(pythons.read("3.14", "x"), Project.here().settings, QUIET)
+        target_python.choose(target_python.read("3.14", "x"), Project.here().settings, QUIET)
         == Project.here().settings.interpreters["3.14"]
     )
-    spec = pythons.choose(pythons.read("3.14t", "x"), Project.here().settings, QUIET)
-    assert (pythons.name_of(spec), spec.free_threaded) == ("3.14t", True)
+    spec = target_python.choose(target_python.read("3.14t", "x"), Project.here().settings, QUIET)
+    assert (target_python.name_of(spec), spec.free_threaded) == ("3.14t", True)
 
 
 def test_one_of_the_machine_is_found_and_remembered(
@@ -70,9 +70,9 @@ def test_one_of_the_machine_is_found_and_remembered(
     write(tmp_path, "shims/python3", f'#!/bin/sh\nexec {Path(sys.executable).resolve()} "$@"\n')
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
-    asked = pythons.read("<3.14", "requires-python")
-    spec = pythons.choose(asked, Project.here().settings, QUIET)
-    name = pythons.name_of(spec)
+    asked = target_python.read("<3.14", "requires-python")
+    spec = target_python.choose(asked, Project.here().settings, QUIET)
+    name = target_python.name_of(spec)
     known = Project.here().settings.model_copy(update={"interpreters": {name: spec}})
     found = interpreters.locate(name, known)
     assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
@@ -88,7 +88,7 @@ def test_what_cannot_be_had_is_told_with_what_is_here(
     monkeypatch.setenv("UV_OFFLINE", "1")
     write(tmp_path, ".python-version", "3.10.1\n")
     with pytest.raises(SetupError) as error:
-        pythons.choose(pythons.wanted(tmp_path), Project.here().settings, QUIET)
+        target_python.choose(target_python.wanted(tmp_path), Project.here().settings, QUIET)
     said = str(error.value)
     assert said.startswith(".python-version asks for Python 3.10.1, and this machine has 3.14")
     assert said.endswith("Install it, or choose one that is here with --python")
