@@ -17,7 +17,7 @@ from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
 from duetbench.host.console import Console
 from duetbench.project.target import STACK
-from duetbench.show import axis, terminal, tidy
+from duetbench.show import terminal, tidy
 from duetbench.show.rows import ViewRow
 from duetbench.show.run import print_cases
 from duetbench.show.site import alone
@@ -50,14 +50,14 @@ def judged(ratio: float, low: float, high: float) -> ViewRow:
     ],
 )
 def test_an_interval_is_where_its_figures_are(row: ViewRow, far: float, expected: str) -> None:
-    assert axis.interval(row, far, 21) == expected
-    assert len(axis.scale(far, 21)) == 21
+    assert terminal.draw_interval(row, far, 21) == expected
+    assert len(terminal.axis_scale(far, 21)) == 21
 
 
 def test_the_axis_holds_every_estimate() -> None:
-    assert axis.reach([judged(1.03, 1.02, 1.04)]) == 0.05
-    assert axis.reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
-    assert axis.reach([judged(0.7, 0.6, 0.8)]) == 0.5
+    assert terminal.axis_reach([judged(1.03, 1.02, 1.04)]) == 0.05
+    assert terminal.axis_reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
+    assert terminal.axis_reach([judged(0.7, 0.6, 0.8)]) == 0.5
 
 
 def overview(comparison: Comparison, encoding: str, width: int) -> str:

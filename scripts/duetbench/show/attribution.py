@@ -133,7 +133,7 @@ def print_attribution(console: Console, record: Attribution) -> None:
     """Print it: two lines a row, compiled code below the first ones."""
     from rich.text import Text  # noqa: PLC0415 - issues and comments need no terminal
 
-    from duetbench.show.terminal import Line, print_lines  # noqa: PLC0415 - as above
+    from duetbench.show.terminal import TextLine, print_lines  # noqa: PLC0415 - as above
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
@@ -144,8 +144,8 @@ def print_attribution(console: Console, record: Attribution) -> None:
     say(f"  {found.cause}")
     if found.rows:
         say("")
-        lines = [Line("", one.cells[:3], one.function, one.below) for one in found.rows]
-        print_lines(console, lines, {0, 1, 2}, Line("", _HEAD[:3], _HEAD[3]))
+        lines = [TextLine("", one.cells[:3], one.function, one.below) for one in found.rows]
+        print_lines(console, lines, {0, 1, 2}, TextLine("", _HEAD[:3], _HEAD[3]))
         say(f"  {found.scatter}", "dim")
     code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows if one.native]
     moving = [one for one in found.own if one[3] != formats.MISSING]

@@ -21,7 +21,7 @@ from duetbench.show.claims import ShapeResult
 from duetbench.show.markdown import WORDS, bullets, escape, facts, grid
 from duetbench.show.page import RunPage, Section
 from duetbench.show.tables import FigureRow, FigureTable
-from duetbench.show.terminal import GLOSSARY, MOST, Line, print_lines
+from duetbench.show.terminal import GLOSSARY, MOST, TextLine, print_lines
 from duetbench.trend.summary import CaseSummary, RunSummary
 
 _ENDLESS: Final = 10_000  # columns
@@ -45,11 +45,13 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
     lines = [
-        Line(requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case))
+        TextLine(
+            requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case)
+        )
         for case in cases[:MOST]
     ]
     titles = [formats.title(name) for name in shown]
-    print_lines(console, lines, range(_FIGURES), Line("", titles, "state"))
+    print_lines(console, lines, range(_FIGURES), TextLine("", titles, "state"))
     if (left := len(cases) - MOST) > 0:
         console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
 

@@ -3,7 +3,8 @@
 Everything is made a `Text`, since a plain string would be read as markup.
 """
 
-from collections.abc import Container, Mapping, Sequence
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final
@@ -16,8 +17,8 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.text import ASCII
 from duetbench.project import names
 from duetbench.project.names import CaseName
-from duetbench.show import axis, formats, rows
-from duetbench.show.rows import Grid, ViewRow
+from duetbench.show import formats, rows
+from duetbench.show.rows import INPROCESS_THRESHOLD, Grid, ViewRow
 from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Judgement, Verdict
 from duetbench.store.points import AnchoredPoint, Points
@@ -26,6 +27,12 @@ from duetbench.store.reproduce import TO_REPEAT
 MOST: Final = 40
 """Lines that are shown; rows without change beyond them are counted."""
 
+WIDEST: Final = 41
+NARROWEST: Final = 15
+"""Columns of the axis: an odd number, whose middle is no change."""
+
+_NICE: Final = (1.0, 2.0, 5.0, 10.0)
+_LEAST: Final = 0.01  # the axis goes so far to both sides, or further
 _AFTER: Final = 24  # columns of text behind cells that names may take no room from
 _FLOORS: Final = 4  # that are named below lines; the legend of the details has all
 GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
@@ -39,7 +46,7 @@ _STYLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """Cells of one case, and text around them.
 
     Attributes:
@@ -57,9 +64,9 @@ class Line:
 
 def print_lines(
     console: Console,
-    lines: Sequence[Line],
+    lines: Sequence[TextLine],
     right: Container[int],
-    head: Line | None = None,
+    head: TextLine | None = None,
     *,
     inline: bool = True,
 ) -> None:
@@ -133,24 +140,24 @@ def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool =
     """Print rows with their intervals on one axis, as wide as the terminal allows."""
     figures = [one for one in every if one.judged.ratio is not None]
     columns = [(one.label, one.change, one.interval, one.verdict * verdicts) for one in every]
-    wide = axis.width(
+    wide = axis_width(
         console.width
         - 2
         - sum(2 + max(map(cell_len, column)) for column in zip(*columns, strict=True)),
         2 + max(cell_len(one.case) for one in every),
     )
-    far = axis.reach(figures)
+    far = axis_reach(figures)
     lines = []
     for row, (label, change, interval, verdict) in zip(every, columns, strict=True):
         if row.judged.ratio is None:
-            lines.append(Line(row.case, (label,), f"{verdict}: {row.why}"))
+            lines.append(TextLine(row.case, (label,), f"{verdict}: {row.why}"))
             continue
-        drawn = (axis.interval(row, far, wide),) if wide else ()
-        lines.append(Line(row.case, (label, change, interval, *drawn, verdict)))
-    head = Line("", ("", "", "", axis.scale(far, wide))) if wide and figures else None
+        drawn = (draw_interval(row, far, wide),) if wide else ()
+        lines.append(TextLine(row.case, (label, change, interval, *drawn, verdict)))
+    head = TextLine("", ("", "", "", axis_scale(far, wide))) if wide and figures else None
     print_lines(console, lines, {1, 2}, head)
     if figures and verdicts:
-        floors = formats.some([*axis.floors(figures)], _FLOORS)
+        floors = formats.some([*_floors(figures)], _FLOORS)
         told = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
         console.print(Text(f"  {told if wide else told.partition('; ')[2]}", style="dim"))
 
@@ -220,7 +227,7 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
             break
         columns.pop(spare, None)
     lines = [
-        Line(
+        TextLine(
             row[0],
             [columns[name][at] for name in columns],
             below=reasons[at],
@@ -229,4 +236,82 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
         for at, row in enumerate(grid.rows)
     ]
     right = {at for at, name in enumerate(columns) if name not in grid.words}
-    print_lines(console, lines, right, Line("", [*columns]), inline=False)
+    print_lines(console, lines, right, TextLine("", [*columns]), inline=False)
+
+
+def axis_width(room: int, names: int) -> int:
+    """Columns of the axis in so much room, beside names if that is enough; 0: there is none."""
+    found = min(next((one for one in (room - names, room) if one >= NARROWEST), 0), WIDEST)
+    return found - (found % 2 == 0) if found else 0
+
+
+def axis_reach(rows: Sequence[ViewRow]) -> float:
+    """How far the axis goes to both sides, as a relative change: 0.05.
+
+    It holds all estimates and nine of ten intervals; the others have an arrow at its end.
+    """
+    sizes = [abs(row.judged.ratio - 1) for row in rows if row.judged.ratio is not None]
+    widths = sorted(
+        max(abs(row.judged.low - 1), abs(row.judged.high - 1))
+        for row in rows
+        if row.judged.low is not None and row.judged.high is not None
+    )
+    sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
+    wanted = max(_LEAST, *sizes) if sizes else _LEAST
+    unit = 10.0 ** math.floor(math.log10(wanted))
+    return next((unit * nice for nice in _NICE if unit * nice >= wanted * (1 - 1e-9)), 10 * unit)
+
+
+def axis_scale(far: float, width: int) -> str:
+    """The line above the axes: both ends, and the middle."""
+    end = f"{100 * far:g} %"
+    half = (width - 1) // 2
+    return f"−{end}".ljust(half) + "0" + f"+{end}".rjust(half)
+
+
+def draw_interval(row: ViewRow, far: float, width: int) -> str:
+    """The axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
+
+    What lies beyond no change never touches the middle, however near it is.
+    """
+    half = (width - 1) // 2
+    cells = [" "] * width
+    for side in (-1, 1):
+        floor = round(half * _floor(row) / far)
+        if 0 < floor <= half:
+            cells[half + side * floor] = "┊"
+    cells[half] = "│"
+    one = row.judged
+    if one.ratio is None:
+        return "".join(cells)
+    if one.low is not None and one.high is not None:
+        low, high = (_column(end, far, half) for end in (one.low, one.high))
+        first, last = max(low, -half), min(high, half)
+        for at in range(first, last + 1):
+            cells[half + at] = "┼" if at == 0 else "─"
+        if first < last:
+            for at, beyond, end, arrow in (
+                (first, low < -half, "├", "◄"), (last, high > half, "┤", "►"),
+            ):  # fmt: skip
+                cells[half + at] = arrow if beyond else end
+    middle = _column(one.ratio, far, half)
+    cells[half + min(max(middle, -half), half)] = "●"
+    return "".join(cells)
+
+
+def _floors(rows: Sequence[ViewRow]) -> Iterator[str]:
+    """Each metric's relevance floor: `CPU/request 0.2 %`."""
+    told = {row.label: _floor(row) for row in rows if row.judged.ratio is not None}
+    yield from (f"{label} {100 * size:g} %" for label, size in told.items())
+
+
+def _floor(row: ViewRow) -> float:
+    return METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
+
+
+def _column(ratio: float, far: float, half: int) -> int:
+    """Columns from the middle; 0 is no change alone, or what nobody could tell from it."""
+    change = ratio - 1
+    if formats.percent(ratio) == formats.percent(1.0):
+        return 0
+    return int(math.copysign(max(1, round(half * abs(change) / far)), change))
