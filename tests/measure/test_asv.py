@@ -152,7 +152,7 @@ def test_the_matrix_has_what_the_project_declares(tmp_path: Path, *, written: bo
     """Our verbs give asv what is declared; what asv finds by itself may lag, and be no more."""
     file = ROOT / "asv.conf.json"
     if written:
-        file = suite_runs.write_configuration(suite_runs.configuration(ROOT, None), tmp_path)
+        file = suite_runs.configure(Project.here(), tmp_path, None)
     conf = Config.load(str(file))
     combinations = {
         (entry["python", None], entry["req", "stack"])
@@ -196,52 +196,9 @@ def environments(repository: Repository) -> Path:
     return Path(repository.env["XDG_CACHE_HOME"]) / "duetbench" / "environments"
 
 
-def test_commits_are_compared_and_published(measured: Repository) -> None:
-    """The site has both keys and no false alarm."""
-    said = measured.asv("continuous", "HEAD~1", "HEAD", "--bench", "gil_state", "-E", WITH_GIL)
-    assert "BENCHMARKS NOT SIGNIFICANTLY CHANGED." in said
-    assert f"{GIL} [{HERE}/{WITHOUT}]" in measured.asv("compare", "HEAD~1", "HEAD")
-    measured.asv("publish")
-    site = measured.root / ".asv" / "html"
-    keys = json.loads((site / "index.json").read_text())["params"]
-    assert (keys["python"], keys["stack"]) == (["3.14", "3.14t"], ["current"])
-    assert keys["machine"] == [HERE]
-    (graph,) = (
-        file
-        for file in site.rglob(f"{VERSION}.json")
-        if {"python-3.14t", "stack-current"} <= set(file.relative_to(site).parts)
-    )
-    points = [[one for one in values if one] for _, values in json.loads(graph.read_text())]
-    assert points == [[2.014003], [2.014004]]
-    assert json.loads((site / "regressions.json").read_text())["regressions"] == []
-
-
-def test_a_repetition_takes_what_is_there(measured: Repository) -> None:
-    again = ("run", "HEAD^!", "--bench", "track_gil_state", "-E", WITH_GIL)
-    measured.asv(*again)
-    assert "Building" not in measured.asv(*again)
-    for place in environments(measured).glob("current-py3.14-*"):
-        shutil.rmtree(place)
-    measured.asv(*again)
-    assert measured.figures(measured.git("rev-parse", "HEAD"), WITH_GIL)[GIL] == 1
-
-
 def clone(made: Repository, folder: Path) -> Repository:
     made.git("clone", "--quiet", str(made.root), str(folder / "clone"))
     return Repository(folder / "clone", made.env)
-
-
-@pytest.mark.parametrize("kind", ["clone", "worktree"])
-def test_it_works_wherever_the_checkout_is(kind: str, made: Repository, tmp_path: Path) -> None:
-    if kind == "clone":
-        there = clone(made, tmp_path)
-    else:
-        made.git("worktree", "add", "--quiet", "--detach", str(tmp_path / kind), "HEAD~1")
-        there = Repository(tmp_path / kind, made.env)
-    there.asv("run", "HEAD^!", "--quick", *QUICK, "-E", WITHOUT)
-    expected = 2.014004 if kind == "clone" else 2.014003
-    figures = there.figures(there.git("rev-parse", "HEAD"), WITHOUT)
-    assert figures == {GIL: 0, f"{VERSION} 'pydantic'": expected}
 
 
 def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
@@ -265,23 +222,6 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     assert there.figures(good, WITH_GIL) == {GIL: 1, f"{VERSION} 'pydantic'": 2.014004}
 
 
-def test_a_commit_older_than_its_stack(made: Repository, tmp_path: Path) -> None:
-    there = clone(made, tmp_path)
-    (there.root / "apps" / "stacks" / "current.txt").unlink()
-    there.commit("no lock")
-    said = there.asv("run", "HEAD^!", *QUICK, "-E", WITH_GIL, code=1)
-    assert "has no lock apps/stacks/current.txt: it is older than the stack" in said
-    assert "Traceback" not in said
-    assert not list((there.root / "results").rglob("*-duetbench-*.json"))
-
-
-def test_an_interpreter_that_is_not_declared(made: Repository) -> None:
-    said = made.asv("run", "HEAD^!", "--python", "3.13", code=1)
-    assert (
-        "no environment for Python 3.13 and stack current: expected one of 3.14, 3.14t, and" in said
-    )
-
-
 def test_nobody_measures_beside_another(made: Repository) -> None:
     """While somebody measures servers on this machine, asv looks at most, and says why."""
     with measuring():
@@ -291,20 +231,6 @@ def test_nobody_measures_beside_another(made: Repository) -> None:
         ours.asv("run", "HEAD^!", "--dry-run", "--bench", "gil_state", "-E", WITH_GIL)
     assert "another duetbench is measuring on it" in said
     assert "Traceback" not in said
-
-
-def test_the_whole_suite_is_what_asv_expects(tmp_path: Path) -> None:
-    root = tmp_path / "checkout"
-    for name in ("apps", "benchmarks", "scripts"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("asv.conf.json", "pyproject.toml"):
-        shutil.copy(ROOT / name, root)
-    cache = {"XDG_CACHE_HOME": str(paths.cache_dir().parent)}
-    there = Repository(root, environment(tmp_path / "home", **cache))
-    there.git("init", "--quiet")
-    there.commit("all")
-    said = there.asv("check", "-E", "duetbench-py3.14t-stackgil-in-process")
-    assert "No problems found." in said
 
 
 def run_guard(
@@ -367,13 +293,13 @@ def test_nothing_of_ours_reaches_a_benchmark() -> None:
     variables = suite_runs.runner_variables(
         inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
     )
-    runner = str(suite_runs.runner_folder())
+    runner = variables["PYTHONPATH"]
     assert variables == {
         "PATH": "/e/bin:/bin", "HOME": "/home/me", "DUETBENCH_FULL": "1",
         "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "DUETBENCH_PYTHON": "3.14",
         "DUETBENCH_STACK": "s", "DUETBENCH_CHECKOUT": "/c",
     }  # fmt: skip
-    assert [entry.name for entry in suite_runs.runner_folder().iterdir()] == ["asv_runner"]
+    assert [entry.name for entry in Path(runner).iterdir()] == ["asv_runner"]
 
 
 def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,10 +92,12 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("listed")
     bare = Project.here().interpreter("3.14").executable
-    runner = suite_runs.runner_folder()
+    variables = suite_runs.runner_variables(
+        {}, executable=bare, python="3.14", stack="current", checkout=ROOT
+    )
     subprocess.run(
         [bare, "-c", _LIST, ROOT / "benchmarks"],
-        env={"PYTHONPATH": str(runner)}, cwd=folder, check=True, timeout=60,
+        env={"PYTHONPATH": variables["PYTHONPATH"]}, cwd=folder, check=True, timeout=60,
     )  # fmt: skip
     return {one["name"]: one for one in json.loads((folder / "found.json").read_text("utf-8"))}
 
@@ -210,16 +212,6 @@ def test_applications_are_imported_from_the_commit_under_test(
     assert sys.path == search
     with pytest.raises(ModuleNotFoundError):
         project.load_app("three", "same:app")
-
-
-def test_without_a_stack_nothing_pretends_to_know_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside asv the checkout is this one, and asking for the stack is an error that says so."""
-    monkeypatch.delenv("DUETBENCH_STACK", raising=False)
-    monkeypatch.delenv("DUETBENCH_CHECKOUT", raising=False)
-    assert project.checkout() == project.tree() == ROOT
-    assert not project.under_asv()
-    with pytest.raises(RuntimeError, match="DUETBENCH_STACK"):
-        project.stack()
 
 
 def test_the_clock_stands_still_while_something_is_built() -> None:
@@ -380,21 +372,6 @@ def test_both_majors_do_the_same_work(tmp_path: Path, listed: dict[str, dict[str
     for size in ("1", "20", "1000"):
         both = fastest[f"pydantic_models.Validate.time_valid {size} 'python'"]
         assert both["pydantic-v2"] < both["pydantic-v1"], size
-
-
-@pytest.mark.real
-def test_the_newest_pydantic_is_measured_without_the_gil_too(
-    tmp_path: Path, listed: dict[str, dict[str, Any]]
-) -> None:
-    """On the stack that exists for 3.14t; what has no place on a stack says so."""
-    valid = indexed(listed, "pydantic_models.Validate.time_valid", "20", "'json'")
-    refused = indexed(listed, "pydantic_models.Reject.time_refused", "20", "'json'")
-    found, _ = run(tmp_path, [valid, refused], python="3.14t")
-    assert min(figure["number"] for figure in found.values()) > 1
-    other = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-json'")
-    found, said = run(tmp_path, [other], stack="pydantic-v1")
-    assert math.isnan(found[other])
-    assert "asgi-wsgi/asgi-json is for stack current" in said
 
 
 @pytest.mark.real

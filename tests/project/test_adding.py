@@ -21,6 +21,7 @@ from duetbench.core.model import StackRecord
 from duetbench.host import paths
 from duetbench.measure.duet import DuetOutcome, SideCase
 from duetbench.measure.inprocess import suite_runs
+from duetbench.project.project import Project
 from duetbench.show.site.charts.legend import assign
 from duetbench.store import store
 from fake_sessions import FakeInstruments, compared_by
@@ -124,7 +125,7 @@ def asked() -> dict[str, Any]:
     slower = dict.fromkeys((server.id, newer.id), 0.05)
     found = compared_by(_Disk(slower=slower), [server, newer], root / "comparing", 3600)
     (root / "comparing" / "comparison.json").write_text(found.model_dump_json(), "utf-8")
-    file = suite_runs.write_configuration(suite_runs.configuration(root, None), Path())
+    file = suite_runs.configure(Project(root), Path(), None)
     said |= {
         "run": verb("show", "latest"),
         "comparison": verb("show", "comparing/comparison.json"),

@@ -17,7 +17,6 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.progress import Narrator, duration
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.measure.inprocess import suite_runs
 from duetbench.project.project import Project
 from duetbench.show.site import asv_site, build, local, pictures
 from duetbench.store import store
@@ -126,13 +125,13 @@ def _group() -> None:
 @asv_app.command("publish")
 def publish_command(
     output: Annotated[
-        Path | None, Option("--output", "-o", help="Folder of the site; default: asv.conf.json's.")
+        Path | None, Option("--output", "-o", help="Folder of the site; default: .asv/html.")
     ] = None,
 ) -> None:
     """Make asv's site from its results; it needs no other host."""
     console, root = Console(), paths.project_root()
     with interruptible():
-        site = output or Path(suite_runs.configuration(root, None)["html_dir"])
+        site = output or root / ".asv" / "html"
         asv_site.publish(root, site, Narrator(console))
     console.say(f"the site is in {site}; to look at it: python3 -m http.server -d {site}")
 

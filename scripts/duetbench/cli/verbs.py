@@ -81,8 +81,6 @@ CI: Final[Table] = {
         "Compare both sides of a pull request, and find an upgrade's cause."),
     "report": ("pull_request:report_command",
         "Comment on a pull request with what was found."),
-    "screen": ("inprocess:screen_command",
-        "Count the instructions of two commits, inside the process, with Valgrind."),
     "fleet": ("fleet:fleet_app",
         "Machines of one's own as runners: docs/runners.md."),
 }

@@ -8,15 +8,16 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import cache, paths
+from duetbench.host import cache, command, paths
 from duetbench.host.machine_lock import HOLDER
+from duetbench.host.progress import Tick
 from duetbench.host.session import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
@@ -26,19 +27,17 @@ from duetbench.project.suites import read_suites
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
 _POLL_S: Final = 0.25
-_PROGRESS: Final = re.compile(r"^\[ *([\d.]+)%\] ·+ *(.*)$")
 _FAILED: Final = 2  # asv's exit code when a benchmark failed
 
 _INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")
 """What benchmarks get of our environment beside what servers get."""
 
-
 GUARD: Final = "guard"
 """A suite that runs, on every stack, with whatever is kept: it proves with which interpreter and
 packages that was measured."""
 
-ATTRIBUTES: Final = ("repeat=(2,5,0.5)",)
-"""Five samples a process, or as many, from two on, as half a second holds."""
+FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
+"""One process per benchmark, with five samples, or as many, from two on, as half a second holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +54,17 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
 
     `guarded` runs begin with the guard. UsageError: a glob names no suite.
     """
-    known = {one.suite: one for one in read_suites(paths.project_root())}
-    whole = {name: f"{name}.*" for name in known}
-    selected = [whole.get(glob, glob) for glob in selected]
-    every = Project.here().stacks
-    guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(every))
+    project = Project.here()
+    known = {one.suite: one for one in read_suites(project.root)}
+    selected = [f"{glob}.*" if glob in known else glob for glob in selected]
+    guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(project, project.stacks))
     wanted = [guard] if guarded else []
     for name, suite in known.items():
         globs = [glob for glob in selected if _touches(glob, name)]
-        if selected and not globs:
-            continue
-        benches = tuple(expression(glob, name) for glob in globs or ["*"])
-        wanted.append(SuiteRun(name, benches, environments(suite.stacks)))
-    lost = [glob for glob in selected if not any(_touches(glob, name) for name in known)]
-    if lost:
+        if globs or not selected:
+            benches = tuple(expression(glob, name) for glob in globs or ["*"])
+            wanted.append(SuiteRun(name, benches, environments(project, suite.stacks)))
+    if lost := [glob for glob in selected if not any(_touches(glob, name) for name in known)]:
         raise UsageError(
             f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
             f"{', '.join(f'{name}.' for name in known)}, for example 'gil.Cpu*'"
@@ -84,34 +80,15 @@ def expression(glob: str, suite: str) -> str:
     return rf"^(?={suite}\.){inner}{params}$"
 
 
-def environments(on: Iterable[str]) -> tuple[str, ...]:
+def environments(project: Project, on: Iterable[str]) -> tuple[str, ...]:
     """Name the environments of some stacks as asv does."""
     from asv.environment import get_env_name  # noqa: PLC0415 - only those who run asv wait for it
 
     return tuple(
         str(get_env_name("duetbench", python, {"stack": stack}, {}))
         for stack in on
-        for python in Project.here().pythons(stack)
+        for python in project.pythons(stack)
     )
-
-
-def configuration(root: Path, results: Path | None) -> dict[str, Any]:
-    """Read asv's configuration with absolute folders, results in `results`; SetupError."""
-    from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
-
-    file = root / CONFIGURATION
-    try:
-        conf: dict[str, Any] = dict(load_json(str(file), js_comments=True))
-    except (UserError, OSError, ValueError) as problem:
-        raise SetupError(f"{file}: expected asv's configuration, found: {problem}") from problem
-    for name in _FOLDERS:
-        if name in conf:
-            conf[name] = str((root / conf[name]).resolve())
-    if results is not None:
-        conf["results_dir"] = str(results)
-    if not os.access(root, os.W_OK):  # somebody else's checkout, which we only read
-        conf["env_dir"] = str(paths.cache_dir() / "asv")
-    return conf
 
 
 def require_suites(root: Path) -> None:
@@ -135,83 +112,83 @@ def require_commit(root: Path) -> tuple[str, bool]:
     return commit, dirty
 
 
-def run(
-    step: SuiteRun,
-    config: Path,
-    root: Path,
-    scratch: Path,
-    log: Path,
-    *,
-    rounds: int = 1,
-    commit: str = "HEAD",
-) -> Iterator[tuple[float, str]]:
-    """Run a step, telling how far it is (0 to 1) and asv's last line.
+def configure(project: Project, folder: Path, results: Path | None) -> Path:
+    """Write a configuration for asv to a folder: asv.conf.json, with absolute folders.
 
-    asv and all that it started end with the iteration. `rounds` are processes per benchmark,
-    `commit` is HEAD or 40 hex digits. SetupError: asv could not do its work (benchmarks that fail
-    are no error). LaunchError: it could not be started, or ended.
+    Results go to `results`, by default the checkout's. Interpreters and stacks are those that are
+    declared now. SetupError: asv.conf.json is wrong.
     """
-    which = commit if commit == "HEAD" else f"{commit}^!"
-    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), which]
-    for bench in step.benches:
-        argv += ["--bench", bench]
-    for environment in step.environments:
-        argv += ["-E", environment]
-    for attribute in (f"rounds={rounds}", *ATTRIBUTES):
-        argv += ["-a", attribute]
+    from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
+
+    root, file = project.root, project.root / CONFIGURATION
+    try:
+        conf: dict[str, Any] = dict(load_json(str(file), js_comments=True))
+    except (UserError, OSError, ValueError) as problem:
+        raise SetupError(f"{file}: expected asv's configuration, found: {problem}") from problem
+    for name in _FOLDERS:
+        if name in conf:
+            conf[name] = str((root / conf[name]).resolve())
+    if results is not None:
+        conf["results_dir"] = str(results)
+    if not os.access(root, os.W_OK):  # somebody else's checkout, which we only read
+        conf["env_dir"] = str(paths.cache_dir() / "asv")
+    pythons, stacks = tuple(project.settings.interpreters), project.stacks
+    conf["pythons"], conf["matrix"] = pythons, {"req": {"stack": list(stacks)}}
+    conf["exclude"] = [
+        {"python": re.escape(python), "req": {"stack": re.escape(stack)}}
+        for stack in stacks
+        for python in pythons
+        if python not in project.pythons(stack)
+    ]
+    made = folder / CONFIGURATION
+    made.write_text(json.dumps(conf), "utf-8")
+    return made
+
+
+def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> None:
+    """Let asv measure a step at HEAD; asv and all that it started end with this call.
+
+    SetupError: asv could not do its work (benchmarks that fail are no error). LaunchError: it could
+    not be started, or ended.
+    """
+    argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
+    for option, values in (
+        ("--bench", step.benches),
+        ("-E", step.environments),
+        ("-a", FEW_SAMPLES),
+    ):
+        for value in values:
+            argv += [option, value]
     argv += ["--record-samples", "--show-stderr"]
     env = {
-        **os.environ, "DUETBENCH_ROOT": str(root), HOLDER: str(os.getpid()),
-        "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8",
-    }  # fmt: skip
+        **os.environ,
+        "DUETBENCH_ROOT": str(root),
+        HOLDER: str(os.getpid()),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "utf-8",
+    }
     with Session.start(argv, role="client", cores=None, env=env, cwd=root, log=log) as session:
-        last = 0.0, "starting asv"
         while session.wait(_POLL_S) is None:
-            last = _progress(log, last)
-            yield last
+            tick(command.log_tail(log))
         code = session.poll()
     if code not in {0, _FAILED}:
-        raise SetupError(
-            f"asv failed on suite {step.suite} ({code}): {_last_words(log)} Log: {log}"
-        )
-
-
-def write_configuration(conf: Mapping[str, Any], folder: Path) -> Path:
-    """Write a configuration for asv to a folder, with the interpreters and stacks declared now."""
-    made = {name: Project.here().pythons(name) for name in Project.here().stacks}
-    every = tuple(Project.here().settings.interpreters)
-    declared = {
-        "pythons": every,
-        "matrix": {"req": {"stack": list(made)}},
-        "exclude": [
-            {"python": re.escape(python), "req": {"stack": re.escape(stack)}}
-            for stack, pythons in made.items()
-            for python in every
-            if python not in pythons
-        ],
-    }
-    file = folder / CONFIGURATION
-    file.write_text(json.dumps({**conf, **declared}), "utf-8")
-    return file
-
-
-def runner_folder() -> Path:
-    """A folder that holds a link to the locked `asv_runner`, and nothing else."""
-    import asv_runner  # noqa: PLC0415 - comparisons import this module, and most need no asv
-
-    return cache.alone(Path(asv_runner.__file__).parent)
+        said = command.log_tail(log)
+        raise SetupError(f"asv failed on suite {step.suite} ({code}): it said: {said}. Log: {log}")
 
 
 def runner_variables(
     inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
 ) -> dict[str, str]:
     """Environment of a process that runs benchmarks of `checkout`; only little of ours passes."""
+    import asv_runner  # noqa: PLC0415 - strangers' files are checked by this module without it
+
     kept = {
         name: value
         for name, value in inherited.items()
         if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
     }
-    place = str(runner_folder())
+    place = str(cache.alone(Path(asv_runner.__file__).parent))
     return {
         **kept,
         "PATH": os.pathsep.join((str(executable.parent), kept.get("PATH", os.defpath))),
@@ -229,19 +206,3 @@ def _touches(glob: str, suite: str) -> bool:
     literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
     prefix = f"{suite}."
     return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
-
-
-def _progress(log: Path, last: tuple[float, str]) -> tuple[float, str]:
-    lines = log.read_text("utf-8", errors="replace").splitlines()
-    for line in reversed(lines[-200:]):
-        found = _PROGRESS.match(line)
-        # Not the lines of a table, nor what a benchmark printed.
-        if found and found[2][:1].isalpha() and not found[2].startswith("For parameters"):
-            return float(found[1]) / 100, " ".join(found[2].split())
-    return last
-
-
-def _last_words(log: Path) -> str:
-    lines = log.read_text("utf-8", errors="replace").splitlines()
-    said = [line.strip(" ·") for line in lines if line.strip(" ·")]
-    return f"it said: {said[-1]}." if said else "it said nothing."

@@ -5,28 +5,24 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
-from bench import carrying, eventually
+from bench import carrying
 from duetbench.cli import inprocess as cli
-from duetbench.core.errors import NothingMeasuredError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console
 from duetbench.measure.inprocess import suite_runs
+from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
-from duetbench.store.asv_results import Reading, Snapshot
 
 ROOT = paths.project_root()
 
@@ -74,12 +70,16 @@ def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
 
 
 def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
-    conf = suite_runs.configuration(ROOT, tmp_path / "results")
+    def configured(results: Path | None) -> Any:
+        return json.loads(suite_runs.configure(Project(ROOT), tmp_path, results).read_bytes())
+
+    conf = configured(tmp_path / "results")
     assert conf["results_dir"] == str(tmp_path / "results")
     assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
-    assert suite_runs.configuration(ROOT, None)["results_dir"] == str(ROOT / "results" / "asv")
+    assert configured(None)["results_dir"] == str(ROOT / "results" / "asv")
+    (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
-        suite_runs.configuration(tmp_path, None)
+        suite_runs.configure(Project(tmp_path), tmp_path, None)
     with pytest.raises(UsageError, match=r"no asv.conf.json: .* duetbench's own .* no other"):
         suite_runs.require_suites(tmp_path)
     suite_runs.require_suites(ROOT)
@@ -179,48 +179,11 @@ def test_another_repository_is_told_that_these_are_not_its_suites(
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="measure no other repository"):
         cli.inprocess_command()
-    with pytest.raises(UsageError, match="measure no other repository"):
-        cli.counted(tmp_path, "HEAD", Console())
 
 
 def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="add --record"):
         cli.inprocess_command(to=tmp_path)
-
-
-def test_nothing_measured_is_said_and_is_no_page() -> None:
-    failed = Reading("gil.Cpu.time_tasks", (), "3.14", "gil-in-process", "seconds", "failed")
-    measured = replace(failed, status="measured", value=1.0)
-
-    def snapshot(commit: str, started: int, reading: Reading) -> Snapshot:
-        return Snapshot("m", 2, "", commit, 0, started, (reading,))
-
-    now = snapshot("a", 2000, measured)
-    others = (snapshot("b", 2000, measured), snapshot("a", 500, measured))
-    assert cli._of_now((now, *others), "a", ("gil",), 1000.0) == (now,)
-    for wrong in (others, (snapshot("a", 2000, failed),)):
-        with pytest.raises(NothingMeasuredError, match="no benchmark gave a figure"):
-            cli._of_now(wrong, "a", ("gil",), 1000.0)
-
-
-@pytest.mark.real
-def test_an_interrupted_look_leaves_nothing_behind(repository: Path, tmp_path: Path) -> None:
-    """Ctrl-C while a benchmark waits for its API: exit code 130, and asv, benchmark and API end."""
-    home = tmp_path / "home"
-
-    def api() -> bool:
-        with suppress(psutil.NoSuchProcess):
-            return any("_slow_api" in str(found.cmdline()) for found in carrying(str(home)))
-        return False
-
-    glob = "gil.Network.time_rounds('serial')"
-    with running_micro(repository, home, "--select", glob) as process:
-        eventually("the API is started", api)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 130, said
-        assert not carrying(str(home))
-        assert not list((home / "state" / "duetbench" / "sessions").iterdir())
 
 
 _ALL_MODES = """
