@@ -128,8 +128,6 @@ def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", str(root))
     first = {"uv.lock": "1", "pyproject.toml": PROJECT_FILE, "deploy/requirements-prod.txt": "1"}
     base = commit(root, "First", **first, **{"README.md": "1", "src/shop/api.py": "1"})
-    required = set(upgrades.required(root, base))
-    assert {path for path, _ in required} == first.keys()
     for name, (expected, changed) in CHANGES.items():
         git(root, "switch", "--quiet", "--detach", base)
         head = commit(root, name, **changed)

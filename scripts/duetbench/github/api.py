@@ -9,13 +9,21 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
 from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
@@ -25,26 +33,13 @@ from duetbench.core.errors import ServiceError
 from duetbench.core.text import one_line
 from duetbench.github.actions import Context
 
-PATIENCE: Final = 300.0
-"""How long to go on trying, s."""
-
-ATTEMPTS: Final = 12
-"""How often to try at most."""
-
-TIMEOUT: Final = 20.0
-"""Longest silence within a request, s."""
-
-LARGEST: Final = 32_000_000
-"""Bytes of an answer."""
-
-PAGES: Final = 200
-"""Most pages of a list, of 100 entries each."""
-
-UNKNOWN_DELAY: Final = 60.0
-"""How long to wait where GitHub limits and does not say how long, s."""
-
+PATIENCE: Final = 300.0  # s; how long to go on trying
+ATTEMPTS: Final = 12  # how often to try at most
+TIMEOUT: Final = 20.0  # s; longest silence within a request
+LARGEST: Final = 32_000_000  # bytes of an answer
+PAGES: Final = 200  # of a list, of 100 entries each
+UNKNOWN_DELAY: Final = 60.0  # s; where GitHub limits and does not say how long
 WAIT: Callable[[float], None] = time.sleep
-"""How a client waits."""
 
 _PAGE: Final = 100
 _NOT_FOUND: Final = 404
@@ -65,61 +60,47 @@ Reaction = Literal["-1", "confused", "rocket"]
 T = TypeVar("T")
 
 
+def nested(*keys: str, **more: Any) -> Any:
+    """A field that lies deeper in an answer or an event."""
+    return Field(validation_alias=AliasPath(keys[0], *keys[1:]), **more)
+
+
 class Payload(BaseModel):
     """Base of all answers and events."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
 
-class User(Payload):
-    """Who did something."""
-
-    login: str
-    type: str = "User"
-
-
-class _Written(Payload):
-    body: str | None = None
-    user: User | None = None
-    html_url: str = ""
-
-
-class Comment(_Written):
+class Comment(Payload):
     """A comment on an issue or a pull request."""
 
     id: int
+    body: str | None = None
+    author: str = nested("user", "login", default="")
+    html_url: str = ""
 
 
-class Issue(_Written):
+class Issue(Payload):
     """An issue; pull requests are listed among them, and have `pull_request`."""
 
     number: int
     state: str
+    body: str | None = None
+    author: str = nested("user", "login", default="")
+    html_url: str = ""
     pull_request: dict[str, Any] | None = None
 
 
-class Tip(Payload):
-    """One end of a pull request."""
-
-    sha: Sha
-
-
-class Base(Payload):
-    """The branch that a pull request is for.
-
-    Its `sha` is not read: GitHub keeps an older one there, which is no merge base either.
-    """
-
-    ref: str = Field(min_length=1)
-
-
 class Pull(Payload):
-    """A pull request."""
+    """A pull request.
+
+    Its base is a branch's name: GitHub keeps an older commit of it, which is no merge base either.
+    """
 
     number: int
     state: str
-    head: Tip
-    base: Base
+    head: Sha = nested("head", "sha")
+    base: str = nested("base", "ref", min_length=1)
 
 
 class Artifact(Payload):
@@ -132,14 +113,29 @@ class Artifact(Payload):
     digest: str | None = None
 
 
+class _MergeBase(Payload):
+    sha: Sha = nested("merge_base_commit", "sha")
+
+
+class _Permission(Payload):
+    permission: str = "none"
+
+
 class _Rule(Payload):
     type: str
 
 
+class _Environment(Payload):
+    protection_rules: list[_Rule] = []
+
+
 def read(kind: type[T], found: Any, source: str) -> T:
-    """Check an answer or an event; raises ServiceError."""
+    """Check an answer, as JSON, or what an event has; raises ServiceError."""
+    adapter = TypeAdapter(kind)
     try:
-        return TypeAdapter(kind).validate_python(found)
+        if isinstance(found, bytes):
+            return adapter.validate_json(found)
+        return adapter.validate_python(found)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -187,44 +183,39 @@ class GitHub:
         self._http.close()
 
     def pull(self, number: int) -> Pull:
-        return read(Pull, self._json("GET", f"/pulls/{number}"), f"pull request {number}")
+        return self._get(Pull, f"/pulls/{number}")
 
     def open_pulls(self, branch: str, owner: str = "") -> list[Pull]:
         """The open pull requests of a branch, which is this repository's or a fork's `owner`."""
         head = f"{owner or self._owner}:{branch}"
-        return self._list(Pull, "/pulls", params={"state": "open", "head": head})
+        return self._list(Pull, "/pulls", state="open", head=head)
 
     def permission(self, login: str) -> str:
         """What somebody may do: admin, write (maintainers too), read or none."""
-        found = self._json("GET", f"/collaborators/{_quoted(login)}/permission", default={})
-        return str(found.get("permission", "none"))
+        address = f"/collaborators/{_quoted(login)}/permission"
+        return self._get(_Permission, address, absent=_Permission()).permission
 
     def merge_base(self, branch: str, head: Sha) -> Sha:
         """Where a commit has left a branch, or another commit."""
-        path = f"/compare/{_quoted(branch)}...{head}"
-        found = self._json("GET", path, params={"per_page": 1})
-        return read(Tip, found.get("merge_base_commit"), path).sha
+        return self._get(_MergeBase, f"/compare/{_quoted(branch)}...{head}", per_page=1).sha
 
     def has_reviewers(self, environment: str) -> bool:
         """Whether somebody has to approve before a job in an environment starts.
 
         One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
         """
-        path = f"/environments/{_quoted(environment)}"
-        found = self._json("GET", path, default={})
-        rules = read(list[_Rule], found.get("protection_rules", []), path)
-        return any(rule.type == "required_reviewers" for rule in rules)
+        address = f"/environments/{_quoted(environment)}"
+        found = self._get(_Environment, address, absent=_Environment())
+        return any(rule.type == "required_reviewers" for rule in found.protection_rules)
 
     def comments(self, number: int) -> list[Comment]:
         return self._list(Comment, f"/issues/{number}/comments")
 
     def add_comment(self, number: int, body: str) -> Comment:
-        path = f"/issues/{number}/comments"
-        return read(Comment, self._json("POST", path, json={"body": body}), path)
+        return self._send(Comment, "POST", f"/issues/{number}/comments", body=body)
 
     def edit_comment(self, comment: int, body: str) -> Comment:
-        path = f"/issues/comments/{comment}"
-        return read(Comment, self._json("PATCH", path, json={"body": body}), path)
+        return self._send(Comment, "PATCH", f"/issues/comments/{comment}", body=body)
 
     def delete_comment(self, comment: int) -> None:
         """Remove a comment; one that is gone already is fine."""
@@ -237,21 +228,19 @@ class GitHub:
     def react(self, comment: int, content: Reaction) -> None:
         """React to a comment. It is a courtesy: that it is not possible is no error."""
         with suppress(ServiceError):
-            path = f"/issues/comments/{comment}/reactions"
-            self.request("POST", path, json={"content": content})
+            address = f"/issues/comments/{comment}/reactions"
+            self.request("POST", address, json={"content": content})
 
     def issues(self) -> list[Issue]:
         """All issues that this account has opened, open and closed, oldest first."""
-        params = {"state": "all", "creator": self.account}
-        found = self._list(Issue, "/issues", params=params)
-        ours = [one for one in found if one.pull_request is None and self.wrote(one)]
+        found = self._list(Issue, "/issues", state="all", creator=self.account)
+        ours = [one for one in found if one.pull_request is None and one.author == self.account]
         return sorted(ours, key=lambda issue: issue.number)
 
-    def open_issue(self, title: str, body: str, labels: tuple[str, ...]) -> Issue:
-        fields = {"title": title, "body": body, "labels": list(labels)}
-        return read(Issue, self._json("POST", "/issues", json=fields), "/issues")
+    def open_issue(self, title: str, body: str, labels: Sequence[str]) -> Issue:
+        return self._send(Issue, "POST", "/issues", title=title, body=body, labels=list(labels))
 
-    def edit_issue(self, number: int, changes: Mapping[str, Any]) -> None:
+    def edit_issue(self, number: int, **changes: str) -> None:
         self.request("PATCH", f"/issues/{number}", json=changes)
 
     def artifacts(self, run: int) -> list[Artifact]:
@@ -266,12 +255,8 @@ class GitHub:
 
     def dispatch(self, file: str, ref: str, inputs: Mapping[str, str]) -> None:
         """Start a workflow."""
-        path = f"/actions/workflows/{_quoted(file)}/dispatches"
-        self.request("POST", path, json={"ref": ref, "inputs": dict(inputs)})
-
-    def wrote(self, text: Comment | Issue) -> bool:
-        """Whether a text is by the account that the token stands for."""
-        return text.user is not None and text.user.login == self.account
+        address = f"/actions/workflows/{_quoted(file)}/dispatches"
+        self.request("POST", address, json={"ref": ref, "inputs": dict(inputs)})
 
     def request(
         self,
@@ -316,31 +301,27 @@ class GitHub:
             raise _problem(response, bytes(body))
         return bytes(body)
 
-    def _json(self, method: str, path: str, *, default: Any = None, **sent: Any) -> Any:
-        """An answer as JSON; where nothing is there, the default, if there is one."""
+    def _get(self, kind: type[T], address: str, *, absent: T | None = None, **params: Any) -> T:
+        """An answer; where nothing is there, what it means that it is absent."""
         try:
-            return _decoded(self.request(method, path, **sent), path)
+            return read(kind, self.request("GET", address, params=params), address)
         except ServiceError as error:
-            if error.status != _NOT_FOUND or default is None:
+            if error.status != _NOT_FOUND or absent is None:
                 raise
-            return default
+            return absent
 
-    def _list(
-        self, kind: type[T], path: str, key: str = "", params: Mapping[str, str] | None = None
-    ) -> list[T]:
-        return [read(kind, one, path) for one in self._pages(path, key, params or {})]
+    def _send(self, kind: type[T], method: str, address: str, **fields: Any) -> T:
+        return read(kind, self.request(method, address, json=fields), address)
 
-    def _pages(self, path: str, key: str, params: Mapping[str, str]) -> Iterator[Any]:
+    def _list(self, kind: type[T], address: str, *, key: str = "", **params: Any) -> list[T]:
+        entries: list[T] = []
         for page in range(1, PAGES + 1):
             query = {**params, "per_page": _PAGE, "page": page}
-            found = self._json("GET", path, params=query)
-            entries = found.get(key) if key and isinstance(found, dict) else found
-            if not isinstance(entries, list):
-                raise ServiceError(f"{path}: expected a list, found {type(entries).__name__}")
-            yield from entries
-            if len(entries) < _PAGE:
-                return
-        raise ServiceError(f"{path}: expected at most {PAGES} pages, found more")
+            found = self._get(dict[str, Any] if key else list[Any], address, **query)
+            entries += read(list[kind], found[key] if key else found, address)  # type: ignore[valid-type]
+            if len(entries) < page * _PAGE:
+                return entries
+        raise ServiceError(f"{address}: expected at most {PAGES} pages, found more")
 
 
 def _quoted(text: str) -> str:
@@ -351,14 +332,6 @@ def _delay(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     asked = error.delay if isinstance(error, _TemporaryError) else None
     return _JITTER(state) if asked is None else asked
-
-
-def _decoded(data: bytes, path: str) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        start = one_line(data[:300].decode("utf-8", "replace"), 80)
-        raise ServiceError(f"{path}: expected JSON, found {start!r}") from error
 
 
 def _problem(response: httpx.Response, body: bytes) -> ServiceError:
@@ -387,13 +360,10 @@ def _message(body: bytes) -> str:
     """GitHub's own words, with those about single fields, on one line."""
     try:
         found = json.loads(body)
-    except ValueError:
+        details = [
+            ": ".join(map(str, error.values())) if isinstance(error, dict) else str(error)
+            for error in found.get("errors", ())
+        ]
+        return one_line("; ".join((str(found["message"]), *details)))
+    except (ValueError, AttributeError, KeyError, TypeError):
         return one_line(body.decode("utf-8", "replace")) or "no words"
-    if not isinstance(found, dict):
-        return one_line(str(found))
-    words = [str(found.get("message", "no words"))]
-    for error in found.get("errors") or []:
-        field = error if isinstance(error, dict) else {"message": error}
-        parts = (field.get("field"), field.get("message") or field.get("code"))
-        words.append(": ".join(str(part) for part in parts if part))
-    return one_line("; ".join(words))

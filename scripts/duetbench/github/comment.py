@@ -67,7 +67,7 @@ def _ours(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
     return [
         one
         for one in github.comments(pull)
-        if github.wrote(one)
+        if one.author == github.account
         and (values := text.marker_values(kind, one.body)) is not None
         and values.get("name", "") == name
     ]

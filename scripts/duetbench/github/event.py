@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import Field
-
 from duetbench.core.errors import UsageError
-from duetbench.github.api import GitHub, Payload, Pull, Sha, User, read
+from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
 
 NONE: Final = "0" * 40
 """What a push found where there was no such branch."""
@@ -30,7 +28,7 @@ class Sides:
 
 
 class _PullEvent(Payload):
-    pull_request: Pull
+    pull: Pull = nested("pull_request")
 
 
 class _PushEvent(Payload):
@@ -38,30 +36,18 @@ class _PushEvent(Payload):
     after: Sha
 
 
-class _Fork(Payload):
-    owner: User
-
-
 class MeasuringRun(Payload):
     """The run of a workflow that another one was started by, when it had ended."""
 
-    id: int
-    event: str
-    head_sha: Sha
-    head_branch: str | None = None
-    head_repository: _Fork | None = None
-
-
-class _EndedEvent(Payload):
-    workflow_run: MeasuringRun
-
-
-class _Defaults(Payload):
-    default_branch: str = Field(min_length=1)
+    id: int = nested("workflow_run", "id")
+    event: str = nested("workflow_run", "event")
+    head: Sha = nested("workflow_run", "head_sha")
+    branch: str | None = nested("workflow_run", "head_branch", default=None)
+    owner: str = nested("workflow_run", "head_repository", "owner", "login", default="")
 
 
 class _RepositoryEvent(Payload):
-    repository: _Defaults
+    default_branch: str = nested("repository", "default_branch", min_length=1)
 
 
 def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = "") -> Sides:
@@ -78,20 +64,20 @@ def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: s
         )
     head, pull, default = sha, None, ""
     if name == "pull_request":
-        proposed = read(_PullEvent, event, _EVENT).pull_request
-        head, pull, default = proposed.head.sha, proposed.number, proposed.base.ref
+        proposed = read(_PullEvent, event, _EVENT).pull
+        head, pull, default = proposed.head, proposed.number, proposed.base
     elif name == "push":
         pushed = read(_PushEvent, event, _EVENT)
         head = pushed.after
         default = "" if pushed.before == NONE else pushed.before
-    start = base or default or read(_RepositoryEvent, event, _EVENT).repository.default_branch
+    start = base or default or read(_RepositoryEvent, event, _EVENT).default_branch
     found = github.merge_base(start, head)
     return Sides(head, None if found == head else found, pull)
 
 
 def measuring_run(event: Mapping[str, Any]) -> MeasuringRun:
     """The run that has ended; raises ServiceError."""
-    return read(_EndedEvent, event, _EVENT).workflow_run
+    return read(MeasuringRun, event, _EVENT)
 
 
 def sides_of(run: MeasuringRun, github: GitHub, base: str = "") -> tuple[Sides, ...]:
@@ -100,11 +86,10 @@ def sides_of(run: MeasuringRun, github: GitHub, base: str = "") -> tuple[Sides, 
     Its event names none where they come from a fork, and what the run itself says proves nothing.
     `base`: what their bases are compared with in place of their own. Raises ServiceError.
     """
-    if run.event != "pull_request" or run.head_repository is None or not run.head_branch:
+    if run.event != "pull_request" or not run.owner or not run.branch:
         return ()
-    pulls = github.open_pulls(run.head_branch, run.head_repository.owner.login)
     return tuple(
-        Sides(run.head_sha, github.merge_base(base or one.base.ref, run.head_sha), one.number)
-        for one in pulls
-        if one.head.sha == run.head_sha
+        Sides(run.head, github.merge_base(base or pull.base, run.head), pull.number)
+        for pull in github.open_pulls(run.branch, run.owner)
+        if pull.head == run.head
     )

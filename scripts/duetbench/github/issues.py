@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from duetbench.core.text import short
 from duetbench.github import api, text
@@ -84,7 +84,7 @@ def keep(
             ours = _by_key(github).get(one.key, [])
         for double in ours[1:]:  # what a lost answer may have left: all but the oldest
             if double.state == "open" and not dry:
-                _edit(github, double, {"state": "closed", "state_reason": "not_planned"})
+                _edit(github, double, state="closed", state_reason="not_planned")
     return kept
 
 
@@ -94,19 +94,19 @@ def _change(github: GitHub, one: IssueDraft, issue: Issue, *, dry: bool) -> Issu
     after = text.marker_values(KIND, body) or {}
     if before == after:
         return IssueOutcome(one.key, "unchanged", issue.html_url)
-    changes: dict[str, Any] = {"title": title, "body": body}
+    changes = {"title": title, "body": body}
     action: IssueAction = "updated"
     if before.get("state") != after["state"]:
-        changes["state"] = after["state"]
+        changes["state"] = "open" if one.is_open else "closed"
         changes["state_reason"] = "reopened" if one.is_open else "completed"
         action = "reopened" if one.is_open else "closed"
     if not dry:
-        _edit(github, issue, changes)
+        _edit(github, issue, **changes)
     return IssueOutcome(one.key, action, issue.html_url)
 
 
-def _edit(github: GitHub, issue: Issue, changes: dict[str, Any]) -> None:
-    github.edit_issue(issue.number, changes)
+def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
+    github.edit_issue(issue.number, **changes)
     api.WAIT(PAUSE)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from duetbench.core.errors import ServiceError
 from duetbench.github import comment
 from duetbench.github.actions import Context
-from duetbench.github.api import Comment, GitHub, Payload, Pull, Sha, User, read
+from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
 
 WORKFLOW: Final = "bench.yml"
 """The workflow that compares; it is started on the default branch, never on a pull request's.
@@ -31,23 +31,18 @@ _UNGUARDED: Final = (
 )
 
 
-class _Thread(Payload):
-    number: int
-    pull_request: dict[str, Any] | None = None
-
-
-class _Home(Payload):
-    default_branch: str
-
-
 class CommentEvent(Payload):
     """What GitHub tells about a comment."""
 
     action: str
-    comment: Comment
-    issue: _Thread
-    repository: _Home
-    sender: User
+    comment: int = nested("comment", "id")
+    body: str | None = nested("comment", "body", default=None)
+    author: str = nested("comment", "user", "login", default="")
+    author_type: str = nested("comment", "user", "type", default="User")
+    sender: str = nested("sender", "login")
+    number: int = nested("issue", "number")
+    pull_request: dict[str, Any] | None = nested("issue", "pull_request", default=None)
+    default_branch: str = nested("repository", "default_branch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +67,37 @@ def command(body: str | None) -> str | None:
 def handle(github: GitHub, event: dict[str, Any], context: Context) -> Decision:
     """Decide about a comment, and do what follows from it; raises ServiceError."""
     about = read(CommentEvent, event, "the event")
-    number, words = about.issue.number, command(about.comment.body)
+    number, words = about.number, command(about.body)
     why = _not_for_us(about)
     if why is not None or words is None:
         return Decision("ignored", why or "the comment does not begin with /bench")
-    if github.permission(about.sender.login) not in _MAY_ASK:
+    if github.permission(about.sender) not in _MAY_ASK:
         # No answer: whoever comments could let us write as much as they like.
-        github.react(about.comment.id, "-1")
+        github.react(about.comment, "-1")
         return Decision("refused", "only people with write permission may ask", number)
     pull = github.pull(number)
-    head = pull.head.sha
+    head = pull.head
     reason = _objection(words, pull)
     if reason is None and not github.has_reviewers(ENVIRONMENT):
         reason = _UNGUARDED
-    base = github.merge_base(pull.base.ref, head) if reason is None else None
+    base = github.merge_base(pull.base, head) if reason is None else None
     if base == head:
         reason = "The commit is in the base branch already: there is nothing to compare."
     if reason is not None or base is None:
         hint = head if pull.state == "open" and base is None else None
-        github.react(about.comment.id, "confused")
+        github.react(about.comment, "confused")
         comment.publish(github, number, comment.ANSWER, comment.refused(str(reason), hint))
         return Decision("refused", str(reason), number)
     inputs = {"pr": str(number), "head": head, "base": base}
     comment.withdraw(github, number, comment.ANSWER)
     comment.publish(github, number, comment.KIND, comment.queued(head, context.run_url))
     try:
-        github.dispatch(WORKFLOW, about.repository.default_branch, inputs)
+        github.dispatch(WORKFLOW, about.default_branch, inputs)
     except ServiceError:
         body = comment.failed(head, context.run_url, "it could not be started")
         comment.publish(github, number, comment.KIND, body)
         raise
-    github.react(about.comment.id, "rocket")
+    github.react(about.comment, "rocket")
     return Decision("dispatched", "the comparison was started", number, head, base)
 
 
@@ -111,12 +106,11 @@ def _not_for_us(about: CommentEvent) -> str | None:
     if about.action != "created":
         # Who edits a comment need not be who wrote it; only what was said at first counts.
         return "the comment was not created just now, but changed"
-    if about.issue.pull_request is None:
+    if about.pull_request is None:
         return "the comment is not on a pull request"
-    user = about.comment.user
-    if user is None or user.type != "User" or not _LOGIN.fullmatch(user.login):
+    if about.author_type != "User" or not _LOGIN.fullmatch(about.author):
         return "no person wrote the comment"
-    if about.sender.login != user.login:
+    if about.sender != about.author:
         return "the comment is not by the person who sent it"
     return None
 
@@ -127,7 +121,7 @@ def _objection(words: str, pull: Pull) -> str | None:
         return "What was asked for is not a full commit: 40 hexadecimal digits in lower case."
     if pull.state != "open":
         return "The pull request is not open."
-    if words != pull.head.sha:
+    if words != pull.head:
         return (
             f"`{words[: comment.SHOWN]}` is not the head of this pull request; commits may have "
             "been added since it was looked at. Look at them, and name the last one."

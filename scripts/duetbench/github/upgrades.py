@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Final, Literal
 
@@ -19,7 +19,6 @@ LOCKS: Final = re.compile(
 """Names of files that say which packages there are, and nothing else."""
 
 PROJECT: Final = "pyproject.toml"
-_STACKS: Final = re.compile(r"apps/stacks/[^/]+\.txt")
 _REQUIREMENTS: Final = re.compile(r"requirements/[^/]+\.(txt|in)")
 
 
@@ -60,14 +59,6 @@ def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
         and _without_requirements(root, base, path) == _without_requirements(root, head, path)
         for path in others
     )
-
-
-def required(root: Path, commit: str) -> Iterator[tuple[str, str]]:
-    """What in a folder of a commit says which packages are installed: paths, and their blobs."""
-    for line in filter(None, git.ask(root, "ls-tree", "-r", "-z", commit, "--", ".").split("\0")):
-        about, _, path = line.partition("\t")
-        if is_lock(path) or PurePosixPath(path).name == PROJECT or _STACKS.fullmatch(path):
-            yield path, about.split()[2]
 
 
 def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, Any] | None:
