@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
+from duetbench.cli import anchor as cli_anchor
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.github.incoming import acceptance, facts
 from duetbench.project import anchor as declared
@@ -17,7 +18,7 @@ from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.store import files, points
 from duetbench.store.night import NightPlan
-from duetbench.trend import backfill
+from duetbench.trend import anchored
 from fake_sessions import FakeInstruments
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving
@@ -63,7 +64,7 @@ def scene(
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
-        monkeypatch.setattr(backfill, "Real", lambda _: made.instruments)
+        monkeypatch.setattr(cli_anchor, "Real", lambda _: made.instruments)
         yield made
 
 
@@ -173,5 +174,5 @@ def test_a_shallow_clone_fetches_the_anchor(
     subprocess.run(["git", "clone", "--quiet", "--depth=1", origin, clone], check=True)
     monkeypatch.setenv("DUETBENCH_ROOT", str(clone))
     assert "is fetched when it is needed" in scene.call("anchor", "show").out
-    backfill.fetch(clone, declared.load(clone))
+    anchored.fetch(clone, declared.load(clone))
     assert json.loads(scene.call("anchor", "show", "--json").out)["present"]

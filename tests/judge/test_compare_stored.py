@@ -5,8 +5,7 @@ from typing import Final
 
 from duetbench.core.model import Case
 from duetbench.host import paths
-from duetbench.judge.decide import SequentialTest, judge
-from duetbench.judge.durations import seconds_to_decide
+from duetbench.judge.decide import SequentialTest, judge, seconds_to_decide
 from duetbench.judge.instruments import differ
 from duetbench.judge.samples import CaseDuets
 from duetbench.project.project import Project

@@ -1,6 +1,8 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
 import io
+import math
+import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -8,21 +10,20 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from comparing import busy, duet
+from comparing import busy
 from duetbench.core.errors import RecordError
-from duetbench.core.model import Case
 from duetbench.judge import builder, durations, session
 from duetbench.judge.affected import Affected
 from duetbench.judge.builder import Question
-from duetbench.judge.decide import SequentialTest
 from duetbench.judge.durations import Budget, DuetSeconds
 from duetbench.judge.instruments import Reporter
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.loop import Loop
+from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.statistics import Looks
-from duetbench.measure.duet import DuetOutcome, SideCase, duet_load
+from duetbench.measure.duet import SideCase, duet_load
 from duetbench.project import oha
 from duetbench.store import comparison_store
-from duetbench.store.comparison import Comparison, Verdict
+from duetbench.store.comparison import Comparison, Duet, Verdict
 from duetbench.store.store import PARTIAL
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 
@@ -182,15 +183,15 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
 
     class Looking(FakeInstruments):
         def duets(
-            self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-        ) -> tuple[DuetOutcome, ...]:
+            self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+        ) -> tuple[Duet, ...]:
             base, head = pairs[0]
             if base.rig is not head.rig:
                 partial = list(tmp_path.glob(f"*{PARTIAL}"))
                 kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
                 counts.append(sum(len(case.duets) for one in kept for case in one.cases))
                 assert not any(case.judgements for one in kept for case in one.cases)
-            return super().duets(pairs, head_first=head_first)
+            return super().duets(pairs, head_first=head_first, order=order)
 
     compare(Looking(), names(2))
     assert counts == list(range(0, 2 * len(counts), 2))  # both cases share a launch
@@ -226,45 +227,81 @@ def test_the_follow_up_keeps_a_tenth_at_most() -> None:
     assert Budget(None, 0).duets_end(9) == float("inf")
 
 
+def matches(*names: str) -> list[Match]:
+    rigs = side("base", ()).rig, side("head", ()).rig
+    cases = [busy(name) for name in names]
+    return [Match(SideCase(c, rigs[0]), SideCase(c, rigs[1]), CaseDuets(c)) for c in cases]
+
+
 def test_too_many_cases_are_left_out_evenly() -> None:
     """750 of 1000 s at 50 s a case: 15 of 24, one of each kind before any second of a kind."""
-    cases = tuple(busy(f"{kind}/e{number}/py3.14/c1") for kind in "abc" for number in range(8))
+    every = matches(*(f"{kind}/e{number}/py3.14/c1" for kind in "abc" for number in range(8)))
 
-    def chosen(seconds: float | None) -> tuple[Case, ...]:
-        return durations.affordable(cases, lambda *names: 10.0 * len(names), 5, seconds)
+    def chosen(seconds: float | None) -> tuple[Match, ...]:
+        return durations.affordable(every, lambda *some: 10.0 * len(some), 5, seconds)
 
-    kinds = [case.experiment for case in chosen(1000)]
+    kinds = [match.case.experiment for match in chosen(1000)]
     assert sorted(map(kinds.count, "abc")) == [5, 5, 5]
-    assert (chosen(None), len(chosen(1))) == (cases, 1)
+    assert (chosen(None), len(chosen(1))) == (tuple(every), 1)
 
 
 def test_the_pace_is_learned() -> None:
-    cases = [busy("e/a"), busy("e/b")]
-    found = DuetSeconds(cases, {"e/a": 1, "e/b": 2})
-    expected = found.of("e/a")
-    assert expected == found.of("e/b")
+    a, b = matches("e/a", "f/b")
+    found = DuetSeconds()
+    expected = found.of(a)
+    assert expected == found.of(b)
     for _ in range(4):
-        found.observe("e/a", expected + 2, 1)
-    assert found.of("e/a") == pytest.approx(expected + 2)
-    assert found.of("e/b") == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
-    assert found.of("e/a", "e/b") == pytest.approx(2 * expected + 3)
+        found.observe(a, expected + 2, 1)
+    assert found.of(a) == pytest.approx(expected + 2)
+    assert found.of(b) == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
+    assert found.of(a, b) == pytest.approx(2 * expected + 3)
     looks = Looks((5, 8), (0.5, 0.5), least=3)
-    assert [durations.missing(count, looks) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
-    test = SequentialTest(CaseDuets.of(cases))
-    for _ in range(4):
-        test.add("e/a", duet("e/a"))
-    left = 2 * found.of("e/a", "e/b") + 4 * found.of("e/b")
-    assert found.until_looks(test, ["e/a", "e/b"]) == pytest.approx(left)
+    assert [looks.missing(count) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
 
 
 def test_duets_on_one_launch_share_its_start() -> None:
-    cases = [busy("e/a"), busy("e/b")]
-    found = DuetSeconds(cases, {"e/a": 1, "e/b": 1})
-    launch, own = durations.expected(cases[0].model_copy(update={"load": duet_load(cases[0])}))
-    assert found.of("e/a") == pytest.approx(launch + own)
-    assert found.of("e/a", "e/b") == pytest.approx(launch + 2 * own)
-    found.observe("e/a", own + launch / 2, 2)  # as expected: its half of the launch
-    assert found.of("e/a", "e/b") == pytest.approx(launch + 2 * own)
+    a, b = matches("e/a", "e/b")
+    assert a.server == b.server
+    found = DuetSeconds()
+    launch, own = durations.expected(a.case.model_copy(update={"load": duet_load(a.case)}))
+    assert found.of(a) == pytest.approx(launch + own)
+    assert found.of(a, b) == pytest.approx(launch + 2 * own)
+    found.observe(a, own + launch / 2, 2)  # as expected: its half of the launch
+    assert found.of(a, b) == pytest.approx(launch + 2 * own)
+
+
+class Rounds:
+    """Wants so many duets of each case."""
+
+    def __init__(self, wanted: dict[Match, int]) -> None:
+        self.wanted = wanted
+
+    def open(self) -> Sequence[Match]:
+        return [match for match in self.wanted if self.missing(match)]
+
+    def missing(self, match: Match) -> int:
+        return self.wanted[match] - len(match.duets.all)
+
+    def add(self, match: Match, duet: Duet) -> None:
+        match.duets.add(duet)
+
+
+def test_a_loop_plays_what_the_rule_wants_while_there_is_time() -> None:
+    """A takes 7 s alone and 7 s beside B on one launch; the next round would take too long."""
+    fake, (a, b, other) = FakeInstruments(), matches("e/a", "e/b", "f/c")
+    loop = Loop(fake, SilentReporter(), random.Random(1), lambda: fake.now)
+    rule = Rounds({a: 3, b: 1, other: 2})
+    seconds = loop.seconds
+    twice = seconds.of(a, other) + seconds.of(a, b, other)
+    assert loop.remaining(rule) == pytest.approx(twice + seconds.of(a))
+    assert loop.play(rule, lambda: math.inf)
+    assert [len(match.duets.all) for match in (a, b, other)] == [3, 1, 2]
+    assert {len(group) for group in fake.together} == {1, 2}
+    firsts = [duet.head_first for duet in a.duets.all]
+    assert firsts[0] is not firsts[1]
+    rule = Rounds({a: 99})
+    assert not loop.play(rule, lambda: fake.now)
+    assert len(a.duets.all) == 3
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pytest
@@ -21,15 +21,16 @@ from duetbench.host.session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
-from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.duet import SideCase
 from duetbench.measure.testbed import assemble
 from duetbench.project.project import Project
-from duetbench.store.comparison import SideName
+from duetbench.store.comparison import Duet, SideName
 from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
-Play = Callable[..., tuple[DuetOutcome, ...]]
+Play = Callable[..., tuple[Duet, ...]]
+SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 TAILS = {"response_p99", "response_p999"}
 
 
@@ -46,7 +47,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
     def do(
         *pairs: tuple[Case, Case], head_first: bool = False, seconds: float = 1.5
-    ) -> tuple[DuetOutcome, ...]:
+    ) -> tuple[Duet, ...]:
         used.clear()
         rig = assemble(Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs")
         try:
@@ -77,9 +78,10 @@ def kill_in_the_middle(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(oha.Generation, "__init__", start)
 
 
-def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
-    assert outcome.metrics == {"base": {}, "head": {}}
-    for side, flags in outcome.flags.items():
+def void(found: Duet, failed: dict[SideName, str]) -> None:
+    assert (found.base, found.head) == ({}, {})
+    for side in SIDES:
+        flags = found.flags(side)
         names = failures_of(flags)
         if side in failed:
             assert failed[side] in names, flags
@@ -87,10 +89,10 @@ def void(outcome: DuetOutcome, failed: dict[SideName, str]) -> None:
             assert not names, flags
 
 
-def unfailed(outcome: DuetOutcome, case: Case) -> tuple[dict[str, float], dict[str, float]]:
+def unfailed(found: Duet, case: Case) -> tuple[dict[str, float], dict[str, float]]:
     """The figures of both sides, among them those that the case is judged by."""
-    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
-    base, head = outcome.metrics["base"], outcome.metrics["head"]
+    assert not failures_of((*found.flags_base, *found.flags_head)), found
+    base, head = found.base, found.head
     # Which tails there are depends on how many answers a side has got.
     assert base.keys() - TAILS == head.keys() - TAILS >= set(judged(case)[0])
     return base, head
@@ -124,21 +126,21 @@ def test_a_case_against_itself(
     ratios = []
     for _ in range(3):
         seen.clear()
-        (outcome,) = play((case, case), head_first=head_first)
-        base, head = unfailed(outcome, case)
+        (found,) = play((case, case), head_first=head_first)
+        base, head = unfailed(found, case)
         assert base.keys() | head.keys() <= METRICS.keys()
         assert base["good"] == base["requests"] > 0
         assert base["connections_reopened"] == head["connections_reopened"] == 0
-        raised = {flag.name for flags in outcome.flags.values() for flag in flags}
-        assert FlagName.MEMORY_GROWS not in raised, outcome.flags
-        assert 1.5 <= outcome.load_seconds < outcome.seconds
+        raised = {flag.name for flag in (*found.flags_base, *found.flags_head)}
+        assert FlagName.MEMORY_GROWS not in raised, found
+        assert 1.5 <= found.load_seconds < found.seconds
         order = (head, base) if head_first else (base, head)
-        for found, (shared, beside, alone) in zip(order, seen, strict=True):
+        for side, (shared, beside, alone) in zip(order, seen, strict=True):
             # How much it gains depends on how many servers else have the same files in memory.
             assert alone > beside
             for name in ("pss_idle", "pss_steady", "pss_peak"):
-                assert found[name] == pytest.approx(shared[name] + alone - beside)
-            assert found["rss_steady"] == shared["rss_steady"]
+                assert side[name] == pytest.approx(shared[name] + alone - beside)
+            assert side["rss_steady"] == shared["rss_steady"]
         ratios.append(head["server_cpu_per_request"] / base["server_cpu_per_request"])
         if abs(ratios[-1] - 1) <= 0.1:
             break
@@ -167,19 +169,19 @@ def test_both_sides_gain_what_they_shared() -> None:
 @pytest.mark.real
 def test_a_case_that_waits(bench: Bench, play: Play) -> None:
     case = declared("badapps/right", root=bench.root)
-    (outcome,) = play((case, case))
-    assert outcome.drift is None, "waves"
-    for found in unfailed(outcome, case):
-        assert found["throughput"] <= 40 * 1.01
-        assert found["response_min"] >= 0.099
+    (found,) = play((case, case))
+    assert found.drift is None, "waves"
+    for side in unfailed(found, case):
+        assert side["throughput"] <= 40 * 1.01
+        assert side["response_min"] >= 0.099
 
 
 @pytest.mark.real
 def test_a_case_with_a_rate(play: Play) -> None:
     case = shortened(declared("pydantic-v1-v2/current/py3.14/u200"), connections=200)
-    (outcome,) = play((case, case))
-    unfailed(outcome, case)
-    assert outcome.drift is None
+    (found,) = play((case, case))
+    unfailed(found, case)
+    assert found.drift is None
 
 
 @pytest.mark.real
@@ -197,8 +199,8 @@ def test_a_side_that_fails(
 ) -> None:
     """Each side is questioned, though the other has failed."""
     sides = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
-    (outcome,) = play(sides, head_first=base == "wrong", seconds=1)
-    void(outcome, failed)
+    (found,) = play(sides, head_first=base == "wrong", seconds=1)
+    void(found, failed)
     assert not bench.alive()
 
 
@@ -223,16 +225,13 @@ def test_sides_that_lie(
     if head == "mask":
         ask_often(monkeypatch)
     liars = tuple(declared(f"badapps/{name}", root=bench.root) for name in (base, head))
-    (outcome,) = play(liars, seconds=1.6)
+    (found,) = play(liars, seconds=1.6)
     voiding = {FlagName.WRONG_SIZE, FlagName.WRONG_BODY}
-    found = [
-        {flag.name for flag in outcome.flags[side]} & (DISTURBING | voiding)
-        for side in ("base", "head")
-    ]
-    for mine, (own, others) in zip(lies, (found, found[::-1]), strict=True):
-        assert mine is None or mine in own, outcome.flags
+    told = [{flag.name for flag in found.flags(side)} & (DISTURBING | voiding) for side in SIDES]
+    for mine, (own, others) in zip(lies, (told, told[::-1]), strict=True):
+        assert mine is None or mine in own, found
         assert mine not in others
-    assert (outcome.metrics["head"] == {}) == bool(voiding & {*lies})
+    assert (found.head == {}) == bool(voiding & {*lies})
 
 
 @pytest.mark.real
@@ -241,8 +240,8 @@ def test_a_generator_that_is_killed(
 ) -> None:
     kill_in_the_middle(monkeypatch, 1)
     case = declared("badapps/right", root=bench.root)
-    (outcome,) = play((case, case), seconds=20)
-    void(outcome, {"head": "client_failed"})
+    (found,) = play((case, case), seconds=20)
+    void(found, {"head": "client_failed"})
     assert not bench.alive()
 
 

@@ -158,21 +158,17 @@ def test_what_is_done_before_fails_without_a_server_as_well(case: Case, rig: Rig
 def test_both_sides_of_a_duet_have_theirs(case: Case, rig: Rig, tmp_path: Path) -> None:
     """Whose answers differ is noted."""
     other = case.model_copy(update={"env": {**case.env, "WORD": "green"}})
-    (outcome,) = duet.perform(
+    (found,) = duet.perform(
         [(SideCase(case, rig), SideCase(other, rig))],
         lambda side: tmp_path / f"{side}.log",
         head_first=True,
         seconds=0.5,
     )
-    assert not any(failures_of(flags) for flags in outcome.flags.values()), outcome.flags
-    noted = {
-        side: [flag.detail for flag in flags if flag.name is FlagName.ANSWERS_DIFFER]
-        for side, flags in outcome.flags.items()
-    }
-    (detail,) = noted["head"]
+    assert not failures_of((*found.flags_base, *found.flags_head)), found
+    assert not any(flag.name is FlagName.ANSWERS_DIFFER for flag in found.flags_base)
+    (detail,) = [f.detail for f in found.flags_head if f.name is FlagName.ANSWERS_DIFFER]
     assert detail.startswith('/orders is answered differently: base \'{"word": "blue", ')
     assert 'head \'{"word": "green",' in detail
-    assert not noted["base"]
 
 
 @pytest.mark.real

@@ -19,11 +19,12 @@ from comparing import CPU
 from duetbench import cli
 from duetbench.core.model import StackRecord
 from duetbench.host import paths
-from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.duet import SideCase
 from duetbench.measure.inprocess import suite_runs
 from duetbench.project.project import Project
 from duetbench.show.site.charts.legend import assign
 from duetbench.store import store
+from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
 
@@ -75,12 +76,12 @@ class _Disk(FakeInstruments):
     """Head writes a tenth more to the disk."""
 
     def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-    ) -> tuple[DuetOutcome, ...]:
-        found = super().duets(pairs, head_first=head_first)
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
+        found = super().duets(pairs, head_first=head_first, order=order)
         for one, (base, head) in zip(found, pairs, strict=True):
             written = {"base": 4000.0, "head": 4000.0 if base.rig is head.rig else 4400.0}
-            for side, metrics in one.metrics.items():
+            for side, metrics in (("base", one.base), ("head", one.head)):
                 metrics["disk_per_request"] = written[side] * self.source.lognormvariate(0, 0.005)
         return found
 

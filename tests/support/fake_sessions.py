@@ -15,7 +15,7 @@ from duetbench.judge.builder import Question
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
-from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import Rig
 from duetbench.project.project import Project
@@ -23,6 +23,24 @@ from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecor
 from synthetic import MACHINE, figures
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
+
+
+def played(
+    case: str,
+    order: int,
+    base: dict[str, float] | None = None,
+    head: dict[str, float] | None = None,
+    *,
+    head_first: bool = False,
+    flags: tuple[Flag, ...] = (),
+    drift: float | None = None,
+) -> Duet:
+    """A duet with these figures, or none; the flags are head's."""
+    return Duet(
+        case=case, order=order, head_first=head_first, started="2026-11-20T09:00:00Z",
+        seconds=SECONDS, load_seconds=3.0, drift=drift, flags_head=flags,
+        base=base or {}, head=head or {},
+    )  # fmt: skip
 
 
 @dataclass
@@ -50,14 +68,14 @@ class FakeInstruments:
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
     def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-    ) -> tuple[DuetOutcome, ...]:
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
         self.together.append(tuple(head.case.id for _, head in pairs))
-        outcomes = [self._duet(base, head, head_first) for base, head in pairs]
-        failed = [bool(one.flags["head"]) and not one.metrics["head"] for one in outcomes]
-        return tuple(outcomes[: failed.index(True) + 1] if True in failed else outcomes)
+        duets = [self._duet(*pair, head_first, order + n) for n, pair in enumerate(pairs)]
+        failed = [bool(one.failed) for one in duets]
+        return tuple(duets[: failed.index(True) + 1] if True in failed else duets)
 
-    def _duet(self, base: SideCase, head: SideCase, head_first: bool) -> DuetOutcome:
+    def _duet(self, base: SideCase, head: SideCase, head_first: bool, order: int) -> Duet:
         name = head.case.id
         itself = base.rig is head.rig
         if itself:
@@ -69,7 +87,7 @@ class FakeInstruments:
         self.now += SECONDS
         if name in self.failing and not itself:
             flag = Flag(name=FlagName.NOT_CONCURRENT, detail="one after another")
-            return DuetOutcome({"base": (), "head": (flag,)}, {"base": {}, "head": {}}, SECONDS, 0)
+            return played(name, order, head_first=head_first, flags=(flag,))
         ratio = 1 + (0 if itself else self.slower.get(name, 0.0))
         before = figures(self.source)
         noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
@@ -79,12 +97,8 @@ class FakeInstruments:
         flags: tuple[Flag, ...] = ()
         if len(self.played) <= self.disturbed:
             flags = (Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request"),)
-        return DuetOutcome(
-            {"base": flags, "head": flags},
-            {"base": before, "head": after},
-            SECONDS,
-            3.0,
-            self.drift,
+        return played(
+            name, order, before, after, head_first=head_first, flags=flags, drift=self.drift
         )
 
     def launch(self, part: SideCase) -> LaunchOutcome:
@@ -123,8 +137,8 @@ class SilentReporter(Reporter):
         assert cases > 0
         self.stages.append(name)
 
-    def playing(self, case: Case, done: int, remaining: float) -> None:
-        assert case.id
+    def playing(self, what: str, done: int, remaining: float) -> None:
+        assert what
         assert done >= 0
         assert remaining >= 0
         self.plays += 1

@@ -22,7 +22,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
-from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.duet import SideCase
 from duetbench.project import anchor as declared
 from duetbench.project import locks
 from duetbench.project.anchor import Anchor
@@ -30,13 +30,14 @@ from duetbench.project.project import Project
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
-from duetbench.store.comparison import Instructions
+from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.journal import Journal
 from duetbench.store.points import Points
+from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
-from duetbench.trend.anchored import Head, Play, Precision
+from duetbench.trend.anchored import Head, Precision
 from duetbench.trend.backfill import BackfillTask, Wanted
-from fake_sessions import side
+from fake_sessions import played, side
 from repos import commit, git, make_tiny, write
 from tiny_index import Index, serving
 
@@ -60,11 +61,11 @@ class Given:
     first: list[bool] = field(default_factory=list)
 
     def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-    ) -> tuple[DuetOutcome, ...]:
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
         if self.stop is not None and self.stop <= len(self.played):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
-        outcomes = []
+        duets: list[Duet] = []
         for _, head in pairs:
             name = f"{head.rig.apps} {head.case.id}"
             number = self.played.count(name)
@@ -74,12 +75,13 @@ class Given:
             void = any(flag.severity == "fail" for flag in flags)
             alpha = head.rig.stacks["one"].packages["alpha"] if self.more else ""
             grown = math.exp(self.logs[number % len(self.logs)] + self.more.get(alpha, 0.0))
-            metrics: Any = {"base": {CPU: 1e-4}, "head": {CPU: 1e-4 * grown}}
-            none: Any = {"base": {}, "head": {}}
-            outcomes.append(
-                DuetOutcome({"base": (), "head": flags}, none if void else metrics, 3.0, 2.0)
+            figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
+            duets.append(
+                played(
+                    head.case.id, order + len(duets), *figures, head_first=head_first, flags=flags
+                )
             )
-        return tuple(outcomes)
+        return tuple(duets)
 
     def launch(self, side: SideCase) -> Any:
         raise AssertionError(f"a launch of {side.case.id}")
@@ -103,7 +105,7 @@ def head(folder: Path, name: str = "later") -> Head:
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
     wanted = Precision(**{"se": 0.005, "least": 3, "most": 5, **precision})
-    Play(heads, instruments, QUIETLY, precision=wanted, seed=1).run()
+    anchored_.play(heads, instruments, QUIETLY, precision=wanted, seed=1)
 
 
 def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from duetbench.judge.duets import RealDuets, find_locks, lock_text
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Sides
 from duetbench.judge.why import explain
-from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.duet import SideCase
 from duetbench.project import locks
 from duetbench.project.locks import Move
 from duetbench.project.project import Project
@@ -36,16 +36,16 @@ from duetbench.store.change import Candidate, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
+    Duet,
     Instructions,
     Judgement,
     PackageChange,
-    SideName,
     Verdict,
 )
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.decision import TimeIsUpError
 from duetbench.trend.bisect.mixtures import Mixtures, Sought
-from fake_sessions import SilentReporter
+from fake_sessions import SilentReporter, played
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
@@ -427,8 +427,8 @@ class Ratios:
     first: list[bool] = field(default_factory=list)
 
     def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-    ) -> tuple[DuetOutcome, ...]:
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
         ((base, head),) = pairs
         self.first.append(head_first)
         versions = [side.rig.stacks["one"].packages for side in (base, head)]
@@ -438,8 +438,7 @@ class Ratios:
             raise InterruptedRun(signal.SIGINT)
         grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
         figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
-        metrics: dict[SideName, dict[str, float]] = {"base": figures[0], "head": figures[1]}
-        return (DuetOutcome({"base": (), "head": ()}, metrics, 4.0, 1.5),)
+        return (played(head.case.id, order, *figures, head_first=head_first),)
 
 
 @pytest.fixture

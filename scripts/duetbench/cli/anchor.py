@@ -1,5 +1,7 @@
 """`duetbench anchor`: the frozen stack that all trend points are held against."""
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,7 +32,7 @@ from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge import sides as sides_
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.instruments import Real, Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
@@ -40,7 +42,7 @@ from duetbench.show.terminal import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment
 from duetbench.store.points import Points
-from duetbench.trend import backfill
+from duetbench.trend import anchored
 from duetbench.trend.anchored import NIGHTLY, Precision
 
 anchor_app = Typer(no_args_is_help=True, help="What all trend points are held against.")
@@ -55,7 +57,7 @@ def show_command(as_json: JsonOption = False) -> None:
     """Show the anchor of this checkout: its commit, locks and interpreters."""
     root = paths.project_root()
     found = declared.load(root)
-    here = backfill.present(root, found)
+    here = anchored.present(root, found)
     lines = [
         f"{found.name}: commit {found.commit[:12]}, since {found.since}"
         + (f", continues {found.previous}" if found.previous else ""),
@@ -196,20 +198,27 @@ def _played(
     What was played before an interruption goes to `interrupted`.
     """
     reporter = Reporter(console)
-    backfill.fetch(project.root, anchor)
+    anchored.fetch(project.root, anchor)
     with interruptible(), revisions.copies(reporter) as copies:
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
         both = sides_.of_revisions(project, anchor.commit, commit, scope)
-        backfill.verify(anchor, both.base)
-        head = backfill.of_checkout(both)
+        anchored.verify(anchor, both.base)
+        head = anchored.of_checkout(both)
         began = datetime.now(UTC)
 
         def described() -> Points:
-            return backfill.described(anchor, head, "night", both.head.record.label, began, began)
+            return anchored.points_of(anchor, head, "night", both.head.record.label, began, began)
 
         try:
             with measuring():
-                done = backfill.play([head], scope, reporter, precision, seed, limit)
+                done = anchored.play(
+                    [head],
+                    Real(scope.logs),
+                    reporter,
+                    precision=precision,
+                    seed=seed,
+                    ends=math.inf if limit is None else time.monotonic() + limit,
+                )
         except InterruptedRun:
             head.notes.append("it was interrupted")
             interrupted(described())

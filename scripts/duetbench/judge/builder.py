@@ -18,8 +18,7 @@ from duetbench.core import __version__
 from duetbench.core.model import Case
 from duetbench.judge import statistics
 from duetbench.judge.affected import Affected
-from duetbench.judge.decide import SequentialTest
-from duetbench.judge.durations import seconds_to_decide
+from duetbench.judge.decide import SequentialTest, seconds_to_decide
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
 from duetbench.measure.runner import utc_now

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from duetbench.core.metrics import BRIEF, METRICS
-from duetbench.core.model import Case, Status
+from duetbench.core.model import Status
 from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
 from duetbench.host import progress
 from duetbench.host.progress import duration
 from duetbench.judge import counted, rotation
 from duetbench.measure import duet, launch
-from duetbench.measure.duet import DuetOutcome, SideCase
+from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.project.duration import expected
 from duetbench.store.comparison import Duet, Instructions, SideName
@@ -59,12 +59,13 @@ class Instruments(Protocol):
     """Seam between the session and everything that starts a process."""
 
     def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-    ) -> tuple[DuetOutcome, ...]:
-        """Do a duet of each pair of base and head, in their order; at least of the first.
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
+        """Play a duet of each pair of base and head, in their order; at least of the first.
 
         All on one launch of each side, so cases of a side are equal by `duet.server_of`. Fewer
-        outcomes than pairs if a failure ended it. May raise `InterruptedRun` and nothing else.
+        duets than pairs if a failure ended it; numbered from `order`. May raise `InterruptedRun`
+        and nothing else.
         """
 
     def launch(self, side: SideCase) -> LaunchOutcome:
@@ -97,12 +98,12 @@ class Real:
             shutil.rmtree(old, ignore_errors=True)
 
     def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool
-    ) -> tuple[DuetOutcome, ...]:
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
         log = self._logs(pairs[0][1].case.id)
         base, head = self._rotation.turn(*pairs[0])  # they share a server, so a rig
         pairs = [(replace(below, rig=base), replace(above, rig=head)) for below, above in pairs]
-        return duet.perform(pairs, log, head_first=head_first, seconds=self._seconds)
+        return duet.perform(pairs, log, head_first=head_first, order=order, seconds=self._seconds)
 
     def launch(self, side: SideCase) -> LaunchOutcome:
         options = launch.Options(window=WINDOW_SECONDS["quick"])
@@ -116,25 +117,6 @@ class Real:
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"
         return lambda side: self._folder / f"{stem}-{side}.log"
-
-
-def recorded(
-    outcome: DuetOutcome, case: str, order: int, started: str, *, head_first: bool
-) -> Duet:
-    """The record of a duet."""
-    return Duet(
-        case=case,
-        order=order,
-        head_first=head_first,
-        started=started,
-        seconds=outcome.seconds,
-        load_seconds=outcome.load_seconds,
-        drift=outcome.drift,
-        flags_base=outcome.flags["base"],
-        flags_head=outcome.flags["head"],
-        base=outcome.metrics["base"],
-        head=outcome.metrics["head"],
-    )
 
 
 class Counts:
@@ -210,7 +192,7 @@ class FollowUp:
         for done, case in enumerate(cases):
             if self.seconds(case) <= self._left():
                 remaining = min(self.seconds(*cases[done:]), self._left())
-                reporter.playing(self._sides[case][1].case, done, remaining)
+                reporter.playing(case, done, remaining)
                 self._launch(case)
 
     def _launch(self, case: str) -> None:
@@ -245,9 +227,9 @@ class Reporter(progress.Progress):
         self._stage = name
         self.say(f"{name}: {_cases(cases)}")
 
-    def playing(self, case: Case, done: int, remaining: float) -> None:
+    def playing(self, what: str, done: int, remaining: float) -> None:
         """A duet or launch starts; the stage's next decisions take `remaining` s about."""
-        self.work(f"{self._stage} {case.id}", done, remaining)
+        self.work(f"{self._stage} {what}".strip(), done, remaining)
 
     def played(self, duet: Duet) -> None:
         """A duet ended."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, LoadModel
 from duetbench.judge import statistics
 from duetbench.judge.statistics import Logs
+from duetbench.measure.duet import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
 
 FAILURES: Final = 2
@@ -99,13 +101,13 @@ class CaseDuets:
             ValueError: One lacks the metric, or has a figure that has no ratio.
         """
         base, head = (
-            [figures(duet, side).get(metric, math.nan) for duet in self.usable] for side in SIDES
+            [duet.metrics(side).get(metric, math.nan) for duet in self.usable] for side in SIDES
         )
         return statistics.log_ratios(base, head)
 
     def _present(self, names: Iterable[str]) -> tuple[str, ...]:
         def has(duet: Duet, name: str) -> bool:
-            return all(0 < figures(duet, side).get(name, 0) < math.inf for side in SIDES)
+            return all(0 < duet.metrics(side).get(name, 0) < math.inf for side in SIDES)
 
         return tuple(name for name in names if all(has(duet, name) for duet in self.usable))
 
@@ -138,16 +140,39 @@ class CaseDuets:
         return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
 
 
-def figures(duet: Duet, side: SideName) -> Mapping[str, float]:
-    """A side's figures by metric."""
-    return duet.base if side == "base" else duet.head
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """A case that is played on both sides, with its duets; `label` names head's stack."""
+
+    base: SideCase
+    head: SideCase
+    duets: CaseDuets
+    label: str = ""
+
+    @property
+    def case(self) -> Case:
+        """The case as head defines it."""
+        return self.head.case
+
+    @property
+    def sides(self) -> tuple[SideCase, SideCase]:
+        return self.base, self.head
+
+    @property
+    def server(self) -> Hashable:
+        """Equal of cases that one launch of each side can serve."""
+        return self.label, server_of(self.base.case), server_of(self.head.case)
+
+    @property
+    def name(self) -> str:
+        return f"{self.label} {self.case.id}".strip()
 
 
 def failure(duet: Duet, side: SideName) -> str | None:
     """How a side failed, in words; None if it did not."""
     if any(flag.name == FlagName.INTERRUPTED for flag in (*duet.flags_base, *duet.flags_head)):
         return None  # somebody stopped the comparison: the case has done nothing wrong
-    flags = duet.flags_base if side == "base" else duet.flags_head
+    flags = duet.flags(side)
     return next((f"{flag.name}: {flag.detail}" for flag in flags if flag.severity == "fail"), None)
 
 

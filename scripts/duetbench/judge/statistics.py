@@ -54,6 +54,10 @@ class Looks:
         """Duets after which no more are taken."""
         return self.counts[-1]
 
+    def missing(self, count: int) -> int:
+        """How many more it takes until the next look; none after the last."""
+        return min((look - count for look in self.counts if look > count), default=0)
+
     def latest(self, count: int, *, final: bool = False) -> tuple[int, float] | None:
         """The latest look at `count` duets: how many it sees, and its share; None before the first.
 

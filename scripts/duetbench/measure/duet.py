@@ -39,28 +39,14 @@ from duetbench.core.protocol import (
 from duetbench.host import resource_usage
 from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
+from duetbench.measure.runner import utc_now
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Rig
-from duetbench.store.comparison import SideName
+from duetbench.store.comparison import Duet, SideName
 
 _POLL_SECONDS: Final = 0.02
 _SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}
 """Metrics that the other side's server makes smaller, with what they are made of."""
-
-
-@dataclass(frozen=True, slots=True)
-class DuetOutcome:
-    """What one duet gave: flags of each side, and figures of both sides or of none; times in s.
-
-    `seconds` are its own and an equal share of what the duets of a launch have in common. `drift`
-    is None of waves, which are too few, and of rates, which are too low, to tell the halves apart.
-    """
-
-    flags: dict[SideName, tuple[Flag, ...]]
-    metrics: dict[SideName, dict[str, float]]
-    seconds: float
-    load_seconds: float
-    drift: float | None = None
 
 
 def perform(
@@ -68,21 +54,37 @@ def perform(
     log: Callable[[SideName], Path],
     *,
     head_first: bool,
+    order: int = 0,
     seconds: float = DUET_SECONDS,
-) -> tuple[DuetOutcome, ...]:
+) -> tuple[Duet, ...]:
     """Play a duet of each pair of base and head, with closed loads of at least `seconds` s.
 
-    All on one launch of each side. The first duet that fails is the last. Output of a side's
-    server goes to the file `log(side)`. InterruptedRun from the signal handler leaves nothing
-    running. ValueError if a side's cases cannot share a server.
+    All on one launch of each side. The first duet that fails is the last; they are numbered from
+    `order`. Output of a side's server goes to the file `log(side)`. InterruptedRun from the signal
+    handler leaves nothing running. ValueError if a side's cases cannot share a server.
     """
-    began = time.monotonic()
+    began, started = time.monotonic(), utc_now()
     base, head = zip(*pairs, strict=True)
     loads = [duet_load(one.case, seconds) for one in head]
     sides = (SideRun("base", base, loads, log("base")), SideRun("head", head, loads, log("head")))
     played = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
-    common = time.monotonic() - began - sum(one.seconds for one in played)
-    return tuple(one.outcome(common / len(played)) for one in played)
+    common = (time.monotonic() - began - sum(one.seconds for one in played)) / len(played)
+    return tuple(
+        Duet(
+            case=head[number].case.id,
+            order=order + number,
+            head_first=head_first,
+            started=started,
+            seconds=one.seconds + common,
+            load_seconds=one.load_seconds,
+            drift=None if one.void else one.drift,
+            flags_base=tuple(one.flags["base"]),
+            flags_head=tuple(one.flags["head"]),
+            base={} if one.void else one.metrics["base"],
+            head={} if one.void else one.metrics["head"],
+        )
+        for number, one in enumerate(played)
+    )
 
 
 def drift(base: Rows, head: Rows, duration: float) -> float | None:
@@ -222,15 +224,9 @@ class _Played:
     load_seconds: float
     drift: float | None
 
-    def outcome(self, common: float) -> DuetOutcome:
-        void = any(flag.severity == "fail" for flags in self.flags.values() for flag in flags)
-        return DuetOutcome(
-            {side: tuple(flags) for side, flags in self.flags.items()},
-            {side: {} if void else metrics for side, metrics in self.metrics.items()},
-            self.seconds + common,
-            self.load_seconds,
-            None if void else self.drift,
-        )
+    @property
+    def void(self) -> bool:
+        return any(flag.severity == "fail" for flags in self.flags.values() for flag in flags)
 
 
 class _Duets:

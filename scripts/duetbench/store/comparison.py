@@ -5,7 +5,7 @@ better says the metric registry.
 """
 
 from enum import StrEnum
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -85,14 +85,19 @@ class Duet(Frozen):
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
 
+    def flags(self, side: SideName) -> tuple[Flag, ...]:
+        """The validity flags of a side."""
+        return self.flags_base if side == "base" else self.flags_head
+
+    def metrics(self, side: SideName) -> dict[str, float]:
+        """The figures of a side; none if the duet is void."""
+        return self.base if side == "base" else self.head
+
     @property
     def failed(self) -> tuple[SideName, ...]:
         """The sides that failed by themselves."""
-        flags: tuple[tuple[SideName, tuple[Flag, ...]], ...] = (
-            ("base", self.flags_base),
-            ("head", self.flags_head),
-        )
-        return tuple(side for side, many in flags if any(f.severity == "fail" for f in many))
+        sides = get_args(SideName)
+        return tuple(s for s in sides if any(f.severity == "fail" for f in self.flags(s)))
 
     @property
     def usable(self) -> bool:

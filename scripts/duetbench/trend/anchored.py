@@ -9,24 +9,38 @@ import math
 import random
 import statistics
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
+from duetbench.core import __version__
+from duetbench.core.errors import HistoryError, SetupError
 from duetbench.core.model import Case
+from duetbench.core.protocol import DUET_PROTOCOL
+from duetbench.core.text import one_line
+from duetbench.host import cache, command, git, paths
 from duetbench.judge import durations
-from duetbench.judge.durations import DuetSeconds
 from duetbench.judge.inprocess import jobs
-from duetbench.judge.instruments import Counts, Instruments, Reporter, recorded
-from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import CaseDuets, figures
-from duetbench.judge.sides import Side
+from duetbench.judge.instruments import Counts, Instruments, Reporter
+from duetbench.judge.loop import Loop
+from duetbench.judge.pairs import Pair, paired
+from duetbench.judge.samples import CaseDuets, Match
+from duetbench.judge.sides import Side, Sides
 from duetbench.measure.duet import SideCase, server_of
-from duetbench.measure.runner import utc_now
+from duetbench.project.anchor import Anchor
+from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions, Missing
 from duetbench.store.journal import Journal
-from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints
+from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
+
+FOLDER: Final = "backfill"
+"""Where journals of what is under way are kept, below the state folder."""
+
+REASON: Final = 1000
+"""Characters of a reason for which a case has no point."""
 
 RANGE: Final = 0.5
 """Standard error of a ratio of counts over the range of three rounds. A median of three has 0.67
@@ -56,12 +70,17 @@ class Precision:
         fitting = math.inf if seconds == 0 else self.seconds / seconds
         return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 
+    def missing(self, duets: CaseDuets) -> int:
+        """Usable duets that a case misses at least."""
+        seconds = [duet.seconds for duet in duets.all] or [sum(durations.expected(duets.case))]
+        return max(0, self.least_of(statistics.fmean(seconds)) - len(duets.usable))
+
     def wants(self, duets: CaseDuets) -> bool:
         """Whether another duet is needed."""
         if duets.void() or len(duets.all) >= self.most:
             return False
-        taken = [duet.seconds for duet in duets.all]
-        least = self.least_of(statistics.fmean(taken)) if taken else self.least
+        seconds = [duet.seconds for duet in duets.all]
+        least = self.least_of(statistics.fmean(seconds)) if seconds else self.least
         if len(duets.usable) < least:
             return True
         if least < self.least:
@@ -94,7 +113,7 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
 
 @dataclass(slots=True)
 class Head:
-    """A stack to be held against the anchor, with the journal of what was played of it.
+    """A stack that is held against the anchor, with the journal of what was played of it.
 
     `lost`: cases that cannot be played, with the reason.
     """
@@ -107,71 +126,88 @@ class Head:
     lost: tuple[Missing, ...] = ()
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    duets: dict[str, CaseDuets] = field(init=False)
+    matches: dict[str, Match] = field(init=False)
     counted: dict[str, Instructions | str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.duets = CaseDuets.of(pair.head for pair in self.pairs)
+        self.matches = {
+            pair.head.id: Match(
+                SideCase(pair.base, self.base.rig),
+                SideCase(pair.head, self.side.rig),
+                CaseDuets(pair.head),
+                self.name,
+            )
+            for pair in self.pairs
+        }
         for kind, content in self.journal.lines:
-            self._take(kind, content)
+            if kind == "duet":
+                self._take(Duet.model_validate(content))
+            elif kind == "count":
+                case, count = content
+                known = count if isinstance(count, str) else Instructions.model_validate(count)
+                self.counted[case] = known
 
-    def _take(self, kind: str, content: Any) -> None:
-        """Take a line of the journal; what is not asked for any more is left out."""
-        match kind:
-            case "duet":
-                duet = Duet.model_validate(content)
-                self.seconds += duet.seconds
-                if duet.case in self.duets:
-                    self.duets[duet.case].add(duet)
-            case "count":
-                case_, found = content
-                counted = found if isinstance(found, str) else Instructions.model_validate(found)
-                self.counted[case_] = counted
+    def add(self, duet: Duet) -> None:
+        """Take another duet; it is in the journal when this returns."""
+        self._take(duet)
+        self.journal.add(["duet", duet.model_dump(mode="json")])
+
+    def _take(self, duet: Duet) -> None:
+        self.seconds += duet.seconds
+        if duet.case in self.matches:  # else nobody asks for it any more
+            self.matches[duet.case].duets.add(duet)
+
+    def count(
+        self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
+    ) -> None:
+        """Count instructions of what was not counted yet."""
+        inside = {job.series: job.sides(self.base, self.side) for job in jobs(self.pairs)}
+        every = {**{case: match.sides for case, match in self.matches.items()}, **inside}
+        sides = {name: both for name, both in every.items() if name not in self.counted}
+        if not sides:
+            return
+        reporter.say(f"{self.name}: counting instructions")
+        counts = Counts(instruments, sides)
+        counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter)
+        for name in sides:
+            count = counts.of(name)
+            self.counted[name] = count or "not counted"
+            line: Any = count.model_dump(mode="json") if count else "not counted"
+            self.journal.add(["count", [name, line]])
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """What is known of it, and of what cases nothing is."""
         lost = list(self.lost)
-        found: list[tuple[str, Case, list[AnchoredPoint]]] = []
-        for pair in self.pairs:
-            case = pair.head
-            points = [*_points(case.id, self.duets[case.id], lost), *self._counted(case.id)]
-            found.append((case.id, case, points))
-        found += [
+        places = [
+            (case, match.case, [*_points(match.duets, lost), *self._counted(case)])
+            for case, match in self.matches.items()
+        ]
+        places += [
             (job.series, job.pair.head, self._counted(job.series)) for job in jobs(self.pairs)
         ]
         return tuple(
             CasePoints(case=name, stack=case.stack, python=case.python, points=tuple(points))
-            for name, case, points in found
+            for name, case, points in places
             if points
         ), tuple(lost)
 
-    def counted_sides(self) -> Mapping[str, tuple[SideCase, SideCase]]:
-        """What is counted of both sides: by the case's id, or by the series of a job."""
-        cases = {
-            pair.head.id: (SideCase(pair.base, self.base.rig), SideCase(pair.head, self.side.rig))
-            for pair in self.pairs
-        }
-        inside = {job.series: job.sides(self.base, self.side) for job in jobs(self.pairs)}
-        return {**cases, **inside}
-
-    def _counted(self, case: str) -> list[AnchoredPoint]:
-        found = self.counted.get(case)
-        if not isinstance(found, Instructions):
+    def _counted(self, name: str) -> list[AnchoredPoint]:
+        count = self.counted.get(name)
+        if not isinstance(count, Instructions):
             return []
-        ratio = found.head / found.base
-        return [
-            AnchoredPoint(
-                metric=INSTRUCTIONS,
-                ratio=round(ratio, 7),
-                se=round(found.spread * RANGE, 7),
-                anchor=round(found.base),
-                duets=1,
-            )
-        ]
+        point = AnchoredPoint(
+            metric=INSTRUCTIONS,
+            ratio=round(count.head / count.base, 7),
+            se=round(count.spread * RANGE, 7),
+            anchor=round(count.base),
+            duets=1,
+        )
+        return [point]
 
 
-def _points(case: str, duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
+def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
     """The points of a case's duets; why there are none is added to what is `lost`."""
+    case = duets.case.id
     duets.settle()
     reason = duets.void() or ("" if len(duets.usable) > 1 else _few(duets))
     if reason:
@@ -182,15 +218,17 @@ def _points(case: str, duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPo
         if drifted := duets.drifted(metric):
             lost.append(Missing(case=case, reason=f"{metric}: {drifted}"))
             continue
-        base = [figures(duet, "base")[metric] for duet in duets.usable]
+        mean = statistics.geometric_mean(duet.base[metric] for duet in duets.usable)
         points.append(
             AnchoredPoint(
-                metric=metric, ratio=round(math.exp(duets.logs(metric).mean()), 7),
+                metric=metric,
+                ratio=round(math.exp(duets.logs(metric).mean()), 7),
                 se=round(standard_error(duets, metric), 7),
-                anchor=float(f"{statistics.geometric_mean(base):.5g}"),
-                duets=len(duets.usable), excluded=duets.excluded,
+                anchor=float(f"{mean:.5g}"),
+                duets=len(duets.usable),
+                excluded=duets.excluded,
             )
-        )  # fmt: skip
+        )
     return points
 
 
@@ -199,114 +237,147 @@ def _few(duets: CaseDuets) -> str:
     return f"{len(duets.usable)} usable duets{f': {why}' if why else ''}"
 
 
-class Play:
-    """Plays heads against their bases until `precision` is reached, or time is up."""
+class _UntilPrecise:
+    """Plays every case of all heads until its ratio is known as well as it has to be."""
 
-    def __init__(
-        self,
-        heads: Sequence[Head],
-        instruments: Instruments,
-        reporter: Reporter,
-        *,
-        precision: Precision,
-        seed: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.heads, self.instruments, self.reporter = heads, instruments, reporter
-        self.precision, self.clock = precision, clock
-        self.random = random.Random(seed)  # noqa: S311 - an order that can be repeated
-        self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.random.random() < 0.5)
-        self._order = sum(len(head.journal.lines) for head in heads)
-        self._durations = {}
+    def __init__(self, heads: Sequence[Head], precision: Precision) -> None:
+        self.heads = {head.name: head for head in heads}
+        self.precision = precision
+
+    def open(self) -> Sequence[Match]:
+        matches = (match for head in self.heads.values() for match in head.matches.values())
+        return [match for match in matches if self.precision.wants(match.duets)]
+
+    def missing(self, match: Match) -> int:
+        return self.precision.missing(match.duets)
+
+    def add(self, match: Match, duet: Duet) -> None:
+        self.heads[match.label].add(duet)
+
+
+def play(
+    heads: Sequence[Head],
+    instruments: Instruments,
+    reporter: Reporter,
+    *,
+    precision: Precision,
+    seed: int,
+    ends: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Play heads against their bases; whether all was done before `ends` on the clock."""
+    matches = [match for head in heads for match in head.matches.values()]
+    source = random.Random(seed)  # noqa: S311 - an order that can be repeated
+    loop, rule = Loop(instruments, reporter, source, clock), _UntilPrecise(heads, precision)
+    loop.order = sum(len(head.journal.lines) for head in heads)
+    begun = any(head.journal.begun for head in heads)
+    reporter.start(
+        f"{len(matches)} cases of {len(heads)} {'stack' if len(heads) == 1 else 'stacks'} "
+        f"against the anchor{', from where it was left' if begun else ''}",
+        loop.remaining(rule),
+    )
+    try:
         for head in heads:
-            cases = [pair.head for pair in head.pairs]
-            servers = {pair.head.id: (server_of(pair.base), server_of(pair.head))
-                       for pair in head.pairs}  # fmt: skip
-            self._durations[head.name] = (DuetSeconds(cases, servers), servers)
+            head.count(instruments, lambda: ends - clock(), reporter)
+        return loop.play(rule, lambda: ends)
+    finally:
+        reporter.end()
 
-    def run(self, ends: float = math.inf) -> bool:
-        """Play; whether all was done before `ends` on the clock."""
-        total = sum(self._remaining(head) for head in self.heads)
-        cases = sum(len(head.pairs) for head in self.heads)
-        begun = any(head.journal.begun for head in self.heads)
-        self.reporter.start(
-            f"{cases} cases of {len(self.heads)} {'stack' if len(self.heads) == 1 else 'stacks'} "
-            f"against the anchor{', from where it was left' if begun else ''}",
-            total,
+
+def present(root: Path, anchor: Anchor) -> bool:
+    """Whether the anchor's commit is in this clone."""
+    return git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None
+
+
+def fetch(root: Path, anchor: Anchor) -> None:
+    """Fetch the anchor's commit if this clone is too shallow to have it; HistoryError if it fails.
+
+    A commit that nobody has any more can be no anchor.
+    """
+    if present(root, anchor):
+        return
+    try:
+        git.run(
+            [
+                "-C",
+                str(root),
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--depth=1",
+                "origin",
+                anchor.commit,
+            ],
+            {},
         )
-        try:
-            for head in self.heads:
-                self._count(head, ends)
-            while waiting := list(self._waiting()):
-                self.random.shuffle(waiting)
-                for head, pairs in waiting:
-                    if self.clock() + self._seconds(head, pairs) > ends:
-                        return False
-                    self._play(head, pairs)
-        finally:
-            self.reporter.end()
-        return True
+    except (git.GitError, git.HopelessError) as error:
+        raise HistoryError(
+            f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which is neither here "
+            f"nor at origin ({error}): fetch the whole history (git fetch --unshallow), or declare "
+            "another anchor: duetbench anchor renew NAME --anew"
+        ) from error
 
-    def _waiting(self) -> Iterator[tuple[Head, list[Pair]]]:
-        """A server's cases that need another duet."""
-        for head in self.heads:
-            groups: dict[Hashable, list[Pair]] = defaultdict(list)
-            for pair in head.pairs:
-                if self.precision.wants(head.duets[pair.head.id]):
-                    groups[self._durations[head.name][1][pair.head.id]].append(pair)
-            yield from ((head, group) for group in groups.values())
 
-    def _seconds(self, head: Head, pairs: list[Pair]) -> float:
-        return self._durations[head.name][0].of(*(pair.head.id for pair in pairs))
-
-    def _remaining(self, head: Head) -> float:
-        """Seconds until all have the least number of duets."""
-        seconds = self._durations[head.name][0].of
-        lacking = {
-            case: self.precision.least_of(seconds(case)) - len(duets.all)
-            for case, duets in head.duets.items()
-        }
-        return sum(
-            seconds(*(case for case in lacking if lacking[case] > n))
-            for n in range(self.precision.least)
+def verify(anchor: Anchor, side: Side) -> None:
+    """Hold what was installed against the anchor's declaration; SetupError if it is another."""
+    if anchor.protocol != DUET_PROTOCOL:
+        raise SetupError(
+            f"the anchor {anchor.name} goes with version {anchor.protocol} of the duets' protocol, "
+            f"and this duetbench plays version {DUET_PROTOCOL}: declare another anchor: "
+            "duetbench anchor renew NAME --anew"
+        )
+    found = {stack.name: stack.digest for stack in side.record.stacks}
+    wrong = [name for name, digest in found.items() if anchor.stacks.get(name) != digest]
+    versions = {one.name: one.version for one in side.record.interpreters}
+    wrong += [name for name, one in versions.items() if anchor.interpreters.get(name) != one]
+    if wrong:
+        raise SetupError(
+            f"the anchor {anchor.name} cannot be had any more: at {anchor.commit[:8]} {wrong[0]} "
+            "is not what it was; declare another one: duetbench anchor renew NAME --anew"
         )
 
-    def _play(self, head: Head, pairs: list[Pair]) -> None:
-        remaining = sum(map(self._remaining, self.heads))
-        began = self.clock()
-        first = self._turn((head.name, self._durations[head.name][1][pairs[0].head.id]))
-        sides = [
-            (SideCase(one.base, head.base.rig), SideCase(one.head, head.side.rig)) for one in pairs
-        ]
-        self.reporter.work(f"{head.name} {pairs[0].head.id}", self._order, remaining)
-        started = utc_now()
-        outcomes = self.instruments.duets(sides, head_first=first)
-        for pair, outcome in zip(pairs, outcomes, strict=False):  # a failure ended the others
-            duet = recorded(outcome, pair.head.id, self._order, started, head_first=first)
-            self._order += 1
-            self._durations[head.name][0].observe(duet.case, duet.seconds, len(outcomes))
-            head.duets[duet.case].add(duet)
-            head.journal.add(["duet", duet.model_dump(mode="json")])
-            self.reporter.played(duet)
-        head.seconds += self.clock() - began
 
-    def _turn(self, key: Hashable) -> bool:
-        first = self._head_first[key]
-        self._head_first[key] = not first
-        return first
+def of_checkout(both: Sides) -> Head:
+    """A checkout, ready to be held against its anchor, which is base; its journal begins anew."""
+    pairs, lost = paired(both.base.cases, both.head.cases)
+    journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
+    journal.forget()
+    label, notes = both.head.record.label, list(both.notes)
+    return Head(label, both.base, both.head, journal, pairs, lost, notes=notes)
 
-    def _count(self, head: Head, ends: float) -> None:
-        """Count instructions of what was not counted yet."""
-        sides = {
-            name: both for name, both in head.counted_sides().items() if name not in head.counted
-        }
-        if not sides:
-            return
-        self.reporter.say(f"{head.name}: counting instructions")
-        counts = Counts(self.instruments, sides)
-        counts.count(sides, lambda: min(COUNT_SECONDS, ends - self.clock()), self.reporter)
-        for case in sides:
-            found = counts.of(case)
-            head.counted[case] = found or "not counted"
-            kept: Any = found.model_dump(mode="json") if found else "not counted"
-            head.journal.add(["count", [case, kept]])
+
+def points_of(
+    anchor: Anchor,
+    head: Head,
+    origin: Origin,
+    label: str,
+    began: datetime,
+    when: datetime,
+    release: Release | None = None,
+) -> Points:
+    """The file of a head's points."""
+    cases, lost = head.points()
+    # Servers' and installers' last words are in the reasons, with folders of this machine.
+    lost = tuple(
+        Missing(case=one.case, reason=one_line(command.scrub(one.reason), REASON)) for one in lost
+    )
+    name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, label)[:6]}"
+    side = head.side.record
+    return Points(
+        id=name,
+        anchor=anchor.name,
+        origin=origin,
+        label=label,
+        when=when,
+        release=release,
+        started=began,
+        seconds=head.seconds,
+        duetbench=__version__,
+        commit=side.commit,
+        machine=head.side.rig.machine,
+        interpreters=side.interpreters,
+        stacks=side.stacks,
+        cases=cases,
+        missing=lost,
+        notes=tuple(head.notes),
+    )

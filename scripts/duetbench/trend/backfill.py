@@ -5,30 +5,25 @@ that neither time nor neighbours say anything about its date. What cannot be res
 started is recorded with the reason.
 """
 
-import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from duetbench.core import __version__
-from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.core.protocol import DUET_PROTOCOL
-from duetbench.core.text import one_line
-from duetbench.host import cache, command, git, machine, paths
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.host import cache, machine, paths
 from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator, Tick
 from duetbench.judge import revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.instruments import Real, Reporter
-from duetbench.judge.pairs import Pair, paired
-from duetbench.judge.sides import Anchored, Scope, Side, Sides
+from duetbench.judge.pairs import Pair
+from duetbench.judge.sides import Anchored, Scope
 from duetbench.project import locks, metadata
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
@@ -36,19 +31,13 @@ from duetbench.project.stacks import Stack
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
-from duetbench.store.comparison import Missing
 from duetbench.store.journal import Journal
-from duetbench.store.points import Origin, Points
-from duetbench.trend.anchored import Head, Play, Precision
-
-FOLDER: Final = "backfill"
-"""Where journals of what is under way are kept, below the state folder."""
+from duetbench.store.points import Points
+from duetbench.trend import anchored
+from duetbench.trend.anchored import Head, Precision
 
 AT_ONCE: Final = 3
 """Stacks that are installed at the same time, unless asked otherwise."""
-
-REASON: Final = 1000
-"""Characters of a reason for which a case has no point."""
 
 STEPS: Final = {"day": 1, "week": 7}
 
@@ -192,54 +181,12 @@ def backfill(task: BackfillTask, wanted: Sequence[Wanted], reporter: Reporter) -
         done.setdefault(one.label, set()).update(case.case for case in one.cases)
     order = list(wanted)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - an order that can be repeated
-    fetch(task.project.root, task.anchor)
+    anchored.fetch(task.project.root, task.anchor)
     base = sides_.of_anchor(task.project, task.anchor.commit, task.scope)
-    verify(task.anchor, base.base)
+    anchored.verify(task.anchor, base.base)
     with measuring():
         for start in range(0, len(order), task.at_once):
             yield from _batch(task, base, order[start : start + task.at_once], done, reporter)
-
-
-def present(root: Path, anchor: Anchor) -> bool:
-    """Whether the anchor's commit is in this clone."""
-    return git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None
-
-
-def fetch(root: Path, anchor: Anchor) -> None:
-    """Fetch the anchor's commit if this clone is too shallow to have it; HistoryError if it fails.
-
-    A commit that nobody has any more can be no anchor.
-    """
-    if present(root, anchor):
-        return
-    try:
-        git.run(["-C", str(root), "fetch", "--quiet", "--no-tags", "--depth=1", "origin",
-                 anchor.commit], {})  # fmt: skip
-    except (git.GitError, git.HopelessError) as error:
-        raise HistoryError(
-            f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which is neither here "
-            f"nor at origin ({error}): fetch the whole history (git fetch --unshallow), or declare "
-            "another anchor: duetbench anchor renew NAME --anew"
-        ) from error
-
-
-def verify(anchor: Anchor, side: Side) -> None:
-    """Hold what was installed against the anchor's declaration; SetupError if it is another."""
-    if anchor.protocol != DUET_PROTOCOL:
-        raise SetupError(
-            f"the anchor {anchor.name} goes with version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench plays version {DUET_PROTOCOL}: declare another anchor: "
-            "duetbench anchor renew NAME --anew"
-        )
-    found = {stack.name: stack.digest for stack in side.record.stacks}
-    wrong = [name for name, digest in found.items() if anchor.stacks.get(name) != digest]
-    versions = {one.name: one.version for one in side.record.interpreters}
-    wrong += [name for name, one in versions.items() if anchor.interpreters.get(name) != one]
-    if wrong:
-        raise SetupError(
-            f"the anchor {anchor.name} cannot be had any more: at {anchor.commit[:8]} {wrong[0]} "
-            "is not what it was; declare another one: duetbench anchor renew NAME --anew"
-        )
 
 
 def kept(task: BackfillTask) -> Iterator[Points]:
@@ -265,10 +212,18 @@ def _batch(
             if made is not None:
                 heads[one] = made
         began = datetime.now(UTC)
-        play(list(heads.values()), task.scope, reporter, task.precision, task.seed)
+        anchored.play(
+            list(heads.values()),
+            Real(task.scope.logs),
+            reporter,
+            precision=task.precision,
+            seed=task.seed,
+        )
         for one, head in heads.items():
             moment = datetime.combine(one.when, time(23, 59, 59), UTC)
-            points = described(task.anchor, head, "backfill", one.label, began, moment, one.release)
+            points = anchored.points_of(
+                task.anchor, head, "backfill", one.label, began, moment, one.release
+            )
             record.save(task.results, points)
             head.journal.forget()
             yield points
@@ -279,32 +234,9 @@ def _batch(
         base.made.clear()
 
 
-def play(
-    heads: Sequence[Head],
-    scope: Scope,
-    reporter: Reporter,
-    precision: Precision,
-    seed: int,
-    limit: float | None = None,
-) -> bool:
-    """Play heads in at most so many seconds; whether all was done."""
-    ends = math.inf if limit is None else monotonic() + limit
-    playing = Play(heads, Real(scope.logs), reporter, precision=precision, seed=seed)
-    return playing.run(ends)
-
-
-def of_checkout(both: Sides) -> Head:
-    """A checkout, ready to be held against its anchor, which is base; its journal begins anew."""
-    pairs, lost = paired(both.base.cases, both.head.cases)
-    journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
-    journal.forget()
-    label, notes = both.head.record.label, list(both.notes)
-    return Head(label, both.base, both.head, journal, pairs, lost, notes=notes)
-
-
 def _place(anchor: str, label: str) -> Path:
     name = label.replace(" ", "-").replace("/", "_")
-    return paths.state_dir() / FOLDER / anchor / f"{name}.jsonl"
+    return paths.state_dir() / anchored.FOLDER / anchor / f"{name}.jsonl"
 
 
 def _head(
@@ -320,28 +252,3 @@ def _head(
         return None
     journal = Journal(_place(task.anchor.name, wanted.label))
     return Head(wanted.label, base.base, side, journal, pairs, lost)
-
-
-def described(
-    anchor: Anchor,
-    head: Head,
-    origin: Origin,
-    label: str,
-    began: datetime,
-    when: datetime,
-    release: Release | None = None,
-) -> Points:
-    """The file of a head's points."""
-    cases, lost = head.points()
-    # Servers' and installers' last words are in the reasons, with folders of this machine.
-    lost = tuple(
-        Missing(case=one.case, reason=one_line(command.scrub(one.reason), REASON)) for one in lost
-    )
-    name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, label)[:6]}"
-    side = head.side.record
-    return Points(
-        id=name, anchor=anchor.name, origin=origin, label=label, when=when, release=release,
-        started=began, seconds=head.seconds, duetbench=__version__, commit=side.commit,
-        machine=head.side.rig.machine, interpreters=side.interpreters, stacks=side.stacks,
-        cases=cases, missing=lost, notes=tuple(head.notes),
-    )  # fmt: skip

@@ -9,15 +9,14 @@ after whatever ended it, takes its answers from there and goes on.
 """
 
 import glob
-import json
 import math
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.version import Version
 
@@ -28,11 +27,11 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.dependencies import Reader
 from duetbench.judge.duets import carrier
 from duetbench.judge.inprocess import unit_of
-from duetbench.judge.instruments import START_SECONDS, Real, Reporter, recorded
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.instruments import START_SECONDS, Real, Reporter
+from duetbench.judge.loop import Loop
+from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.sides import Scope, Side
 from duetbench.measure.duet import SideCase
-from duetbench.measure.runner import utc_now
 from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
@@ -75,34 +74,6 @@ def moves(project: Project, sought: Sought) -> tuple[PackageChange, ...]:
     )
 
 
-class Kept:
-    """The duets of a search, in the order in which they were played, by question."""
-
-    def __init__(self, path: Path) -> None:
-        self._journal = Journal(path)
-        self._kept: dict[str, list[float | None]] = defaultdict(list)
-        for question, log in self._journal.lines:
-            self._kept[json.dumps(question)].append(log)
-        self.begun, self.forget = self._journal.begun, self._journal.forget
-
-    def take(self, question: Sequence[Any], place: int) -> tuple[bool, float | None]:
-        """Whether a question has this duet (from 0) already, and its log ratio."""
-        kept = self._kept[json.dumps(question)]
-        return (True, kept[place]) if place < len(kept) else (False, None)
-
-    def add(self, question: Sequence[Any], log: float | None) -> None:
-        """Append a duet; it is on the disk when this returns."""
-        self._journal.add([question, log])
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    """Two mixtures ready to be played, with the duets between them."""
-
-    sides: tuple[SideCase, SideCase]
-    duets: CaseDuets
-
-
 COUNT_LIMIT: Final = 300.0
 """Seconds after which a count of both sides has failed."""
 
@@ -124,14 +95,17 @@ class Mixtures:
         self.project, self.sought, self.reporter = project, sought, reporter
         self._copies, self._ends, self._clock = copies, ends, clock
         self._logs = paths.state_dir() / "logs"
-        self._instruments = Real(self._logs)
         self._job = unit_of(sought.series.case)
         self.case, self._profile = carrier(project, sought.series.case)
-        self.journal = Kept(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
-        self._head_first = random.Random(seed).random() < 0.5  # noqa: S311 - an order that can be repeated
-        self._played: dict[str, int] = defaultdict(int)
+        self.journal = Journal(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
+        self._logs_of: dict[str, list[float | None]] = defaultdict(list)
+        for question, log in self.journal.lines:
+            self._logs_of[question].append(log)
+        self._asked: Counter[str] = Counter()
+        source = random.Random(seed)  # noqa: S311 - an order that can be repeated
+        self._loop = Loop(Real(self._logs), reporter, source, clock)
         self._texts: dict[Names, str] = {}
-        self._scenes: dict[tuple[Names, Names], _Scene] = {}
+        self._matches: dict[tuple[Names, Names], Match] = {}
         self._packages = [
             stacks.parse(text, f"lock of {sought.stack}", project.version)
             for text in (sought.base, sought.head)
@@ -159,36 +133,30 @@ class Mixtures:
         return frozenset(p for p in self.row if found[p] == after[p])
 
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:
-        """Play, or take from an earlier, interrupted search."""
-        question = [purpose, sorted(base), sorted(head)]
-        place = self._played[str(question)]
-        self._played[str(question)] += 1
-        known, log = self.journal.take(question, place)
-        if not known:
-            if self._clock() + self.seconds > self._ends:
+        """Play a duet, or take it from an earlier, interrupted search."""
+        question = " ".join((purpose, *sorted(base), "→", *sorted(head)))
+        logs, place = self._logs_of[question], self._asked[question]
+        self._asked[question] += 1
+        if place == len(logs):
+            left = self._ends - self._clock()
+            if self.seconds > left:
                 raise TimeIsUpError
-            log = self._play(base, head, place)
-            self.journal.add(question, log)
-        return log
+            logs.append(self._play(base, head, left))
+            self.journal.add([question, logs[-1]])
+        return logs[place]
 
-    def _play(self, base: Names, head: Names, place: int) -> float | None:
-        if (base, head) not in self._scenes:
-            self._scenes[base, head] = self._scene(*self._sides(base, head))
-        scene = self._scenes[base, head]
-        number = sum(self._played.values())
-        left = max(0.0, self._ends - self._clock())
-        self.reporter.work(self.case.id, number, left)
+    def _play(self, base: Names, head: Names, left: float) -> float | None:
+        if (base, head) not in self._matches:
+            self._matches[base, head] = self._match(*self._sides(base, head))
+        match = self._matches[base, head]
         if self._job:
-            return _counted(scene.sides)
-        started, head_first = utc_now(), self._head_first ^ bool(place % 2)
-        (outcome,) = self._instruments.duets([scene.sides], head_first=head_first)
-        duet = recorded(outcome, self.case.id, number, started, head_first=head_first)
-        scene.duets.add(duet)
-        if reason := scene.duets.void():
+            return _counted(match.sides)
+        self._loop.launch([match], lambda _, duet: match.duets.add(duet), left)
+        if reason := match.duets.void():
             raise SetupError(reason)
-        if not duet.usable:
+        if not match.duets.all[-1].usable:
             return None
-        return float(scene.duets.logs(self.sought.series.metric)[-1])
+        return float(match.duets.logs(self.sought.series.metric)[-1])
 
     def _text(self, wanted: Names) -> str:
         """The lock of a mixture: base's and head's own for none and all of the row."""
@@ -249,12 +217,9 @@ class Mixtures:
             and affected.reason_for(self.case, affected.Change(packages=(move,)), loaded)
         )
 
-    def _scene(self, base: Side, head: Side) -> _Scene:
-        sides = (
-            SideCase(self.case, base.rig, self._job),
-            SideCase(self.case, head.rig, self._job),
-        )
-        return _Scene(sides, CaseDuets(self.case))
+    def _match(self, base: Side, head: Side) -> Match:
+        before, after = (SideCase(self.case, side.rig, self._job) for side in (base, head))
+        return Match(before, after, CaseDuets(self.case))
 
 
 def _counted(sides: tuple[SideCase, SideCase]) -> float:
