@@ -44,7 +44,7 @@ def test_a_machine_that_is_set_up() -> None:
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
     (oha,) = (finding for finding in diagnosis.tools if finding.what == "oha")
     assert Project.here().settings.oha.version in oha.detail
-    assert re.search(r", (prebuilt|source), SHA-256 [0-9a-f]{64}; /", oha.detail)
+    assert re.search(r", (prebuilt|source); /", oha.detail)
     expected = {
         f"{name} for {python}"
         for name in Project.here().stacks
@@ -52,7 +52,6 @@ def test_a_machine_that_is_set_up() -> None:
     }
     assert {finding.what for finding in diagnosis.stacks} == expected
     assert diagnosis.machine.server_cores
-    assert all(finding.build for finding in diagnosis.interpreters)
     assert summary(diagnosis).startswith("Ready to measure")
     *_, last = call(COLUMNS="100").stdout.splitlines()
     # Others may have come to work in between.
@@ -110,7 +109,6 @@ def test_an_interpreter_that_no_longer_runs_and_brackets(monkeypatch: pytest.Mon
     assert diagnosis.interpreters[1].what == "CPython 3.14t"
     assert diagnosis.interpreters[1].state == "wrong"
     assert not diagnosis.healthy
-    assert not [found.detail for found in diagnosis.interpreters if "CFLAGS" in found.detail]
     odd = diagnosis.interpreters[0].model_copy(update={"detail": "[GCC 12.2.0] [/] x"})
     console = Console(record=True, width=200, file=io.StringIO())
     for table in tables(diagnosis.model_copy(update={"interpreters": (odd,)})):

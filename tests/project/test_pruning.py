@@ -18,6 +18,7 @@ from duetbench.host.machine_lock import measuring
 from duetbench.host.progress import Narrator
 from duetbench.project import anchor, interpreters, prune, stacks
 from duetbench.project.project import Project
+from duetbench.project.settings import InterpreterSpec
 
 _DAY: Final = 86400.0
 
@@ -98,15 +99,19 @@ def test_using_an_environment_keeps_it(cache: Path, monkeypatch: pytest.MonkeyPa
     assert prune.unused(Project.here()) == ()
 
 
-def test_interpreters_go_with_their_last_environment(cache: Path) -> None:
-    """Another build is kept as long as an environment that stays was made with it."""
-    builds = [cache / "interpreters" / f"source-3.13.{n}-0123456789ab" for n in (1, 2)]
+@pytest.mark.usefixtures("cache")
+def test_interpreters_go_when_nobody_has_asked_for_them() -> None:
+    """Another build is kept as long as somebody uses it."""
+    spec = InterpreterSpec(version="3.13.1", free_threaded=False)
+    configured = Project.here().settings.model_copy(update={"interpreters": {"3.13": spec}})
+    builds = [interpreters.place("3.13", origin, configured) for origin in ("source", "found")]
     for build in builds:
-        made(build / "3.13", version="3.13.1")
-        aged(build, 365)
-    environment(cache / "environments" / "a-py3.13-000000000001", builds[0] / "3.13/bin/p", 3)
-    environment(cache / "environments" / "a-py3.13-000000000002", builds[1] / "3.13/bin/p", 300)
-    assert gone() == ["a-py3.13-000000000002", builds[1].name]
+        facts = {**spec.model_dump(), "executable": str(build / "python"), "build": "cc"}
+        made(build, **facts, origin=build.parent.name.partition("-")[0])
+        (build / "python").touch()
+        aged(build.parent, 365)
+    assert interpreters.locate("3.13", configured).origin == "source"
+    assert gone() == [builds[1].parent.name]
     assert builds[0].is_dir()
 
 
@@ -170,14 +175,3 @@ def test_nothing_is_removed_while_something_is_measured(cache: Path) -> None:
     assert old.is_dir()
     setup_cli._prune(Project.here(), Narrator(Console(quiet=True)), prune.DAYS)
     assert not old.exists()
-
-
-def test_what_the_site_read_goes_when_nobody_builds_it(cache: Path) -> None:
-    """Every build touches what it uses of it."""
-    used, left = (cache / "site" / "columns" / name for name in ("used", "left"))
-    for folder, days in ((used, 29), (left, 31)):
-        folder.mkdir(parents=True)
-        (folder / "columns.pickle").write_bytes(b"")
-        aged(folder, days)
-    assert prune.prune(Project.here()).names == ("columns of results left",)
-    assert used.is_dir()

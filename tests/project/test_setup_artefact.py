@@ -1,7 +1,6 @@
 """Artefacts are whole or absent, whoever is killed, and however many make them."""
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -150,26 +149,3 @@ def test_a_faulty_artefact_is_made_again_and_the_reason_told(tmp_path: Path) -> 
         )
     assert "thing is made again: version is old" in heard.getvalue()
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock", "thing"]
-
-
-def test_a_damaged_stamp_counts_as_absent(tmp_path: Path) -> None:
-    """Half a stamp, or one that is no object, is no artefact; digests keep their parts apart."""
-    for text in ('{"answer": ', "[]", ""):
-        (tmp_path / cache.STAMP).write_text(text)
-        assert cache.facts(tmp_path) is None
-    assert cache.digest("ab", "c") != cache.digest("a", "bc")
-    assert len(cache.digest("a")) == 12
-
-
-def test_a_lock_is_not_inherited_by_tools(tmp_path: Path) -> None:
-    """A tool that outlives its maker does not keep the artefact locked."""
-    with cache.exclusive(tmp_path / "thing", QUIET):
-        orphan = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        with cache.exclusive(tmp_path / "thing", QUIET):
-            assert orphan.poll() is None
-    finally:
-        os.kill(orphan.pid, signal.SIGKILL)
-        orphan.wait()
-        assert orphan.stdin is not None
-        orphan.stdin.close()

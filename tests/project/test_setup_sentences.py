@@ -14,7 +14,7 @@ from bare import NOBODY, QUIET, Programs
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.progress import Narrator
-from duetbench.project import interpreters, oha, settings, setup, stacks
+from duetbench.project import interpreters, oha, settings, setup
 from duetbench.project.project import Project
 
 
@@ -126,16 +126,6 @@ def test_a_cache_that_cannot_be_written_or_has_no_room(
     assert command.space_faults(tmp_path, 1e-9) == []
 
 
-def test_no_network_for_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real uv, offline and with an empty cache, ends in a sentence about the network."""
-    interpreter = Project.here().interpreter("3.14")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("UV_OFFLINE", "1")
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    with pytest.raises(SetupError, match=r"installing stack current for 3\.14 failed.*network"):
-        stacks.make_environment(Project.here().lock("current"), interpreter, QUIET)
-
-
 def fetched(tmp_path: Path) -> Path:
     """Ask for an archive with the content `source`."""
     digest = hashlib.sha256(b"source").hexdigest()
@@ -191,16 +181,6 @@ def test_archive_comes_from_the_mirrors_of_apt(
     programs.write("apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
     assert interpreters.mirrors() == (f"{address}/first/", f"{address}/debian/")
     assert fetched(tmp_path).read_bytes() == b"source"
-
-
-@pytest.mark.usefixtures("offline")
-def test_a_bare_machine_without_network(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole set-up, offline and with nothing made: prebuilt fails fast, then the archive."""
-    monkeypatch.setattr(oha, "faults", lambda _configured: [])
-    with pytest.raises(SetupError, match=r"source archive .* cannot be had"):
-        setup.set_up(Project.here(), QUIET)
-    assert paths.cache_dir() == empty_cache
-    assert not list(empty_cache.glob("interpreters/*/3.14*"))
 
 
 def test_only_what_is_built_needs_a_recipe(

@@ -39,8 +39,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
 
 def summary(diagnosis: Diagnosis) -> str:
     """What it comes to, in a line."""
-    findings = (*diagnosis.interpreters, *diagnosis.tools, *diagnosis.stacks)
-    wrong = [finding for finding in findings if finding.state in {"missing", "wrong"}]
+    wrong = [finding for finding in diagnosis.findings if finding.state in {"missing", "wrong"}]
     if wrong:
         named = ", ".join(finding.what for finding in wrong)
         return f"Not ready to measure: {named}; the remedies are above"

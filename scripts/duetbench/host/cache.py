@@ -48,6 +48,12 @@ def facts(target: Path) -> dict[str, Any] | None:
     return remembered if isinstance(remembered, dict) else None
 
 
+def touch(target: Path) -> None:
+    """Remember that an artefact is used: pruning goes by its folder's time."""
+    with suppress(OSError):  # somebody else's, which we only read
+        os.utime(target)
+
+
 def alone(package: Path) -> Path:
     """Make (once) a folder for search paths that holds a link to a package, and nothing else."""
     folder = paths.cache_dir() / "tools" / f"{package.name}-{digest(str(package))}"

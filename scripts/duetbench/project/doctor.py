@@ -1,6 +1,5 @@
 """The diagnosis: what this machine has, what is missing, and what that does to figures."""
 
-import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -10,11 +9,10 @@ from typing import Final, Literal
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.flags import Flag
 from duetbench.core.model import Frozen, Machine
-from duetbench.host import cache as artefact
 from duetbench.host import command, machine, paths
 from duetbench.project import interpreters, oha, prune, stacks, tools
 from duetbench.project.project import Project
-from duetbench.project.settings import Settings
+from duetbench.project.settings import OhaSpec
 
 _STEAL_WINDOW_S: Final = 0.5
 
@@ -23,13 +21,12 @@ State = Literal["ok", "missing", "wrong", "absent"]
 
 
 class Finding(Frozen):
-    """One thing that measuring needs; `build`, how it was compiled, is for programs to read."""
+    """One thing that measuring needs."""
 
     what: str
     state: State
     detail: str
     remedy: str | None = None
-    build: str | None = None
 
 
 class Diagnosis(Frozen):
@@ -50,26 +47,29 @@ class Diagnosis(Frozen):
     cache_unused: int = 0
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        return (*self.interpreters, *self.tools, *self.stacks)
+
+    @property
     def healthy(self) -> bool:
-        findings = (*self.interpreters, *self.tools, *self.stacks)
-        return all(finding.state in {"ok", "absent"} for finding in findings)
+        return all(finding.state in {"ok", "absent"} for finding in self.findings)
 
 
 def diagnose(project: Project) -> Diagnosis:
     """Look at everything; what is missing becomes a finding, never an error."""
     first = machine.core_times()
     started = time.monotonic()
-    configured, declared = project.settings, project.known_stacks
+    stacks_of = project.known_stacks
     pythons = tuple(
-        _finding(f"CPython {name}", partial(_interpreter, project, name), _build(project, name))
-        for name in configured.interpreters
-        if declared
+        _finding(f"CPython {name}", partial(_interpreter, project, name))
+        for name in project.settings.interpreters
+        if stacks_of
     )
-    brought = _tools(configured, pythons=any(python.state != "ok" for python in pythons))
+    programs = _tools(project.settings.oha, pythons=any(one.state != "ok" for one in pythons))
     environments = tuple(
         _finding(f"{name} for {python}", partial(_environment, project, name, python))
-        for name, pythons_of in declared.items()
-        for python in pythons_of
+        for name, made_for in stacks_of.items()
+        for python in made_for
     )
     # A reading of steal needs some time between its ends; the looking above may have been it.
     time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
@@ -84,7 +84,7 @@ def diagnose(project: Project) -> Diagnosis:
         steal_since_boot=last.steal / last.total if last.total else 0.0,
         hyper_threads_shared=machine.siblings_split(cores),
         interpreters=pythons,
-        tools=brought,
+        tools=programs,
         stacks=environments,
         flags=machine.expected_flags(here, limits, steal),
         cache=str(paths.cache_dir()),
@@ -93,79 +93,70 @@ def diagnose(project: Project) -> Diagnosis:
     )
 
 
-def _finding(what: str, look: Callable[[], str], build: str | None = None) -> Finding:
+def _finding(what: str, look: Callable[[], str]) -> Finding:
     try:
-        return Finding(what=what, state="ok", detail=look(), build=build)
+        return Finding(what=what, state="ok", detail=look())
     except DuetbenchError as error:
         state: State = "missing" if isinstance(error, SetupError) else "wrong"
-        detail = str(error)
-        remedy = "duetbench setup"
-        return Finding(what=what, state=state, detail=detail, remedy=remedy, build=build)
+        return Finding(what=what, state=state, detail=str(error), remedy="duetbench setup")
 
 
 def _interpreter(project: Project, name: str) -> str:
     found = project.interpreter(name)
     proof = interpreters.prove(found.executable)
-    different = interpreters.mismatch(project.settings.interpreters[name], proof)
-    if different:
+    if different := interpreters.mismatch(project.settings.interpreters[name], proof):
         raise DuetbenchError(different)
     gil = "on" if proof["gil"] else "off"
     return f"{proof['version']}, GIL {gil}, {found.origin}; {found.executable}"
 
 
-def _build(project: Project, name: str) -> str | None:
-    with contextlib.suppress(SetupError):
-        return project.interpreter(name).build
-    return None
-
-
 def _environment(project: Project, stack_name: str, python_name: str) -> str:
     stack, python = project.lock(stack_name), project.interpreter(python_name)
     stacks.executable(stack, python)
-    fault = stacks.environment_fault(stack, stacks.place(stack, python))
-    if fault:
+    if fault := stacks.environment_fault(stack, stacks.place(stack, python)):
         raise DuetbenchError(fault)
     return f"{len(stack.packages)} packages, lock {stack.digest[:12]}"
 
 
-def _tools(configured: Settings, *, pythons: bool) -> tuple[Finding, ...]:
-    findings = [_finding("oha", partial(_oha, configured)), _finding("uv", _uv)]
-    generator = findings[0].state != "ok"
+def _tools(spec: OhaSpec, *, pythons: bool) -> tuple[Finding, ...]:
+    """Find programs; `pythons`: interpreters have to be made."""
+    generator = _finding("oha", partial(_oha, spec))
+    missing = generator.state != "ok"
+    findings = [generator, _finding("uv", lambda: f"{tools.version(tools.uv())}; {tools.uv()}")]
     for name, why, needed in (
         ("git", "says what is measured", True),
-        ("cargo", "builds oha where no prebuilt one can be had", generator),
-        ("cc", "builds oha and CPython where they cannot be had prebuilt", generator or pythons),
+        ("cargo", "builds oha where no prebuilt one can be had", missing),
+        ("cc", "builds oha and CPython where they cannot be had prebuilt", missing or pythons),
         ("make", "builds CPython where it cannot be had prebuilt", pythons),
     ):
-        # Where what it would build is there, nothing is wrong.
-        state: State = "missing" if needed else "absent"
-        detail = f"not on PATH; {why}"
-        remedy = f"install {name}" if needed else None
-        if found := shutil.which(name):
-            version = tools.version(found)
-            detail = f"{version or 'version unknown'}; {found}"
-            checked = name == "cargo" and needed
-            remedy = oha.rust_fault(configured.oha, found, version) if checked else None
-            state = "wrong" if remedy else "ok"
-        findings.append(Finding(what=name, state=state, detail=detail, remedy=remedy))
+        findings.append(_program(name, why, spec, needed=needed))
     for package in tools.PACKAGES:
-        state, remedy = "absent", package.remedy
-        detail = f"not on PATH, not required; {package.why}"
         if program := package.find():
-            state, remedy, detail = "ok", None, f"{package.version()}; {program}"
-        findings.append(Finding(what=package.name, state=state, detail=detail, remedy=remedy))
+            detail = f"{package.version()}; {program}"
+            findings.append(Finding(what=package.name, state="ok", detail=detail))
+        else:
+            detail = f"not on PATH, not required; {package.why}"
+            findings.append(
+                Finding(what=package.name, state="absent", detail=detail, remedy=package.remedy)
+            )
     return tuple(findings)
 
 
-def _oha(configured: Settings) -> str:
-    program = oha.find(configured.oha)
-    fault = oha.fault(configured.oha, oha.place(configured.oha))
-    if fault:
+def _program(name: str, why: str, spec: OhaSpec, *, needed: bool) -> Finding:
+    """Find a program of the system; where what it would build is there, nothing is wrong."""
+    found = shutil.which(name)
+    if found is None:
+        state: State = "missing" if needed else "absent"
+        remedy = f"install {name}" if needed else None
+        return Finding(what=name, state=state, detail=f"not on PATH; {why}", remedy=remedy)
+    version = tools.version(found)
+    remedy = oha.rust_fault(spec, found, version) if name == "cargo" and needed else None
+    detail = f"{version or 'version unknown'}; {found}"
+    return Finding(what=name, state="wrong" if remedy else "ok", detail=detail, remedy=remedy)
+
+
+def _oha(spec: OhaSpec) -> str:
+    program = oha.find(spec)
+    if fault := oha.fault(spec, oha.place(spec)):
         raise DuetbenchError(fault)
-    made = f"{configured.oha.version}, {oha.origin(program)}"
-    return f"{made}, SHA-256 {artefact.sha256(program)}; {program}"
-
-
-def _uv() -> str:
-    program = tools.uv()
-    return f"{tools.version(program)}, SHA-256 {artefact.sha256(program)}; {program}"
+    return f"{spec.version}, {oha.origin(program)}; {program}"

@@ -98,6 +98,7 @@ def locate(name: str, configured: Settings) -> Interpreter:
         found = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
         # One origin for all: an incomplete set of the better origin does not count.
         if all(found.values()) and (interpreter := found[name]) is not None:
+            cache.touch(place(name, origin, configured))
             return interpreter
     raise SetupError(
         f"interpreter {name} ({configured.interpreters[name].version}) has not been made: "

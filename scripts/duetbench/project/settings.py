@@ -44,14 +44,10 @@ class OhaSpec(Frozen):
 
 
 class GoToolSpec(Frozen):
-    """A program that Go builds."""
+    """A program that Go builds, which checks its module against Go's checksum database."""
 
-    module: str = Field(description="The module that is pinned.")
-    package: str = Field(description="The package of the program, in that module.")
+    package: str
     version: PatchVersion
-    sum: Annotated[str, StringConstraints(pattern=r"^h1:[A-Za-z0-9+/]{43}=$")] = Field(
-        description="Go's checksum of the module."
-    )
 
 
 class SetupSpec(Frozen):

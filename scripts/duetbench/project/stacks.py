@@ -7,7 +7,6 @@ interpreters that it is made for. A target has one stack, its project's packages
 
 import contextlib
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -146,8 +145,7 @@ def executable(stack: Stack, python: Interpreter) -> Path:
             f"stack {stack.name} has no environment for {python.name} and its present lock: "
             "run `duetbench setup`"
         )
-    with contextlib.suppress(OSError):  # somebody else's, which we only read
-        os.utime(target)  # it is used: pruning leaves it alone
+    cache.touch(target)
     return target / _PROGRAM
 
 

@@ -5,7 +5,6 @@ same file, and a lock that names it is the same lock.
 """
 
 import hashlib
-import os
 import re
 import shutil
 import zipfile
@@ -103,7 +102,7 @@ def _of_git(address: str, narrator: Narrator) -> Path:
         build=fetch,
         narrator=narrator,
     )
-    os.utime(place)
+    cache.touch(place)
     below = parse_qs(parts.fragment).get("subdirectory", [""])[0]
     return place / "tree" / below
 
@@ -138,7 +137,7 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         return None if facts and (made / facts["wheel"]).is_file() else "it is not there"
 
     cache.make(place, fault=fault, build=make, narrator=narrator)
-    os.utime(place)  # it is used: pruning leaves it alone
+    cache.touch(place)
     remembered: Mapping[str, str] = cache.facts(place) or {}
     return place / remembered["wheel"]
 
