@@ -24,7 +24,7 @@ from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner, testbed
 from duetbench.project import oha
-from duetbench.project import run_plan as planning
+from duetbench.project import plan as planning
 from duetbench.project.project import Project
 from duetbench.store import store
 

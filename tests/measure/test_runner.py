@@ -15,7 +15,7 @@ from duetbench.host.progress import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.project.run_plan import launch_order
+from duetbench.project.plan import launch_order
 from duetbench.store import store
 from synthetic import make_case, make_run
 

@@ -12,8 +12,7 @@ from duetbench.core.formula import NO_UNIT, FormulaError, evaluate
 from duetbench.core.model import Case, LoadModel, Profile
 from duetbench.github.incoming.facts import rig_of
 from duetbench.host import paths
-from duetbench.project.expand import Known
-from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.experiments import Experiment, Known, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS

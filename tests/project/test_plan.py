@@ -15,10 +15,17 @@ from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import paths
 from duetbench.measure import testbed
-from duetbench.project import run_plan as planning
-from duetbench.project.duration import Costs, Expected, RemainingTime, drain, expected
+from duetbench.project import plan as planning
+from duetbench.project.plan import (
+    Costs,
+    Expected,
+    RemainingTime,
+    drain,
+    expected,
+    make_plan,
+    plan_seconds,
+)
 from duetbench.project.project import Project
-from duetbench.project.run_plan import make_plan, plan_seconds
 from duetbench.project.schema import PROFILES
 from duetbench.trend import anchored
 from synthetic import make_case

@@ -19,7 +19,7 @@ from duetbench.host.console import Console
 from duetbench.host.progress import duration
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
-from duetbench.project import run_plan as planning
+from duetbench.project import plan as planning
 from duetbench.store import files
 from duetbench.trend import anchored, nights
 

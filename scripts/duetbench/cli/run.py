@@ -48,8 +48,8 @@ from duetbench.host.progress import Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import launch, runner
 from duetbench.measure.testbed import Rig, assemble, require_packages
-from duetbench.project import run_plan as planning
-from duetbench.project.duration import expected
+from duetbench.project import plan as planning
+from duetbench.project.plan import expected
 from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.show import page as pages

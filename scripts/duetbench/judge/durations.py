@@ -12,7 +12,7 @@ from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.judge.samples import Match
 from duetbench.measure.duet import duet_load
-from duetbench.project.duration import PRIOR_LAUNCHES, Costs, drain
+from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain
 from duetbench.project.servers import costs
 
 _Item = TypeVar("_Item")

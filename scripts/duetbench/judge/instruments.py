@@ -30,7 +30,7 @@ from duetbench.judge import counted, rotation
 from duetbench.measure import duet, launch
 from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.project.duration import expected
+from duetbench.project.plan import expected
 from duetbench.store.comparison import Duet, Instructions, SideName
 
 KEPT_LOGS: Final = 20

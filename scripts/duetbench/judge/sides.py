@@ -27,7 +27,7 @@ from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import Rig, equip
 from duetbench.project import interpreters, oha, stacks
-from duetbench.project import run_plan as planning
+from duetbench.project import plan as planning
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.settings import Settings

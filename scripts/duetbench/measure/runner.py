@@ -19,8 +19,7 @@ from duetbench.host.progress import Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Rig
 from duetbench.project import oha
-from duetbench.project.duration import RemainingTime
-from duetbench.project.run_plan import launch_order
+from duetbench.project.plan import RemainingTime, launch_order
 from duetbench.store import store
 
 

@@ -19,8 +19,8 @@ from duetbench.host.progress import Narrator
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.project import oha, stacks
-from duetbench.project.duration import ceiling
 from duetbench.project.interpreters import Interpreter
+from duetbench.project.plan import ceiling
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 

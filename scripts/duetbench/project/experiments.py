@@ -1,16 +1,340 @@
-"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile."""
+"""The experiments: each `apps/*/experiment.toml`, with its cases in every profile.
 
-from collections.abc import Iterable, Mapping
+A declaration becomes cases by every combination of its axes, checked and resolved. A case id is the
+experiment's folder and the block's rendered template; nothing ever parses it. One id means one
+thing: in whatever profile it appears, only duration and timeout may differ.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from string import Formatter
+from typing import Any, Final
 
-from duetbench.core.model import Case, Profile
+from pydantic import ValidationError
+
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.formula import CEILING_NAMES, FormulaError, evaluate
+from duetbench.core.model import Case, Endpoint, Load, Profile
 from duetbench.host import paths
-from duetbench.project import settings
-from duetbench.project.expand import Expansion, Known
-from duetbench.project.schema import FILE, Declaration, read_toml, validated
-from duetbench.project.servers import SERVERS
+from duetbench.project import requests, settings
+from duetbench.project.schema import (
+    ALL,
+    FILE,
+    PROFILES,
+    UNLIMITED,
+    CasesTable,
+    Declaration,
+    EndpointTable,
+    LoadTable,
+    Place,
+    in_defaults,
+    key_path,
+    mistake,
+    read_toml,
+    validated,
+)
+from duetbench.project.servers import SERVERS, Server
+from duetbench.project.settings import InterpreterSpec
+
+Value = str | float
+_WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
+_COUNTS: Final = ("workers", "threads")
+_OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
+"""Placeholders that each launch fills in; see `measure.room`."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a declaration's words may refer to; stacks with the interpreters they are made for."""
+
+    interpreters: Mapping[str, InterpreterSpec]
+    stacks: Mapping[str, Collection[str]]
+    servers: Mapping[str, Server]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One declaration on its way to cases, as checked and as written; errors name `file`.
+
+    `titles` are those of the cases' endpoints, by the cases' ids; known once these are expanded.
+    Files that it names are in `folder`.
+    """
+
+    experiment: str
+    file: str
+    declared: Declaration
+    written: Mapping[str, Any]
+    known: Known
+    titles: dict[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+
+    def all_cases(self) -> dict[Profile, tuple[Case, ...]]:
+        """Expand for every profile; DeclarationError: something refers to nothing, or is twice."""
+        self._check_references()
+        cases = {profile: self._cases(profile) for profile in PROFILES}
+        self._check_one_meaning(cases)
+        return cases
+
+    def _check_references(self) -> None:
+        """Refuse words that refer to nothing, and endpoints that nothing refers to."""
+        allowed: dict[str, Collection[str]] = {
+            "endpoint": [n for n, e in self.declared.endpoints.items() if not e.verify_only],
+            "python": self.known.interpreters,
+            "stack": self.known.stacks,
+            "server": self.known.servers,
+            "load": self.declared.loads,
+            "profiles": self.declared.profiles,
+        }
+        for (index, block), axis in itertools.product(enumerate(self.declared.cases), allowed):
+            if axis == "python" and block.python == ALL:
+                continue
+            for place, name in enumerate(getattr(block, axis)):
+                if name not in (names := allowed[axis]):
+                    raise self._wrong(("cases", index, axis, place), name, ", ".join(names))
+        used = {name for block in self.declared.cases for name in block.endpoint}
+        for name, endpoint in self.declared.endpoints.items():
+            if name not in used and not endpoint.verify_only:
+                wanted = "cases that load it, or verify_only = true"
+                raise self._wrong(("endpoints", name), "no cases", wanted)
+            if endpoint.ceiling is not None:  # as it will be worked out at run time
+                of_some_case = dict.fromkeys(CEILING_NAMES, 1.0)
+                self._evaluated(("endpoints", name, "ceiling"), endpoint.ceiling, of_some_case)
+
+    def _cases(self, profile: Profile) -> tuple[Case, ...]:
+        """Expand for one profile, if all resolves, fits together and is there once."""
+        cases: list[Case] = []
+        owner: dict[str, int] = {}
+        for index, block in enumerate(self.declared.cases):
+            if profile not in block.profiles:
+                continue
+            for axes in self._combinations(index, block):
+                case = self._case(index, block, axes, self.declared.profiles[profile])
+                if case.id in owner:
+                    other = f"in profile {profile} cases[{owner[case.id]}] has this one too"
+                    key = ("cases", index, "id")
+                    raise self._wrong(key, case.id, f"ids of their own; {other}")
+                owner[case.id] = index
+                cases.append(case)
+        return tuple(cases)
+
+    def _check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
+        """Refuse an id that means different things in different profiles."""
+        first: dict[str, tuple[Profile, Case]] = {}
+        same = {"duration": 1.0, "timeout": 1.0}
+        for profile, many in cases.items():
+            for case in many:
+                meaning = case.model_copy(update={"load": case.load.model_copy(update=same)})
+                elsewhere, other = first.setdefault(case.id, (profile, meaning))
+                if meaning != other:
+                    allowed = (
+                        f"one meaning per id; in {profile} and {elsewhere} it differs in more than "
+                        "duration and timeout: put the parameter into the id, as in wait{wait}"
+                    )
+                    raise self._wrong(("cases",), case.id, allowed)
+
+    def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
+        axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
+        if block.python == ALL:
+            stacks = [self.known.stacks[name] for name in block.stack]
+            axes["python"] = [p for p in self.known.interpreters if all(p in s for s in stacks)]
+        for name in _COUNTS:
+            if (values := getattr(block, name)) is not None:
+                axes[name] = values
+        for name, numbers in block.vary.items():
+            self._check_free(("cases", index, "vary", name), name, axes)
+            axes[name] = numbers
+        pairs = block.pairs or ({},)
+        for place, pair in enumerate(pairs):
+            key = ("cases", index, "pairs", place)
+            if pair.keys() != pairs[0].keys():
+                raise self._wrong(key, ", ".join(pair), f"the keys {', '.join(pairs[0])} in each")
+            for name in pair:
+                self._check_free((*key, name), name, axes)
+        for combination in itertools.product(*axes.values()):
+            for pair in pairs:
+                yield {**dict(zip(axes, combination, strict=True)), **pair}
+
+    def _check_free(self, key: Place, name: str, axes: Collection[str]) -> None:
+        taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
+        taken |= {name for profile in self.declared.profiles.values() for name in profile}
+        if name in taken or not _FREE_AXIS.fullmatch(name):
+            raise self._wrong(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
+
+    def _case(
+        self, index: int, block: CasesTable, axes: dict[str, Value], parameters: dict[str, float]
+    ) -> Case:
+        axes = {"workers": 1, **axes}
+        word = {name: str(axes[name]) for name in _WORDS}
+        gil = 0.0 if self.known.interpreters[word["python"]].free_threaded else 1.0
+        numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
+        values = {**parameters, **numbers, "gil": gil}
+        workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})
+        threads = None
+        if "threads" in numbers:
+            threads = self._count(("cases", index, "threads"), str(numbers["threads"]), {})
+        table = self.declared.endpoints[word["endpoint"]]
+        self._check_fit(index, word, table, threads)
+        slots = self._slots(word["endpoint"], table, values)
+        template = {**word, **{n: str(int(v) if float(v).is_integer() else v)
+                             for n, v in {**parameters, **numbers}.items()}}  # fmt: skip
+        load = self._load(word["load"], self.declared.loads[word["load"]], values)
+        ceiling = table.ceiling
+        if load.rate is not None:  # nobody answers more than is asked
+            ceiling = f"min(rate, {ceiling})" if ceiling else "rate"
+        limit = self.known.servers[word["server"]].backpressure(workers)
+        if limit is not None and load.connections > limit:
+            allowed = (
+                f"at most {limit}, the backpressure of {word['server']} with {workers} workers"
+            )
+            raise self._wrong(("loads", word["load"], "connections"), load.connections, allowed)
+        key = ("cases", index, "id")
+        identifier = self._render(key, block.id, template)
+        if not _ID.fullmatch(identifier):
+            raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
+        identifier = f"{self.experiment}/{identifier}"
+        place = ("endpoints", word["endpoint"], "title")
+        self.titles[identifier] = self._render(place, table.title, template)
+        return Case(
+            id=identifier,
+            experiment=self.experiment,
+            endpoint=self._endpoint(word["endpoint"], table, values, slots),
+            python=word["python"],
+            stack=word["stack"],
+            server=word["server"],
+            loop=word["loop"],
+            workers=workers,
+            threads=threads,
+            slots=slots,
+            load=load,
+            cores=block.cores,
+            ceiling=ceiling,
+            env={
+                name: self._render(
+                    ("endpoints", word["endpoint"], "env", name), text, {**_OF_LAUNCHES, **template}
+                )
+                for name, text in table.env.items()
+            },
+            env_names=table.env_names,
+            before=table.before,
+            after=table.after,
+        )
+
+    def _check_fit(
+        self, index: int, word: Mapping[str, str], endpoint: EndpointTable, threads: int | None
+    ) -> None:
+        name, speaks = word["endpoint"], endpoint.interface
+        server, pythons = self.known.servers[word["server"]], self.known.stacks[word["stack"]]
+        speakers = ", ".join(n for n, s in self.known.servers.items() if speaks in s.interfaces)
+        loops = ", ".join(sorted(server.loops))
+        wants = (threads is not None) == (speaks == "wsgi")
+        for fits, axis, allowed in (
+            (speaks in server.interfaces, "server",
+             f"servers of {speaks}, which {name} speaks: {speakers}"),
+            (word["loop"] in server.loops, "loop", f"{loops} (of {word['server']})"),
+            (word["python"] in pythons, "python",
+             f"{', '.join(pythons)} (of stack {word['stack']})"),
+            (wants, "threads", f"blocking threads for wsgi, and only there; {name} is {speaks}"),
+        ):  # fmt: skip
+            if not fits:
+                found = word.get(axis) or threads or "nothing"
+                raise self._wrong(("cases", index, axis), found, allowed)
+
+    def _endpoint(
+        self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
+    ) -> Endpoint:
+        floor = self._number(("endpoints", name, "floor"), table.floor, values)
+        takes = self._number(
+            ("endpoints", name, "takes"), table.takes or "0", {**values, "floor": floor}
+        )
+        return Endpoint(
+            name=name,
+            app=table.app,
+            interface=table.interface,
+            factory=table.factory,
+            **self._request(name, table),
+            expect=table.expect,
+            floor=floor,
+            # One thread overlaps with nobody.
+            overlap=table.overlap if slots is None else min(table.overlap, slots),
+            takes=max(floor, takes),
+        )
+
+    def _request(self, name: str, table: EndpointTable) -> dict[str, Any]:
+        key, found = ("endpoints", name, "path"), table.path
+        told: dict[str, str] = {}
+        try:
+            first, *others = requests.paths((table.path, *table.paths), self.folder)
+            body = table.body
+            if table.body_file is not None:
+                key, found = ("endpoints", name, "body_file"), table.body_file
+                body, told = requests.body_of(self.folder / table.body_file)
+        except UsageError as error:
+            raise self._wrong(key, found, str(error)) from error
+        headers = {k.lower(): text for k, text in table.headers.items()}
+        return {
+            "method": table.method, "path": first, "paths": tuple(others), "body": body,
+            "headers": {**told, **headers},
+        }  # fmt: skip
+
+    def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
+        if table.slots == UNLIMITED:
+            return None
+        key = ("endpoints", name, "slots")
+        number = self._number(key, table.slots, values)
+        return None if math.isinf(number) else self._count(key, table.slots, values)
+
+    def _load(self, name: str, table: LoadTable, values: Mapping[str, float]) -> Load:
+        numbers = {
+            field: self._number(("loads", name, field), text, values)
+            for field in ("rate", "duration", "timeout")
+            if (text := getattr(table, field)) is not None
+        }
+        key = ("loads", name, "connections")
+        connections = self._count(key, table.connections, {**values, **numbers})
+        try:
+            return Load(model=table.model, connections=connections, **numbers)
+        except ValidationError as error:
+            place, found, allowed = mistake(error)
+            found = found if place else table.model.value
+            raise self._wrong(("loads", name, *place), found, allowed) from error
+
+    def _evaluated(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
+        try:
+            return evaluate(formula, values)
+        except FormulaError as error:
+            raise self._wrong(key, formula, f"{error.allowed} ({error.reason})") from error
+
+    def _number(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
+        number = self._evaluated(key, formula, values)
+        if number < 0:
+            raise self._wrong(key, f"{formula} = {number:g}", "0 or more")
+        return number
+
+    def _count(self, key: Place, formula: str, values: Mapping[str, float]) -> int:
+        number = self._number(key, formula, values)
+        if number < 1 or not number.is_integer():
+            raise self._wrong(key, f"{formula} = {number:g}", "a whole number, 1 or more")
+        return int(number)
+
+    def _render(self, key: Place, template: str, values: Mapping[str, str]) -> str:
+        try:
+            fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
+        except ValueError as error:
+            raise self._wrong(key, template, f"a template with {{names}} ({error})") from error
+        for name, *rest in fields:
+            if name not in values or any(rest):
+                raise self._wrong(key, template, f"{{names}} of: {', '.join(values)}")
+        return template.format_map(values)
+
+    def _wrong(self, key: Place, found: object, allowed: str) -> DeclarationError:
+        return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
 
 
 @dataclass(frozen=True, slots=True)
