@@ -19,9 +19,9 @@ class FlagName(StrEnum):
     meaning: str
 
     def __new__(cls, name: str, severity: Severity, meaning: str) -> Self:
-        made = str.__new__(cls, name)
-        made._value_, made.severity, made.meaning = name, severity, meaning
-        return made
+        flag = str.__new__(cls, name)
+        flag._value_, flag.severity, flag.meaning = name, severity, meaning
+        return flag
 
     # fmt: off
     WRONG_STATUS = "wrong_status", "fail", "a response had another status than declared"

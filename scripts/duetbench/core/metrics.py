@@ -88,8 +88,8 @@ class Metric:
 
     def moved(self, size: str, *, rose: bool) -> str:
         """What a case does whose figure moved by a size: `needs 22 % more CPU per request`."""
-        said = self.more if rose else self.less
-        return (said or f"has {{}} {'higher' if rose else 'lower'} {self.title}").format(size)
+        word = self.more if rose else self.less
+        return (word or f"has {{}} {'higher' if rose else 'lower'} {self.title}").format(size)
 
     def wrong(self, value: float) -> str | None:
         """Why a value cannot be one of this metric, in half a sentence; None: it can."""

@@ -103,8 +103,8 @@ class Expectation(Frozen):
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:
-        given = [v for v in (self.text, self.json_value, self.json_schema) if v is not None]
-        if len(given) > 1:
+        forms = [v for v in (self.text, self.json_value, self.json_schema) if v is not None]
+        if len(forms) > 1:
             raise ValueError("give one of text, json_value and json_schema, or none")
         return self
 

@@ -43,7 +43,7 @@ def visible(text: str) -> str:
 
 def visible_json(document: str) -> str:
     """The same JSON without control characters: its writers leave some of them as they are."""
-    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+    return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
 def without_control(text: str) -> str:
@@ -105,12 +105,12 @@ def _require_plain(text: str) -> None:
         return
     for character in text:
         turning = "a character that turns the text" if character in TURNING else None
-        if what := turning or _REFUSED.get(unicodedata.category(character)):
-            raise ArtifactError(f"{what} (U+{ord(character):04X}) in the text {shown(text)}")
+        if reason := turning or _REFUSED.get(unicodedata.category(character)):
+            raise ArtifactError(f"{reason} (U+{ord(character):04X}) in the text {shown(text)}")
 
 
-def _picture(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)  # U+2400 to U+241F picture the first 32 characters
     return "\u2421" if code == 0x7F else _REPLACEMENT  # C1 has no pictures

@@ -65,6 +65,6 @@ TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 
 def read_time(text: str) -> float | None:
     """Read a `TIME` in s; None: it is none."""
-    found = TIME.fullmatch(text)
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    return float(3600 * hours + 60 * minutes + seconds) if found and text else None
+    match = TIME.fullmatch(text)
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    return float(3600 * hours + 60 * minutes + seconds) if match and text else None

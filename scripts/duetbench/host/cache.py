@@ -100,11 +100,11 @@ def make(
     if fault(target) is None:
         return False
     with exclusive(target, narrator):
-        found = fault(target)
-        if found is None:
+        problem = fault(target)
+        if problem is None:
             return False  # whoever held the lock has made it
         if facts(target) is not None:
-            narrator.say(f"{target.name} is made again: {found}")
+            narrator.say(f"{target.name} is made again: {problem}")
         for left in target.parent.glob(f"{_STAGING}{target.name}-*"):  # of killed makers
             shutil.rmtree(left, ignore_errors=True)
         staging = target.parent / f"{_STAGING}{target.name}-{os.getpid()}-{time.monotonic_ns()}"

@@ -43,12 +43,12 @@ def missing(tool: str, why: str, remedy: str) -> list[str]:
 
 def require(faults: Sequence[str]) -> None:
     """Refuse to begin while anything is missing; the SetupError says all of it at once."""
-    found = list(dict.fromkeys(faults))
-    if len(found) > 1:
-        listed = "".join(f"\n  - {fault}" for fault in found)
-        raise SetupError(f"{len(found)} things are missing, so nothing was built:{listed}")
-    if found:
-        raise SetupError(found[0])
+    distinct = list(dict.fromkeys(faults))
+    if len(distinct) > 1:
+        listed = "".join(f"\n  - {fault}" for fault in distinct)
+        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{listed}")
+    if distinct:
+        raise SetupError(distinct[0])
 
 
 def need(tool: str, why: str, remedy: str) -> str:
@@ -134,8 +134,8 @@ def log_tail(path: Path, most: int = 400) -> str:
 
 def scrub(text: str) -> str:
     """Take this machine's folders, and what acts on a reader's terminal, out of a text."""
-    named = {paths.project_root(): ".", paths.cache_dir(): "$CACHE", Path.home(): "~"}
-    for folder, name in named.items():
+    short = {paths.project_root(): ".", paths.cache_dir(): "$CACHE", Path.home(): "~"}
+    for folder, name in short.items():
         text = text.replace(str(folder), name)
     return without_control(re.sub(r"\s+", " ", text))
 
@@ -167,5 +167,5 @@ def _words(lines: Sequence[str]) -> str:
     if not errors:
         return ""
     first, below = lines[errors[0]].strip(), lines[errors[0] + 1 :]
-    causes = [found[1] for line in below if (found := re.match(r"\s+cause: (.*\S)", line))]
+    causes = [match[1] for line in below if (match := re.match(r"\s+cause: (.*\S)", line))]
     return f"{first}: {'; '.join(causes)}" if causes else first

@@ -46,8 +46,8 @@ class Console(rich.console.Console):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"highlight": False, **settings})
-        asked = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
-        if not (asked or self.is_terminal):
+        fixed = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
+        if not (fixed or self.is_terminal):
             self.width = PLAIN_WIDTH
         if isinstance(self.file, io.TextIOWrapper) and self.options.ascii_only:
             self.file.reconfigure(errors=_ASCII)

@@ -83,11 +83,11 @@ class Git:
     @classmethod
     def make(cls, folder: Path, remote: Remote) -> Git:
         """Make the repository, or take the one that is there."""
-        made = cls(folder, remote)
+        repository = cls(folder, remote)
         if not (folder / "HEAD").is_file():
             run(["init", "--quiet", "--bare", str(folder)])
-        made.ask("config", "remote.origin.url", remote.address)
-        return made
+        repository.ask("config", "remote.origin.url", remote.address)
+        return repository
 
     def ask(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> str:
         """What git answers, without the line's end; errors as `run`."""
@@ -216,15 +216,15 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git {verb} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace")
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        message = done.stderr.decode("utf-8", "replace")
+        lines = [line.strip() for line in message.splitlines() if line.strip()]
         # A refused push ends in hints; what was refused and why stands before them.
         telling = [line for line in lines if not line.startswith("hint:")]
         words = " / ".join(telling[-3:]) or f"nothing (exit code {done.returncode})"
         if done.returncode == -signal.SIGXFSZ:
-            said = "file too large"
+            message = "file too large"
         for pattern, remedy in _HOPELESS.items():
-            if re.search(pattern, said, re.IGNORECASE):
+            if re.search(pattern, message, re.IGNORECASE):
                 raise HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
         raise GitError(f"git {verb} failed; it said: {words}")
     return done.stdout

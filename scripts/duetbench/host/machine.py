@@ -122,8 +122,8 @@ def hypervisor(cpuinfo: Path = _CPUINFO, dmi: Path = _DMI) -> str | None:
 
 def governor(cores: Sequence[int], cpus: Path = _CPUS) -> str | None:
     """Name the frequency governors of cores, comma-separated; None where there is none."""
-    found = {_read(cpus / f"cpu{core}" / "cpufreq" / "scaling_governor") for core in cores}
-    return ", ".join(sorted(found - {""})) or None
+    governors = {_read(cpus / f"cpu{core}" / "cpufreq" / "scaling_governor") for core in cores}
+    return ", ".join(sorted(governors - {""})) or None
 
 
 def siblings_split(cores: Cores, cpus: Path = _CPUS) -> tuple[int, ...]:
@@ -215,15 +215,15 @@ def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
 
 
 def _folders(mount: Path, own: Path) -> list[Path]:
-    found: list[Path] = []
+    folders: list[Path] = []
     for line in _read(own).splitlines():
         _, controllers, path = line.split(":", 2)
         bases = [mount] if not controllers else [mount / name for name in controllers.split(",")]
         for base in bases:
             group = base / path.lstrip("/")
             # Inside a container the path may be the host's: then the mount itself is the group.
-            found += [group, *(up for up in group.parents if up.is_relative_to(base))]
-    return list(dict.fromkeys(folder for folder in found if folder.is_dir()))
+            folders += [group, *(up for up in group.parents if up.is_relative_to(base))]
+    return list(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
 
 def _cpuinfo(file: Path) -> dict[str, str]:

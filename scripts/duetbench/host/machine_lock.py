@@ -64,8 +64,8 @@ def _holder(address: bytes) -> str:
     with suppress(OSError, psutil.Error), socket.socket(socket.AF_UNIX) as asking:
         asking.setblocking(False)
         asking.connect(address)
-        said = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        pid, uid, _ = _CREDENTIALS.unpack(said)
+        credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, uid, _ = _CREDENTIALS.unpack(credentials)
         user = f"user {uid}"
         with suppress(KeyError):
             user = pwd.getpwuid(uid).pw_name

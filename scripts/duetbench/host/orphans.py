@@ -99,8 +99,8 @@ def reap() -> list[str]:
                 if path.stat().st_mtime < time.time() - time.clock_gettime(time.CLOCK_BOOTTIME):
                     path.unlink(missing_ok=True)
                 else:
-                    what = "is no session record that this duetbench understands; left alone"
-                    sentences.append(f"{path} {what}")
+                    problem = "is no session record that this duetbench understands; left alone"
+                    sentences.append(f"{path} {problem}")
             continue
         if session.boot != boot:
             forget(session.marker)

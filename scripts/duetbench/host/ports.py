@@ -76,18 +76,23 @@ def listeners(port: int) -> list[Listener]:
     if not _listening(port):  # the usual case: asking every process for its sockets takes 0.1 s
         return []
     return [
-        Listener(f"[{host}]:{port}" if ":" in (host := one.laddr.ip) else f"{host}:{port}", one.pid)
-        for one in psutil.net_connections("tcp")
-        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+        Listener(
+            f"[{host}]:{port}" if ":" in (host := connection.laddr.ip) else f"{host}:{port}",
+            connection.pid,
+        )
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+        and connection.laddr
+        and connection.laddr.port == port
     ]
 
 
 def require_free(port: int) -> None:
     """Refuse a port that is taken: LaunchError foreign_listener, naming who listens."""
-    if found := listeners(port):
+    if open_listeners := listeners(port):
         raise LaunchError(
             FlagName.FOREIGN_LISTENER,
-            f"expected port {port} to be free, but {'; '.join(map(str, found))}; "
+            f"expected port {port} to be free, but {'; '.join(map(str, open_listeners))}; "
             "end it, or choose another port",
         )
     with socket.socket() as probe:
@@ -110,21 +115,25 @@ def foreign_listeners(port: int, session: Session) -> list[str]:
     members = {process.pid for process in session.members()}
     if _listening(port) <= {socket for pid in members for socket in proc.sockets(pid)}:
         return []
-    found = listeners(port)
-    return [f"{item}, and is no part of the server" for item in found if item.pid not in members]
+    open_listeners = listeners(port)
+    return [
+        f"{item}, and is no part of the server"
+        for item in open_listeners
+        if item.pid not in members
+    ]
 
 
 def _listening(port: int) -> set[int]:
     """Inodes of all sockets that listen on `port`, whoever holds them."""
-    found = set()
+    foreign = set()
     for table in ("net/tcp", "net/tcp6"):
         with suppress(FileNotFoundError), (proc.PROC / table).open(encoding="ascii") as lines:
             # The listeners come first, before thousands that fade away (proc_net_tcp.rst).
             for line in takewhile(lambda line: f" {_LISTEN} " in line, islice(lines, 1, None)):
                 _, local, *_, inode = line.split()[:10]
                 if int(local.rpartition(":")[2], 16) == port:
-                    found.add(int(inode))
-    return found
+                    foreign.add(int(inode))
+    return foreign
 
 
 def wait_free(port: int, timeout: float) -> None:
@@ -146,9 +155,9 @@ def connections_per_process(port: int, session: Session) -> dict[int, int]:
     holders: dict[object, int] = {}
     for process in session.members():  # each alone: all of the machine's take ten times as long
         with suppress(psutil.Error):
-            for one in process.net_connections("tcp"):
-                if one.status == psutil.CONN_ESTABLISHED and one.laddr.port == port:
-                    holders[one.raddr] = max(process.pid, holders.get(one.raddr, 0))
+            for connection in process.net_connections("tcp"):
+                if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
+                    holders[connection.raddr] = max(process.pid, holders.get(connection.raddr, 0))
     return dict(Counter(holders.values()))
 
 

@@ -78,14 +78,14 @@ def stat(pid: int) -> Stat | None:
 def stats() -> Iterator[Stat]:
     """Read every live process of this pid namespace."""
     for entry in os.scandir(PROC):
-        if entry.name.isdigit() and (found := stat(int(entry.name))) and found.alive:
-            yield found
+        if entry.name.isdigit() and (process := stat(int(entry.name))) and process.alive:
+            yield process
 
 
 def lives(pid: int, start: int) -> bool:
     """Tell whether the process of that pid and start time is still alive."""
-    found = stat(pid)
-    return found is not None and found.alive and found.start == start
+    process = stat(pid)
+    return process is not None and process.alive and process.start == start
 
 
 def carries(pid: int, variable: str, value: str) -> bool:
@@ -153,14 +153,14 @@ def switches(pid: int) -> dict[int, tuple[int, int]]:
 
 def sockets(pid: int) -> set[int]:
     """List the inodes of the sockets that a process holds; none of one that cannot be read."""
-    found = set()
+    inodes = set()
     with suppress(*_GONE, PermissionError):
         for entry in os.scandir(PROC / str(pid) / "fd"):
             with suppress(*_GONE):
                 kind, _, inode = os.readlink(entry.path).partition(":")  # noqa: PTH115 - no path
                 if kind == "socket":
-                    found.add(int(inode.strip("[]")))
-    return found
+                    inodes.add(int(inode.strip("[]")))
+    return inodes
 
 
 def kill(pid: int, start: int) -> bool:

@@ -95,8 +95,10 @@ def between(a: Edge, b: Edge) -> Usage:
             clocked = now.clock is not None and then.clock is not None
             cpu += now.cpu - then.cpu if clocked else now.ticked - then.ticked
             # What it waited for includes the whole life of the children that went.
-            known = sum(p.cpu for i, p in before.items() if i not in after and p.parent == now.pid)
-            cpu += max(0.0, now.children - then.children - known)
+            counted = sum(
+                p.cpu for i, p in before.items() if i not in after and p.parent == now.pid
+            )
+            cpu += max(0.0, now.children - then.children - counted)
         for thread, counts in now.switches.items():
             old = then.switches.get(thread, (0, 0)) if then else (0, 0)
             voluntary += max(0, counts[0] - old[0])
@@ -160,10 +162,10 @@ def summarise(
     inside = [s for s in last if s.at >= start] or last[-1:]
 
     def level(idle: int | None, values: list[int | None]) -> Level | None:
-        known = [value for value in values if value is not None]
-        if idle is None or len(known) < len(values):
+        readable = [value for value in values if value is not None]
+        if idle is None or len(readable) < len(values):
             return None
-        return Level(idle, statistics.median(known), max(known))
+        return Level(idle, statistics.median(readable), max(readable))
 
     rss, first = [sample.rss for sample in inside], samples[0]
     return Memory(
@@ -211,10 +213,10 @@ class TreeSampler:
 
     def edge(self) -> Edge:
         """Take the tree's CPU and context switches now."""
-        found = [s for p in self._session.members() if (s := proc.stat(p.pid)) and s.alive]
+        stats = [s for p in self._session.members() if (s := proc.stat(p.pid)) and s.alive]
         # The clocks first and close together: they are what the moment refers to.
         at = time.monotonic()
-        clocks = [proc.cpu_clock(item.pid) for item in found]
+        clocks = [proc.cpu_clock(item.pid) for item in stats]
         at = (at + time.monotonic()) / 2
         return Edge(
             at,
@@ -228,7 +230,7 @@ class TreeSampler:
                     children=item.children_ticks * proc.TICK,
                     switches=proc.switches(item.pid),
                 )
-                for item, clock in zip(found, clocks, strict=True)
+                for item, clock in zip(stats, clocks, strict=True)
             ),
         )
 
@@ -292,8 +294,8 @@ def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
 
 def memory_of(session: Session) -> MemorySample:
     """Read the memory of a session's processes now."""
-    found = [(p.pid, *m) for p in session.members() if (m := _memory(p))]
-    pids, pss, uss, rss, threads = zip(*found, strict=True) if found else ((),) * 5
+    readings = [(p.pid, *m) for p in session.members() if (m := _memory(p))]
+    pids, pss, uss, rss, threads = zip(*readings, strict=True) if readings else ((),) * 5
     return MemorySample(time.monotonic(), pids, _total(pss), _total(uss), sum(rss), sum(threads))
 
 
@@ -309,5 +311,5 @@ def _memory(process: psutil.Process) -> tuple[int | None, int | None, int, int] 
 
 
 def _total(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    readable = [value for value in values if value is not None]
+    return sum(readable) if len(readable) == len(values) else None

@@ -112,11 +112,11 @@ class Session:
                     )
                 session = Session(popen, record, log)
                 _live.add(session)
-                found = proc.stat(popen.pid)
-                known = {"pid": popen.pid, "sid": popen.pid, "start": found and found.start}
+                stat = proc.stat(popen.pid)
+                identity = {"pid": popen.pid, "sid": popen.pid, "start": stat and stat.start}
                 # The marker alone finds the session again; the rest is for who reads the file.
                 with suppress(LaunchError):
-                    orphans.record(record.model_copy(update=known))
+                    orphans.record(record.model_copy(update=identity))
             except (OSError, ValueError) as error:
                 problem = error
 
@@ -152,11 +152,11 @@ class Session:
 
         They have its session id, or left it and carry its marker, or are children of any of them.
         """
-        found = []
+        members = []
         for item in self._members():
             with suppress(psutil.NoSuchProcess):
-                found.append(psutil.Process(item.pid))
-        return found
+                members.append(psutil.Process(item.pid))
+        return members
 
     def move(self, cores: Sequence[int]) -> None:
         """Pin all threads of all members to other cores; what they start later inherits them."""

@@ -98,24 +98,24 @@ def finish(watch: Watch, beside: Beside = ALONE) -> dict[str, float]:
     return metrics
 
 
-def _conclude(seen: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag, ...]]:
+def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and all flags that they call for."""
-    serving, result = seen.serving, seen.result
+    serving, result = watch.serving, watch.result
     case, rig, unit = serving.case, serving.rig, serving.unit
     status = case.endpoint.expect.status
     figures = oha_results.figures(
         result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
     )
-    figures |= _costs(figures, seen, beside)
+    figures |= _costs(figures, watch, beside)
     figures["connections_reopened"] = max(
-        0, seen.opened - seen.checks.asked - case.load.connections
+        0, watch.opened - watch.checks.asked - case.load.connections
     )
     figures |= {"ready_time": serving.ready_time, "unit_service": unit}
-    figures["warm_up"] = seen.warm_up.seconds
-    held = _by_worker(seen.connections, serving.workers)
+    figures["warm_up"] = watch.warm_up.seconds
+    held = _by_worker(watch.connections, serving.workers)
     if any(held):
         figures["connections_max_share"] = max(held) / sum(held)
-    ceiling, sure = (rig.ceiling(case, one) for one in (unit, NO_UNIT))
+    ceiling, sure = (rig.ceiling(case, value) for value in (unit, NO_UNIT))
     if ceiling is not None:
         figures["ceiling"] = ceiling
         if "throughput" in figures:
@@ -130,13 +130,13 @@ def _conclude(seen: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag
             client_cores=len(rig.client_cores(case)),
             client_beside=beside.client,
             pinned=rig.machine.pinned,
-            pids_before=frozenset(process.pid for process in seen.before.processes),
-            pids_after=frozenset(process.pid for process in seen.after.processes),
+            pids_before=frozenset(process.pid for process in watch.before.processes),
+            pids_after=frozenset(process.pid for process in watch.after.processes),
             connections=held,
-            steady=seen.warm_up.steady,
+            steady=watch.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
-            server_handled=seen.handled,
-            client_total=result.summary.answered + seen.checks.asked,
+            server_handled=watch.handled,
+            client_total=result.summary.answered + watch.checks.asked,
             right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
             throughputs=(
@@ -153,37 +153,37 @@ def _conclude(seen: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag
     return figures, (*judged, *changed)
 
 
-def _costs(figures: dict[str, float], seen: Watch, beside: Beside) -> dict[str, float]:
-    usage, result, memory, host = seen.usage, seen.result, seen.memory, seen.host
-    found: dict[str, float] = {
+def _costs(figures: dict[str, float], watch: Watch, beside: Beside) -> dict[str, float]:
+    usage, result, memory, host = watch.usage, watch.result, watch.memory, watch.host
+    costs: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.
         "server_cores": usage.cpu_seconds / result.summary.seconds,
         "rss_steady": memory.rss.steady,
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if requests := figures.get("requests", 0) + seen.checks.asked:
-        found |= {
+    if requests := figures.get("requests", 0) + watch.checks.asked:
+        costs |= {
             "server_cpu_per_request": usage.cpu_seconds / requests,
             "switches_voluntary": usage.voluntary / requests,
             "switches_involuntary": usage.involuntary / requests,
         }
     if result.client_cores is not None:
-        found["client_cores"] = result.client_cores
-        ours = usage.cores + result.client_cores + seen.commands
+        costs["client_cores"] = result.client_cores
+        ours = usage.cores + result.client_cores + watch.commands
         ours += beside.server + beside.client + beside.commands
-        found["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+        costs["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
     if result.began is not None:
         grown = oha_results.growth(memory.course, result.rows.end, result.began)
         if grown is not None:
             names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
-            found |= zip(names, grown, strict=True)
+            costs |= zip(names, grown, strict=True)
     if memory.pss is not None:
         pss = memory.pss
-        found |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}
+        costs |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}
     if memory.uss is not None:
-        found["uss_steady"] = memory.uss.steady
-    return found
+        costs["uss_steady"] = memory.uss.steady
+    return costs
 
 
 def _by_worker(

@@ -67,22 +67,22 @@ def probe(
             wrong_status or wrong_body if something else answers.
     """
     search = _Search(base_url.rstrip("/") + PATH, workers_expected, check)
-    expected, found = f"expected {workers_expected} workers", search.found
+    expected, seen = f"expected {workers_expected} workers", search.found
     try:
         asyncio.run(search.run(timeout))
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(found)} "
-            f"({', '.join(sorted(found)) or 'none'})"
+            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(seen)} "
+            f"({', '.join(sorted(seen)) or 'none'})"
             f"{'; last: ' + search.problem if search.problem else ''}; see the server's log",
         ) from error
-    if len(found) > workers_expected:
+    if len(seen) > workers_expected:
         raise LaunchError(
             FlagName.WORKER_RESTARTED,
-            f"{expected}, found {len(found)} ({', '.join(sorted(found))}); see the server's log",
+            f"{expected}, found {len(seen)} ({', '.join(sorted(seen))}); see the server's log",
         )
-    return tuple(found[key] for key in sorted(found))
+    return tuple(seen[key] for key in sorted(seen))
 
 
 def check_identity(
@@ -102,41 +102,44 @@ def check_identity(
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     needed = {canonicalize_name(name) for name in required}
-    for one in identities:
-        problem = _wrong_gil(one, free_threaded)
+    for identity in identities:
+        problem = _wrong_gil(identity, free_threaded)
         if problem:
-            raise LaunchError(FlagName.GIL_MISMATCH, f"worker {one.worker}: {problem}")
-        if one.python != python_version:
-            problem = f"expected Python {python_version}, found {one.python}; run `duetbench setup`"
-        elif wrong := "; ".join(_wrong_packages(one, lock, needed)):
-            problem = f"{wrong}; run `duetbench setup`"
-        elif loop not in (None, "none") and (one.loop or "none").partition(".")[0] != loop:
+            raise LaunchError(FlagName.GIL_MISMATCH, f"worker {identity.worker}: {problem}")
+        if identity.python != python_version:
             problem = (
-                f"expected the event loop {loop}, found {one.loop}; see the server's loop option"
+                f"expected Python {python_version}, found {identity.python}; run `duetbench setup`"
+            )
+        elif wrong := "; ".join(_wrong_packages(identity, lock, needed)):
+            problem = f"{wrong}; run `duetbench setup`"
+        elif loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
+            problem = (
+                f"expected the event loop {loop}, found {identity.loop}; "
+                "see the server's loop option"
             )
         if problem:
-            raise LaunchError(FlagName.VERSION_MISMATCH, f"worker {one.worker}: {problem}")
+            raise LaunchError(FlagName.VERSION_MISMATCH, f"worker {identity.worker}: {problem}")
 
 
-def _wrong_gil(one: Identity, free_threaded: bool) -> str | None:
-    if one.gil_enabled == free_threaded:
-        expected, found = ("off", "on") if free_threaded else ("on", "off")
+def _wrong_gil(identity: Identity, free_threaded: bool) -> str | None:
+    if identity.gil_enabled == free_threaded:
+        expected, actual = ("off", "on") if free_threaded else ("on", "off")
         return (
-            f"expected the GIL to be {expected}, found it {found} ({one.python}, {one.build}); is "
-            "PYTHON_GIL set, or does an extension module switch it on?"
+            f"expected the GIL to be {expected}, found it {actual} ({identity.python}, "
+            f"{identity.build}); is PYTHON_GIL set, or does an extension module switch it on?"
         )
     # PYTHON_GIL=1 on a free-threaded build is not the build with the GIL.
     build = f"Py_GIL_DISABLED={int(free_threaded)}"
-    if build not in one.build:
-        return f"expected a build with {build}, found {one.build}; run `duetbench setup`"
+    if build not in identity.build:
+        return f"expected a build with {build}, found {identity.build}; run `duetbench setup`"
     return None
 
 
 def _wrong_packages(
-    one: Identity, lock: Mapping[str, str], required: Collection[str]
+    identity: Identity, lock: Mapping[str, str], required: Collection[str]
 ) -> Iterator[str]:
     installed: dict[str, str] = {
-        canonicalize_name(name): version for name, version in one.packages.items()
+        canonicalize_name(name): version for name, version in identity.packages.items()
     }
     for name in sorted(lock.keys() & installed.keys()):
         if lock[name] != installed[name]:
@@ -191,12 +194,12 @@ class _Search:
                 f"{answer.text[:80]!r}; see the server's log",
             )
         try:
-            one = Identity.model_validate_json(answer.content)
+            identity = Identity.model_validate_json(answer.content)
         except ValidationError as error:
             raise LaunchError(
                 FlagName.WRONG_BODY,
                 f"GET {self._url}: expected an identity, found {answer.text[:80]!r} "
                 f"({first_problem(error)})",
             ) from error
-        self.found.setdefault(one.worker, one)
+        self.found.setdefault(identity.worker, identity)
         return True

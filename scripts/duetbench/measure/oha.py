@@ -167,11 +167,11 @@ class Generator:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def failed(self, expected: str, found: str) -> LaunchError:
+    def failed(self, expected: str, actual: str) -> LaunchError:
         """The error of a generator that did something else than expected, with its own words."""
         words = log_tail(self.session.log, _LOG_TAIL)
         return LaunchError(
-            FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {found}; it said: {words}"
+            FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
         )
 
 

@@ -188,20 +188,20 @@ def figures(
     enter latencies. Without any good answer before the deadline there are counts only.
     """
     good = rows.status == status
-    found: dict[str, float] = {
+    figures: dict[str, float] = {
         "requests": len(rows),
         "good": int(good.sum()),
         "timeouts": summary.timeouts,
         "errors": summary.errors,
     }
     if load.rate is not None:
-        found["offered"] = load.rate
+        figures["offered"] = load.rate
         sent = len(rows) + summary.timeouts + summary.errors
-        found["unsent"] = max(0, ticks(load) - sent)
+        figures["unsent"] = max(0, ticks(load) - sent)
     if not good.any():
-        return found
+        return figures
     return (
-        found
+        figures
         | _throughput(rows, good, window(rows, load, status=status, floor=floor))
         | _latencies(rows, good, load)
     )
@@ -228,8 +228,8 @@ def in_flight_mean(rows: Rows, span: Window) -> float:
 
 def sizes(rows: Rows, status: int) -> dict[int, int]:
     """Count the answers of the declared status by the bytes of their bodies."""
-    found, counts = np.unique(rows.size[rows.status == status], return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    sizes, counts = np.unique(rows.size[rows.status == status], return_counts=True)
+    return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
 
 def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
@@ -259,7 +259,7 @@ def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
     third = np.minimum(start / load.duration * 3, 2).astype(int)
     if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
         return ()
-    return tuple(float(np.median(times[third == one])) for one in range(3))
+    return tuple(float(np.median(times[third == part])) for part in range(3))
 
 
 def growth(

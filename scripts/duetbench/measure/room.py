@@ -45,9 +45,9 @@ class Room:
         self._place = scratch.make(_PREFIX, Path(tempfile.gettempdir()))
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
-        own = {"tmp": str(self._tmp), "port": str(port)}
-        self._private = {name: fill(text, own) for name, text in rig.private.items()}
-        self._values = {**self._private, **own}
+        places = {"tmp": str(self._tmp), "port": str(port)}
+        self._private = {name: fill(text, places) for name, text in rig.private.items()}
+        self._values = {**self._private, **places}
         self.folder = self._place / "copy" if rig.target else rig.folder(case)
         """Where the server and the commands are started."""
         self._marker = ""
@@ -65,7 +65,7 @@ class Room:
 
     def hide(self, text: str) -> str:
         """Take private values, and the names of this room's folders, out of a text."""
-        for name, value in sorted(self._private.items(), key=lambda one: -len(one[1])):
+        for name, value in sorted(self._private.items(), key=lambda item: -len(item[1])):
             if len(value) >= HIDDEN:
                 text = text.replace(value, f"{{{name}}}")
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
@@ -81,7 +81,7 @@ class Room:
 
     def cpu_seconds(self) -> float:
         """Core time so far of what the commands have left running, s."""
-        return sum(one.ticks + one.children_ticks for one in self._left()) * proc.TICK
+        return sum(process.ticks + process.children_ticks for process in self._left()) * proc.TICK
 
     def close(self) -> None:
         """Do what is to be done after, end what is left running, and remove all.
@@ -119,7 +119,7 @@ class Room:
             record = orphans.new_record(uuid4(), "server", ("sh", "-c", command))
             orphans.record(record)
             self._marker = record.marker
-        found: list[subprocess.Popen[bytes]] = []
+        processes: list[subprocess.Popen[bytes]] = []
         # `python` is the application's; the server itself gets no other PATH by it.
         programs = self._rig.pythons[self._case.stack, self._case.python].parent
         variables = self.environment()
@@ -129,7 +129,7 @@ class Room:
             if cores is not None:
                 os.sched_setaffinity(0, cores)  # of this thread, and of what it starts
             with self._log.open("ab") as output:
-                found.append(
+                processes.append(
                     subprocess.Popen(
                         argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
                         stderr=subprocess.STDOUT, start_new_session=True,
@@ -140,7 +140,7 @@ class Room:
         thread = threading.Thread(target=spawn, name=when)
         thread.start()
         thread.join()
-        (process,) = found
+        (process,) = processes
         ended = f"it still running after {COMMAND_SECONDS:.0f} s"
         try:
             ended = f"exit code {process.wait(COMMAND_SECONDS)}"

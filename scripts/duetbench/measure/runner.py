@@ -60,7 +60,7 @@ def header(plan: Plan, rig: Rig, root: Path) -> Run:
         machine=rig.machine,
         oha=oha.version(rig.oha),
         oha_origin=oha.origin(rig.oha),
-        interpreters=tuple(one.record() for one in rig.interpreters.values()),
+        interpreters=tuple(interpreter.record() for interpreter in rig.interpreters.values()),
         stacks=tuple(stack.record() for stack in rig.stacks.values()),
         results=(),
     )
@@ -90,11 +90,11 @@ def require_resumable(run: Run, rig: Rig, root: Path) -> None:
             {stack.name: stack.digest for stack in run.stacks},
         ),
         "interpreters": (
-            {name: one.record() for name, one in rig.interpreters.items()},
+            {name: interpreter.record() for name, interpreter in rig.interpreters.items()},
             {record.name: record for record in run.interpreters},
         ),
     }
-    moved = [what for what, (now, then) in conditions.items() if now != then]
+    moved = [condition for condition, (now, then) in conditions.items() if now != then]
     if moved:
         raise UsageError(
             f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
@@ -210,15 +210,15 @@ def execute(
 def _line(launch: Launch, launches: int) -> Text:
     if launch.status is Status.FAILED:
         fails = [flag for flag in launch.flags if flag.severity == "fail"]
-        found = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
+        outcome = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
     else:
-        found = ", ".join(
+        outcome = ", ".join(
             f"{METRICS[name].format(launch.metrics[name])} {label}".strip()
             for name, label in BRIEF.items()
             if name in launch.metrics
         )
         if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
-            found += f"  [{warnings}]"
+            outcome += f"  [{warnings}]"
     style = "red" if launch.status is Status.FAILED else ""
     order = f"[{launch.order + 1}/{launches}] "
-    return Text.assemble(order, (launch.case, "bold"), "  ", (found, style))
+    return Text.assemble(order, (launch.case, "bold"), "  ", (outcome, style))

@@ -119,18 +119,18 @@ class Serving:
         """Wait for the server's own ready lines; LaunchError not_ready."""
         server, session, expected = self.server, self.session, self.server.ready_lines(self.case)
         deadline = time.monotonic() + READY_SECONDS
-        while (found := len(server.ready.findall(read_log(self.log)))) < expected:
+        while (count := len(server.ready.findall(read_log(self.log)))) < expected:
             if session.wait(_POLL_SECONDS) is not None:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"expected {expected} ready lines of {server.name}, but it ended with exit "
-                    f"code {session.poll()} after {found}; it said: {log_tail(self.log)}",
+                    f"code {session.poll()} after {count}; it said: {log_tail(self.log)}",
                 )
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"expected {expected} lines like {server.ready.pattern!r} of {server.name} in "
-                    f"{READY_SECONDS:.0f} s, found {found}; it said: {log_tail(self.log)}",
+                    f"{READY_SECONDS:.0f} s, found {count}; it said: {log_tail(self.log)}",
                 )
 
     def meet(self) -> None:
@@ -179,10 +179,10 @@ class Serving:
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
         timeout = self.case.load.timeout
-        found = verify.verify(self.asked, self.base, repeats=repeats, timeout=timeout)
+        answers = verify.verify(self.asked, self.base, repeats=repeats, timeout=timeout)
         # The fastest of all: a disturbed unit would be a ceiling that is too low.
-        self.unit = min(self.unit, *(answer.seconds for answer in found))
-        self.answers += found
+        self.unit = min(self.unit, *(answer.seconds for answer in answers))
+        self.answers += answers
 
     @property
     def right_sizes(self) -> frozenset[int]:
@@ -223,19 +223,19 @@ class Serving:
 
         Where there are none it looks again: on a busy machine a generator may start that late.
         """
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         over = threading.Event()
 
         def look() -> None:
             wait = after
-            while not found and not over.wait(wait):
-                found.update(ports.connections_per_process(self.port, self.session))
+            while not counts and not over.wait(wait):
+                counts.update(ports.connections_per_process(self.port, self.session))
                 wait = _POLL_SECONDS
 
         looking = threading.Thread(target=look, daemon=True)
         try:
             looking.start()  # an interrupt may come as early as this
-            yield found
+            yield counts
         finally:
             over.set()
             if looking.is_alive():

@@ -38,7 +38,7 @@ _IMPORT_SECONDS: Final = 120.0
 def fill(text: str, values: Mapping[str, str]) -> str:
     """Put values in the places of their `{names}`; all other braces stay as they are."""
     names = "|".join(map(re.escape, values))
-    return re.sub(rf"\{{({names})\}}", lambda found: values[found[1]], text) if names else text
+    return re.sub(rf"\{{({names})\}}", lambda match: values[match[1]], text) if names else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ class Rig:
         search = [place / name for name in self.imports]
         if not self.target:
             search = [place, self.apps]
-        own = {name: fill(text, values) for name, text in case.env.items()}
-        own |= {name: values[name] for name in case.env_names}
-        theirs = own.pop("PYTHONPATH", "")
+        variables = {name: fill(text, values) for name, text in case.env.items()}
+        variables |= {name: values[name] for name in case.env_names}
+        theirs = variables.pop("PYTHONPATH", "")
         wrapped = case.endpoint
         return {
             **self.inherited,
@@ -112,7 +112,7 @@ class Rig:
             entry.APP: wrapped.app,
             entry.FACTORY: "1" if wrapped.factory else "",
             entry.INTERFACE: wrapped.interface,
-            **own,
+            **variables,
         }
 
     def server_argv(self, case: Case, port: int, metrics_port: int | None = None) -> list[str]:
@@ -137,13 +137,13 @@ class Rig:
         variables |= {name: fill(text, names) for name, text in case.env.items()}
         variables |= {name: f"${name}" for name in case.env_names}
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port, None)]
-        asked = case.endpoint
+        endpoint = case.endpoint
         clients = self.client_cores(case)
         generator = load.command(
             load.Client(
-                Path("oha"), case.load, f"http://127.0.0.1:$PORT{asked.path}", clients,
-                method=asked.method, body=fill(asked.body, names), urls=asked.paths,
-                headers={name: fill(text, names) for name, text in asked.headers.items()},
+                Path("oha"), case.load, f"http://127.0.0.1:$PORT{endpoint.path}", clients,
+                method=endpoint.method, body=fill(endpoint.body, names), urls=endpoint.paths,
+                headers={name: fill(text, names) for name, text in endpoint.headers.items()},
             ),
             inline=True,
         )  # fmt: skip
@@ -172,20 +172,20 @@ def find_interface(
     """
     search = os.pathsep.join(map(str, (ENTRY, *(root / name for name in imports))))
     with tempfile.TemporaryDirectory() as folder:
-        own = {name: fill(text, {"tmp": folder, "port": "0"}) for name, text in env.items()}
+        variables = {name: fill(text, {"tmp": folder, "port": "0"}) for name, text in env.items()}
         done = subprocess.run(
             [python, "-m", entry.__name__.rpartition(".")[2]],
             cwd=root, capture_output=True, text=True, check=False, timeout=_IMPORT_SECONDS,
             env={
-                **_inherited(), **own, "PYTHONPATH": search,
+                **_inherited(), **variables, "PYTHONPATH": search,
                 entry.APP: app, entry.FACTORY: "1" if factory else "",
             },
         )  # fmt: skip
-    said = done.stdout.strip().rpartition("\n")[2]
+    answer = done.stdout.strip().rpartition("\n")[2]
     for interface in get_args(Interface):
-        if done.returncode == 0 and said == interface:
+        if done.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
-    words = done.stderr.strip().rpartition("\n")[2] or said or "nothing"
+    words = done.stderr.strip().rpartition("\n")[2] or answer or "nothing"
     raise UsageError(f"{app}: expected an application, found: {words}")
 
 
@@ -198,8 +198,10 @@ def _word(text: str, private: Iterable[str]) -> str:
     names = "|".join(("PORT", "PYTHON", "TMP", *sorted(private)))
     parts = [part for part in re.split(rf"(\$(?:{names})\b)", text) if part]
     plain = {"$PORT", "$PYTHON", "$TMP"}
-    known = {*plain, *(f"${name}" for name in private)}
-    quoted = (shlex.quote(p) if p not in known else p if p in plain else f'"{p}"' for p in parts)
+    placeholders = {*plain, *(f"${name}" for name in private)}
+    quoted = (
+        shlex.quote(p) if p not in placeholders else p if p in plain else f'"{p}"' for p in parts
+    )
     return "".join(quoted) or "''"
 
 

@@ -122,8 +122,8 @@ class Facts:
 
 def judge(facts: Facts) -> tuple[Flag, ...]:
     """Give all flags that the facts call for, fails first, one per reason."""
-    found = (flag for check in CHECKS for flag in check(facts))
-    return tuple(sorted(found, key=lambda flag: flag.severity != "fail"))
+    raised = (flag for check in CHECKS for flag in check(facts))
+    return tuple(sorted(raised, key=lambda flag: flag.severity != "fail"))
 
 
 def _answers(facts: Facts) -> Iterator[Flag]:
@@ -151,20 +151,20 @@ def _answers(facts: Facts) -> Iterator[Flag]:
 
 
 def _sizes(facts: Facts) -> Iterator[Flag]:
-    declared, seen = facts.case.endpoint.expect.size, facts.right_sizes
+    declared, sizes = facts.case.endpoint.expect.size, facts.right_sizes
     if declared is not None:
         right = f"{declared[0]} to {declared[1]}"
         wrong = {s: n for s, n in facts.sizes.items() if not declared[0] <= s <= declared[1]}
     else:
-        right = " or ".join(map(str, sorted(seen)))
-        wrong = {s: n for s, n in facts.sizes.items() if seen and s not in seen}
+        right = " or ".join(map(str, sorted(sizes)))
+        wrong = {s: n for s, n in facts.sizes.items() if sizes and s not in sizes}
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
-        named = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
+        listed = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
         yield Flag(
             name=FlagName.WRONG_SIZE,
             detail=f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
-            f"{sum(facts.sizes.values())} answers: {named}"
+            f"{sum(facts.sizes.values())} answers: {listed}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
             "that its answers may have",
         )
@@ -184,26 +184,26 @@ def _server(facts: Facts) -> Iterator[Flag]:
             detail=f"expected the processes {sorted(facts.pids_before)} to the end, found "
             f"{sorted(facts.pids_after)}; see the server's log",
         )
-    limit, asked = facts.backpressure, facts.case.load.connections
-    if limit is not None and asked > limit:
+    limit, connections = facts.backpressure, facts.case.load.connections
+    if limit is not None and connections > limit:
         yield Flag(
             name=FlagName.CONNECTIONS_OVER_BACKPRESSURE,
-            detail=f"expected at most {limit} connections, found {asked} in the load; "
+            detail=f"expected at most {limit} connections, found {connections} in the load; "
             "raise the server's backpressure or lower the connections",
         )
 
 
 def _littles_law(facts: Facts) -> Iterator[Flag]:
-    load, found = facts.case.load, facts.figures.get("in_flight_mean")
-    if load.model is not LoadModel.CLOSED or found is None:
+    load, in_flight = facts.case.load, facts.figures.get("in_flight_mean")
+    if load.model is not LoadModel.CLOSED or in_flight is None:
         return
     mean = facts.figures.get("response_mean", 0.0)
     pause = TURNAROUND / mean if mean > 0 else 0.0
-    if not 1 - max(LITTLES_LAW, pause) <= found / load.connections <= 1 + LITTLES_LAW:
+    if not 1 - max(LITTLES_LAW, pause) <= in_flight / load.connections <= 1 + LITTLES_LAW:
         yield Flag(
             name=FlagName.LITTLES_LAW,
             detail=f"expected {load.connections} requests in flight on average (within "
-            f"{LITTLES_LAW:.0%}), found {found:.2f}; the generator left connections idle",
+            f"{LITTLES_LAW:.0%}), found {in_flight:.2f}; the generator left connections idle",
         )
 
 
@@ -227,8 +227,8 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
         if fastest is not None and fastest < floor - FLOOR_SLACK:
-            found = units.seconds(fastest)
-            yield f"expected {units.seconds(floor)}, the floor, or more, found {found}"
+            shown = units.seconds(fastest)
+            yield f"expected {units.seconds(floor)}, the floor, or more, found {shown}"
         # Min <= percentiles <= max, and the mean between the ends.
         for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
             present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
@@ -253,12 +253,12 @@ def _ticks(facts: Facts) -> float:
 
 
 def _unit(facts: Facts) -> Iterator[Flag]:
-    limit, found = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
-    if limit is not None and found > limit * CEILING_MEASURED + _ticks(facts):
+    limit, throughput = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
+    if limit is not None and throughput > limit * CEILING_MEASURED + _ticks(facts):
         yield Flag(
             name=FlagName.ABOVE_UNIT,
             detail=f"the fastest single request allows {units.rate(limit)}, found "
-            f"{units.rate(found)}: single requests were slower than those of the load",
+            f"{units.rate(throughput)}: single requests were slower than those of the load",
         )
 
 
@@ -269,10 +269,12 @@ def _client(facts: Facts) -> Iterator[Flag]:
     # Of two generators that share their cores, none is held back as long as some time is left.
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
-        who, own = ("the generators", "their") if facts.client_beside else ("the generator", "its")
+        who, possessive = (
+            ("the generators", "their") if facts.client_beside else ("the generator", "its")
+        )
         yield Flag(
             name=FlagName.CLIENT_SATURATED,
-            detail=f"expected {who} to use less than {SATURATED:.0%} of {own} "
+            detail=f"expected {who} to use less than {SATURATED:.0%} of {possessive} "
             f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
         )
 
@@ -281,10 +283,10 @@ def _overload(facts: Facts) -> Iterator[Flag]:
     figures, load = facts.figures, facts.case.load
     if load.rate is None:
         return
-    asked, unsent = load.rate * load.duration, figures.get("unsent", 0)
+    due, unsent = load.rate * load.duration, figures.get("unsent", 0)
     reasons = []
-    if unsent > (1 - KEPT_UP) * asked:
-        reasons.append(f"{unsent:.0f} of {asked:.0f} requests were never sent")
+    if unsent > (1 - KEPT_UP) * due:
+        reasons.append(f"{unsent:.0f} of {due:.0f} requests were never sent")
     if "achieved" in figures:
         # Even an idle server answers nothing in the first moments; open windows leave the floor
         # out already.
@@ -323,16 +325,16 @@ def _steady(facts: Facts) -> Iterator[Flag]:
         )
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
-        found = ", ".join(units.rate(level) for level in levels)
+        shown = ", ".join(units.rate(level) for level in levels)
         yield Flag(
-            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {found}"
+            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {shown}"
         )
     # Only quicker: where a queue grows, times do.
     elif times and times[0] > QUICKER * times[-1]:
-        found = ", ".join(units.seconds(time) for time in times)
+        shown = ", ".join(units.seconds(time) for time in times)
         yield Flag(
             name=FlagName.NOT_STEADY,
-            detail=f"answers became quicker in the load, by thirds: {found}",
+            detail=f"answers became quicker in the load, by thirds: {shown}",
         )
 
 

@@ -81,11 +81,11 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
             f"{where}: expected status {expect.status}, found {status} with {_excerpt(body)}; "
             "see the server's log",
         )
-    found, wanted = media.partition(";")[0].strip().lower(), expect.content_type
-    if wanted is not None and found != wanted.lower():
+    actual, wanted = media.partition(";")[0].strip().lower(), expect.content_type
+    if wanted is not None and actual != wanted.lower():
         raise LaunchError(
             FlagName.WRONG_BODY,
-            f"{where}: expected content type {wanted}, found {found or 'none'}",
+            f"{where}: expected content type {wanted}, found {actual or 'none'}",
         )
     problem = _body_problem(expect, body)
     if problem:
@@ -103,19 +103,19 @@ def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
     for path in before.keys() & after.keys():
         old, new = before[path], after[path]
         if old.body != new.body:
-            told = f"base {old.excerpt} ({old.size} bytes), head {new.excerpt} ({new.size})"
-            return f"{path} is answered differently: {told}"
+            difference = f"base {old.excerpt} ({old.size} bytes), head {new.excerpt} ({new.size})"
+            return f"{path} is answered differently: {difference}"
     return None
 
 
 def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
-    found: dict[str, list[Answer]] = {}
+    by_path: dict[str, list[Answer]] = {}
     for answer in answers:
-        found.setdefault(answer.path, []).append(answer)
+        by_path.setdefault(answer.path, []).append(answer)
     return {
-        path: many[0]
-        for path, many in found.items()
-        if len(many) > 1 and len({answer.body for answer in many}) == 1
+        path: same[0]
+        for path, same in by_path.items()
+        if len(same) > 1 and len({answer.body for answer in same}) == 1
     }
 
 

@@ -78,7 +78,9 @@ class Burst(Generator):
             paced = load.rate is not None
             connections = min(load.connections, RATE_CONNECTIONS) if paced else load.connections
             arguments = ["-c", str(connections), "-z", milliseconds(seconds), "-w"]
-        super().__init__(client, lambda one: [*common_arguments(one), *arguments, *address(one)])
+        super().__init__(
+            client, lambda client: [*common_arguments(client), *arguments, *address(client)]
+        )
 
     def collect(self) -> WarmUp:
         """Wait until all have ended; a window of what was sent, or none of requests at once.
@@ -87,8 +89,8 @@ class Burst(Generator):
         """
         code = self.session.wait(self._limit + 2 * START_SECONDS)
         if code is None or code:
-            found = f"it still runs after {self._limit:.0f} s" if code is None else f"{code}"
-            raise self.failed("exit code 0", found)
+            state = f"it still runs after {self._limit:.0f} s" if code is None else f"{code}"
+            raise self.failed("exit code 0", state)
         summary = read_summary(read_log(self.folder / SUMMARY))
         if summary.failures:
             kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())

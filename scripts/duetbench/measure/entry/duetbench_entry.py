@@ -34,12 +34,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 @functools.cache
 def _packages() -> dict[str, str]:
     """Name every installed distribution, spelled as in a lock file, with its version."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         if name := distribution.metadata["Name"]:
             # Of two, the first on the search path is the one that is imported.
-            found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), distribution.version)
-    return found
+            versions.setdefault(re.sub(r"[-_.]+", "-", name).lower(), distribution.version)
+    return versions
 
 
 @functools.cache
@@ -107,31 +107,33 @@ def identity() -> dict[str, Any]:
 def load(target: str, *, factory: bool = False) -> Any:
     """Import an application, or call what makes it; ImportError, AttributeError: there is none."""
     module, _, attribute = target.partition(":")
-    found: Any = importlib.import_module(module)
+    loaded: Any = importlib.import_module(module)
     for name in attribute.split("."):
-        found = getattr(found, name)
-    return found() if factory else found
+        loaded = getattr(loaded, name)
+    return loaded() if factory else loaded
 
 
 def interface_of(application: Any) -> str:
     """Find out whether an application speaks asgi or wsgi; TypeError: neither can be told."""
-    what = f"expected an ASGI or WSGI application, found {type(application).__qualname__}"
+    problem = f"expected an ASGI or WSGI application, found {type(application).__qualname__}"
     if not callable(application):
-        raise TypeError(f"{what}, which cannot be called")
+        raise TypeError(f"{problem}, which cannot be called")
     called = getattr(application, "__call__", None)  # noqa: B004 - what a coroutine function is, it tells
     if inspect.iscoroutinefunction(application) or inspect.iscoroutinefunction(called):
         return "asgi"
     try:
         parameters = inspect.signature(application).parameters.values()
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{what}, whose parameters cannot be seen: say asgi or wsgi") from error
+        raise TypeError(f"{problem}, whose parameters cannot be seen: say asgi or wsgi") from error
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [p.name for p in parameters if p.kind in places and p.default is p.empty]
     if len(needed) in (2, 3):
         return "wsgi" if len(needed) == 2 else "asgi"
     if not needed:
-        raise TypeError(f"{what}, which takes no arguments: if it makes one, say that (--factory)")
-    raise TypeError(f"{what}, which takes {', '.join(needed)}: say asgi or wsgi")
+        raise TypeError(
+            f"{problem}, which takes no arguments: if it makes one, say that (--factory)"
+        )
+    raise TypeError(f"{problem}, which takes {', '.join(needed)}: say asgi or wsgi")
 
 
 def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
