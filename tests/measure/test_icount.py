@@ -317,6 +317,9 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
 # What may go wrong.
 
 
+PLAIN = {"duetbench", "duetbench.core.__version__"}
+
+
 def test_the_counter_needs_the_standard_library_alone() -> None:
     """It runs in the stacks' environments, where nothing of the harness's is installed."""
     shared = ("core/__init__", "core/errors", "host/__init__", "host/proc", "host/scratch")
@@ -335,7 +338,10 @@ def test_the_counter_needs_the_standard_library_alone() -> None:
             else:
                 continue
             for name in names:
-                known = name in {"duetbench", "duetbench.core.__version__"} or f"{name}.".startswith(ours)
+                known = name in {
+                    "duetbench",
+                    "duetbench.core.__version__",
+                } or f"{name}.".startswith(ours)
                 assert known or name.split(".")[0] in sys.stdlib_module_names, f"{file}: {name}"
 
 
