@@ -19,6 +19,7 @@ from duetbench.project.project import Project
 from duetbench.store import files, points
 from duetbench.store.night import NightPlan
 from duetbench.trend import anchored
+from duetbench.trend.points import coverage
 from fake_sessions import FakeInstruments
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving
@@ -100,7 +101,18 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
         (cpu,) = (point for point in one.points if point.metric == CPU)
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
 
+    text = declared.place(scene.root).read_text()
+    text = text.replace("protocol = 2", 'protocol = 2\ncanary = "tiny/alone/py3.14"')
+    commit(scene.root, "Canary", **{"apps/anchor.toml": text})
+    done = scene.call("anchor", "play", "--results", scene.results)
+    assert done.code == 0, done
+    made = max(read(scene), key=lambda one: one.started)
+    assert {one.case for one in made.cases} == {*CASES, f"{points.CANARY}tiny/alone/py3.14"}
+    (itself,) = (one for one in made.cases if one.case not in CASES)
+    assert coverage([made])[1] == len([one for one in itself.points if one.duets == 5])
+
     second = scene.anchored("second")
+    assert declared.load(scene.root).canary == "tiny/alone/py3.14"
     assert declared.load(scene.root).previous == "first"
     (chain,) = (one for one in read(scene) if one.origin == "renewal")
     assert (chain.anchor, chain.label, chain.commit) == ("first", "anchor second", second)

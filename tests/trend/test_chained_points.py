@@ -7,9 +7,10 @@ import pytest
 
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.store.comparison import Missing
-from duetbench.store.points import Points
+from duetbench.store.points import CANARY, Points
 from duetbench.trend import events
-from duetbench.trend.points import METRICS, anchored, trended
+from duetbench.trend.points import METRICS, anchored, coverage, trended
+from duetbench.trend.steps import steps
 from duetbench.trend.table import Table, point, tables
 
 
@@ -130,3 +131,14 @@ def test_another_kernel_is_a_mark_on_a_series_that_goes_on() -> None:
     assert [point(table, night, CASE, CPU).mean for night in (0, 1)] == [
         pytest.approx(1.1), pytest.approx(1.2),
     ]  # fmt: skip
+
+
+def test_the_anchor_against_itself_is_counted_and_never_a_change() -> None:
+    """Six duets: half an interval is 2.57 standard errors; a count has none, and is left out."""
+    near, far = ratio(1.002, se=0.001, duets=6), ratio(1.003, se=0.001, duets=6)
+    counted = ratio(1.5, metric="instructions", duets=1)
+    itself = f"{CANARY}{CASE}"
+    nights = [a_file(1, of(itself, near, counted), of(CASE, far)), a_file(2, of(itself, far))]
+    assert coverage(nights) == (1, 2)
+    moved = [a_file(day, of(itself, ratio(1 + day // 10))) for day in range(1, 20)]
+    assert steps(table_of(*moved)) == ()

@@ -61,6 +61,7 @@ def show_command(as_json: JsonOption = False) -> None:
     lines = [
         f"{found.name}: commit {found.commit[:12]}, since {found.since}"
         + (f", continues {found.previous}" if found.previous else ""),
+        *([f"against itself: {found.canary}"] if found.canary else []),
         *(f"interpreter {name}: {version}" for name, version in found.interpreters.items()),
         *(f"stack {name}: lock {digest[:12]}" for name, digest in found.stacks.items()),
         "its commit is here" if here else "its commit is not here: it is fetched when it is needed",
@@ -161,6 +162,7 @@ def renew_command(
     made = Anchor(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
         previous=before.name if before and not anew else None,
+        canary=before.canary if before else None,
         interpreters={key: one.version for key, one in project.settings.interpreters.items()},
         stacks={stack: project.lock(stack).digest for stack in project.stacks},
     )  # fmt: skip
@@ -169,7 +171,8 @@ def renew_command(
         files.require_room(folder)
         clean_up(console)
         limit = budget_seconds(budget)
-        found = _played(project, before, "nightly", (), RENEWED, seed, limit, console)
+        alone = before.model_copy(update={"canary": None})
+        found = _played(project, alone, "nightly", (), RENEWED, seed, limit, console)
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
         found = found.model_copy(update=update)
         _keep(folder, found, as_json=as_json)
@@ -203,7 +206,7 @@ def _played(
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
         both = sides_.of_revisions(project, anchor.commit, commit, scope)
         anchored.verify(anchor, both.base)
-        head = anchored.of_checkout(both)
+        head = anchored.of_checkout(both, anchor.canary)
         began = datetime.now(UTC)
 
         def described() -> Points:

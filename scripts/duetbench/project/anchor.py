@@ -28,6 +28,10 @@ class Anchor(Frozen):
     since: date
     protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
     previous: Name | None = Field(default=None, description="The anchor that it continues.")
+    canary: str | None = Field(
+        default=None,
+        description="Id of a case that nights also play of the anchor against itself: it stays 1.",
+    )
     interpreters: dict[str, PatchVersion] = Field(min_length=1)
     stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")
 
@@ -60,6 +64,7 @@ def text(anchor: Anchor) -> str:
         return ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in values.items())]
 
     previous = [f'previous = "{anchor.previous}"'] if anchor.previous else []
+    canary = [f'canary = "{anchor.canary}"'] if anchor.canary else []
     lines = [
         "# What all trend points are held against; made by `duetbench anchor renew`.",
         f'name = "{anchor.name}"',
@@ -67,6 +72,7 @@ def text(anchor: Anchor) -> str:
         f"since = {anchor.since.isoformat()}",
         f"protocol = {anchor.protocol}",
         *previous,
+        *canary,
         *table("interpreters", dict(anchor.interpreters)),
         *table("stacks", dict(anchor.stacks)),
     ]

@@ -24,6 +24,9 @@ _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 INSTRUCTIONS: Final = "instructions"
 """Metric of the instructions of a request inside the process."""
 
+CANARY: Final = "anchor/"
+"""What the id of a case begins with where the anchor is measured against a copy of itself."""
+
 Origin = Literal["night", "backfill", "renewal"]
 
 RENEWED: Final = "anchor "

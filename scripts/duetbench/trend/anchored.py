@@ -34,7 +34,7 @@ from duetbench.project.anchor import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions, Missing
 from duetbench.store.journal import Journal
-from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
+from duetbench.store.points import CANARY, INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
 
 FOLDER: Final = "backfill"
 """Where journals of what is under way are kept, below the state folder."""
@@ -337,13 +337,22 @@ def verify(anchor: Anchor, side: Side) -> None:
         )
 
 
-def of_checkout(both: Sides) -> Head:
-    """A checkout, ready to be held against its anchor, which is base; its journal begins anew."""
+def of_checkout(both: Sides, canary: str | None = None) -> Head:
+    """A checkout, ready to be held against its anchor, which is base; its journal begins anew.
+
+    The anchor is played against itself too, in the case `canary`.
+    """
     pairs, lost = paired(both.base.cases, both.head.cases)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
     label, notes = both.head.record.label, list(both.notes)
-    return Head(label, both.base, both.head, journal, pairs, lost, notes=notes)
+    head = Head(label, both.base, both.head, journal, pairs, lost, notes=notes)
+    for case in both.base.cases:
+        if case.id == canary:
+            again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
+            base, copy = SideCase(case, both.base.rig), SideCase(again, both.base.rig)
+            head.matches[again.id] = Match(base, copy, CaseDuets(again), label)
+    return head
 
 
 def points_of(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from duetbench.store.points import RENEWED, AnchoredPoint, CasePoints, Points
+from duetbench.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
 from duetbench.trend.columns import (
     MOST_LAUNCHES,
     TRENDS,
@@ -30,6 +30,19 @@ def anchored(every: Iterable[Points]) -> tuple[tuple[RunColumns, ...], tuple[str
     found, notes = trended(every)
     places = {case.case: (case.python, case.stack) for one in found for case in one.cases}
     return tuple(of_points(one, places) for one in found), notes
+
+
+def coverage(every: Iterable[Points]) -> tuple[int, int]:
+    """Of the anchor's intervals against itself: how many hold 1, and how many there are."""
+    intervals = [
+        point.interval
+        for one in every
+        for case in one.cases
+        if case.case.startswith(CANARY)
+        for point in case.points
+        if point.duets > 1
+    ]
+    return sum(not interval.excludes(1.0) for interval in intervals), len(intervals)
 
 
 def of_points(found: Points, places: Mapping[str, tuple[str, str]] | None = None) -> RunColumns:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from duetbench.core.metrics import JUDGED, TIME_INSIDE
 from duetbench.core.metrics import row as metric_row
 from duetbench.store.change import INPROCESS, SeriesName, Step
-from duetbench.store.points import INSTRUCTIONS
+from duetbench.store.points import CANARY, INSTRUCTIONS
 from duetbench.trend import events
 from duetbench.trend.levels import Piece, fitted
 from duetbench.trend.table import STATES, Table
@@ -87,7 +87,8 @@ def steps(
     found: list[TableStep] = []
     for row, case in enumerate(table.cases):
         benchmark = table.kind == "inprocess" or case.startswith(INPROCESS)
-        if case in without or (benchmark and case not in inside):
+        ours = case.startswith(CANARY)  # what moves there is the instrument's
+        if ours or case in without or (benchmark and case not in inside):
             continue
         begins = max((one.night for one in breaks.get(case, ())), default=0)
         begins = max(begins, len(table.nights) - LONGEST)

@@ -23,7 +23,7 @@ from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import judged
 from duetbench.store import files as record_files
 from duetbench.store.night import NightPlan, Shard
-from duetbench.store.points import FOLDER, INSTRUCTIONS, AnchoredPoint, CasePoints, Points
+from duetbench.store.points import CANARY, FOLDER, INSTRUCTIONS, AnchoredPoint, CasePoints, Points
 
 _MOST_DUETS: Final = 1000
 _LONGEST_S: Final = 86_400
@@ -92,7 +92,9 @@ def _known(shard: Shard) -> Iterator[tuple[str, Known]]:
     """What a shard's cases can have, and the benchmarks that go with them."""
     for case in shard.plan.cases:
         leading, tails = judged(case)
-        yield case.id, (case.stack, case.python, frozenset({*leading, *tails, INSTRUCTIONS}))
+        metrics = frozenset({*leading, *tails, INSTRUCTIONS})
+        for name in (case.id, f"{CANARY}{case.id}"):
+            yield name, (case.stack, case.python, metrics)
     every = [Pair(case, case, case.id) for case in shard.plan.cases]
     for job in jobs(every):
         yield job.series, (job.pair.head.stack, job.pair.head.python, frozenset({INSTRUCTIONS}))

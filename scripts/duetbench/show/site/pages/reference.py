@@ -15,6 +15,7 @@ from duetbench.show.site.data_files import FORMAT, INTERVALS, LETTERS
 from duetbench.show.site.pages import addresses, words
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site
+from duetbench.trend.points import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 
 
@@ -28,6 +29,7 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         "How the figures are made and judged, and how often the judgement is wrong, as measured.",
         confidence=f"{100 * Interval.confidence:g} %",
         enough=ENOUGH_LAUNCHES,
+        canary=coverage(site.sources.points),
         flags=tuple(FlagName),
     )
 
