@@ -102,6 +102,6 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < first.share < 1.1
     assert found.asked == "POST /orders"
-    assert attribution.told(found).headline.startswith("POST /orders executes ")
+    assert attribution.describe(found).headline.startswith("POST /orders executes ")
     assert "s3cret-of-ours" not in found.model_dump_json()
     assert not list((tmp_path / "logs").iterdir())

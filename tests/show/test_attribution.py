@@ -25,7 +25,7 @@ App.__call__ (main.py:3);send (granian/asgi.py:30) 15000 16000
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
-    found = report.told(attribution())
+    found = report.describe(attribution())
     assert found.headline == (
         "a/b executes 15.0 % more instructions per request (+14.8…+15.2 %, as far as counts "
         "repeat): 80,000 → 92,000."
@@ -53,7 +53,7 @@ def test_where_nothing_moved_nothing_is_said() -> None:
     """119 of 80,000 are within what counts repeat by; 499 of 100,000 are below the threshold."""
     still = Totals(base=80_000, head=80_119, spread=0.0015)
     small = row(SEND, 15_000, 15_499)
-    found = report.told(attribution(totals=still, rows=(small,)))
+    found = report.describe(attribution(totals=still, rows=(small,)))
     assert found.headline == (
         "a/b: instructions per request did not move (counts repeat within 0.15 %)."
     )
@@ -66,7 +66,7 @@ def test_where_nothing_moved_nothing_is_said() -> None:
 def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
     """Two functions that cancel: 400 of 100,000 are left."""
     level = Totals(base=100_000, head=100_400, spread=0.003)
-    found = report.told(attribution(counted=level))
+    found = report.describe(attribution(counted=level))
     assert {one.share for one in found.rows} == {MISSING}
     assert found.cause.startswith("What moved most is Headers.copy (new)")
     assert found.scatter == (
@@ -84,7 +84,7 @@ def test_three_rows_stand_in_issues() -> None:
 def test_the_terminal_has_all_rows(capsys: pytest.CaptureFixture[str]) -> None:
     report.print_attribution(Console(width=100), attribution())
     printed = capsys.readouterr().out
-    for one in report.told(attribution()).rows:
+    for one in report.describe(attribution()).rows:
         assert one.function in printed
         assert one.where in printed
     assert "PyList_New +3.0 %" in printed

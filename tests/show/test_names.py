@@ -13,7 +13,7 @@ from duetbench.project.names import CaseName
 from duetbench.project.project import Project
 from duetbench.project.target import STACK
 from duetbench.show import formats
-from duetbench.show.change import told
+from duetbench.show.change import describe
 from duetbench.store.change import Release, SeriesName, Share
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
@@ -137,12 +137,12 @@ def test_every_judged_metric_has_words_for_both_directions() -> None:
 def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     series = SeriesName(machine="m", case=JSON, metric="pss_steady")
     record = synthetic.change_record(series=series)
-    text = told(record)
+    text = describe(record)
     assert text.sentence == "FastAPI's JSON needs 3.10 % more memory (2.50…3.70 %)"
     assert text.releases == "granian 2.8.6 → 2.8.7"
-    assert told(record.model_copy(update={"culprit": None})).releases == ""
+    assert describe(record.model_copy(update={"culprit": None})).releases == ""
     moved = (("a", "2", "1"), ("b", "3", None))
     releases = tuple(Release(package=n, version=v, previous=p) for n, v, p in moved)
     both = Share(ratio=1.03, low=1.02, high=1.04, duets=9, releases=releases)
     shared = record.model_copy(update={"culprit": None, "shares": (both,)})
-    assert told(shared).releases == "a 1 → 2, b new → 3"
+    assert describe(shared).releases == "a 1 → 2, b new → 3"

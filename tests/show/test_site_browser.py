@@ -18,7 +18,7 @@ import browsing
 import made_up
 import site_builds
 from browsing import NewPage, Watched
-from duetbench.show.change import told
+from duetbench.show.change import describe
 from duetbench.show.site.pages import addresses
 from duetbench.store.change import ChangeRecord
 from duetbench.trend import table as history
@@ -103,14 +103,14 @@ CUT: Final = """() => {
   const found = [];
   for (const one of [document.documentElement, ...document.querySelectorAll('body *')]) {
     if (one.closest('svg') || !one.clientWidth) continue;
-    if (one.scrollWidth > one.clientWidth + 1) found.push(told(one, 'wider than its place'));
+    if (one.scrollWidth > one.clientWidth + 1) found.push(describe(one, 'wider than its place'));
     if (getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1) {
-      found.push(told(one, 'higher than its place'));
+      found.push(describe(one, 'higher than its place'));
     }
   }
   for (const one of document.querySelectorAll('main details > summary')) {
     const says = getComputedStyle(one, '::after').content.includes('closed');
-    if (says === one.parentElement.open) found.push(told(one, 'open or closed'));
+    if (says === one.parentElement.open) found.push(describe(one, 'open or closed'));
   }
   const paper = getComputedStyle(document.body).backgroundColor;
   if (paper !== 'rgb(255, 255, 255)') found.push(`printed on ${paper}`);
@@ -170,7 +170,7 @@ def test_from_a_change_to_its_trend_to_its_run_and_back(watched: Watched, past: 
     page = watched.open("")
     record, (_, after) = past.change, past.around
     page.locator(f'main a[href$="{addresses.change(record.id)}"]').first.click()
-    expect(page.locator("h1")).to_contain_text(told(record).sentence)
+    expect(page.locator("h1")).to_contain_text(describe(record).sentence)
     expect(page.locator("#evidence svg").first).to_be_visible()
     case = addresses.case(record.series.case)
     page.locator(f'main p a[href*="{case}?metric={CPU}"]').first.click()

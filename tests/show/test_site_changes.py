@@ -37,14 +37,16 @@ def a_record(**changed: Any) -> ChangeRecord:
 
 
 def test_a_change_reads_as_a_sentence_s_parts() -> None:
-    told = change.told(a_record())
+    told = change.describe(a_record())
     assert (told.title, told.word, told.change) == ("CPU/request", "slower", "+3.10 %")
     assert told.interval == "+2.50…+3.70 %"
     assert told.cause == "granian 2.8.6 → 2.8.7"
     memory = SeriesName(machine="m", case="a/b", metric="pss_steady")
-    assert change.told(a_record(series=memory)).word == "larger"
+    assert change.describe(a_record(series=memory)).word == "larger"
     inside = SeriesName(machine="m", case="inprocess/x", metric="seconds")
-    assert change.told(a_record(series=inside, culprit=None)).title == "time in process (seconds)"
+    assert (
+        change.describe(a_record(series=inside, culprit=None)).title == "time in process (seconds)"
+    )
 
 
 def test_open_changes_come_worst_first() -> None:

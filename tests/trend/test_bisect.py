@@ -9,7 +9,7 @@ import pytest
 
 from detecting import moves, recorded
 from duetbench.core.errors import SetupError
-from duetbench.show.change import causes, released, told
+from duetbench.show.change import cause_lines, describe, release_names
 from duetbench.store.change import Cause, Effect, Release
 from duetbench.trend.bisect import decision as bisect
 from duetbench.trend.bisect.cause import (
@@ -165,7 +165,7 @@ def test_packages_that_move_together_are_named_as_one() -> None:
 
     found_ = Part(frozenset({"pydantic-core", "pydantic"}), frozenset({"a"}), EFFECT)
     (share,) = cause_of(Outcome(parts=[found_]), moves("a", "pydantic", "pydantic-core")).shares
-    assert released(share) == "pydantic 1 → 2 with pydantic-core 1 → 2, a 1 → 2"
+    assert release_names(share) == "pydantic 1 → 2 with pydantic-core 1 → 2, a 1 → 2"
 
 
 def test_what_a_search_found_is_told_with_its_shares() -> None:
@@ -175,7 +175,7 @@ def test_what_a_search_found_is_told_with_its_shares() -> None:
         Part(frozenset({name}), frozenset(), one) for name, one in (("a", EFFECT), ("b", twice))
     ]
     outcome = Outcome(EFFECT, found, twice, frozenset("cd"), NOT_DECIDED)
-    assert causes(cause_of(outcome, moves("a", "b", "c", "d"))) == (
+    assert cause_lines(cause_of(outcome, moves("a", "b", "c", "d"))) == (
         "b 1 → 2: −10.0 % (−12.0…−8.00 %, 8 duets) alone",
         "a 1 → 2: +5.00 % (+4.00…+6.00 %, 8 duets) alone",
         "all that moved together: +5.00 % (+4.00…+6.00 %, 8 duets)",
@@ -184,7 +184,7 @@ def test_what_a_search_found_is_told_with_its_shares() -> None:
     )
     record = blame(recorded("open", 1.05, 20), cause_of(outcome, moves("a", "b", "c", "d")))
     assert record.culprit == Release(package="b", version="2", previous="1")
-    assert told(record).cause == "b 1 → 2: −10.0 %, a 1 → 2: +5.00 %"
+    assert describe(record).cause == "b 1 → 2: −10.0 %, a 1 → 2: +5.00 %"
     assert record.note == "The rest of the cause is among c, d: the duets did not decide."
 
 
@@ -195,14 +195,14 @@ def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
     """A release of its own packages, or one of our sentences about them; all else is another."""
     concluded = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
 
-    def told(*found: str, suspects: str = "", reason: str = "") -> Cause:
+    def describe(*found: str, suspects: str = "", reason: str = "") -> Cause:
         each = [Part(frozenset({name}), frozenset(), EFFECT) for name in found]
         outcome = Outcome(parts=each, suspects=frozenset(suspects), reason=reason)
         return cause_of(outcome, moves("granian", "a", "b", "c"))
 
-    one = told("b")
-    two = told(suspects="ab", reason=NOT_DECIDED)
-    three = told("b", suspects="ac", reason=NOT_ALONE.format("c"))
+    one = describe("b")
+    two = describe(suspects="ab", reason=NOT_DECIDED)
+    three = describe("b", suspects="ac", reason=NOT_ALONE.format("c"))
     known = blame(concluded, one)
     for found in (concluded, known, blame(concluded, two), blame(concluded, three)):
         assert follows(found, concluded)
@@ -214,12 +214,12 @@ def test_only_what_a_search_may_add_follows_from_the_evidence() -> None:
         "The cause is among x: the duets.",
     )
     wrong = [
-        (blame(concluded, told("granian")), concluded),
+        (blame(concluded, describe("granian")), concluded),
         *((concluded.model_copy(update={"note": note}), concluded) for note in notes),
         (known.model_copy(update={"ratio": 1.051}), concluded),
         (known.model_copy(update={"shares": ()}), concluded),
         (known.model_copy(update={"note": "Blame a."}), concluded),
-        (blame(concluded, told("a")), known),
+        (blame(concluded, describe("a")), known),
     ]
     for found_, base in wrong:
         assert not follows(found_, base)

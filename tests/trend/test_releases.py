@@ -5,7 +5,7 @@ import math
 import pytest
 
 import synthetic
-from duetbench.show.change import by_release, told
+from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import ChangeRecord, Effect, Release, SeriesName, Share
 from duetbench.store.comparison import Verdict
 from duetbench.store.points import Points
@@ -123,7 +123,7 @@ def test_of_several_releases_the_one_that_did_it_is_named() -> None:
     assert step.ratio == pytest.approx(1.2)
     assert found.releases == (found.culprit,)
     assert not found.narrowed.complete
-    assert (told(found).releases, told(found).cause) == ("fastapi 0.10.0 → 0.11.0",) * 2
+    assert (describe(found).releases, describe(found).cause) == ("fastapi 0.10.0 → 0.11.0",) * 2
     assert closer(*RELEASES, record=found) is None, "known already"
 
 
@@ -132,13 +132,13 @@ def test_between_two_that_are_no_neighbours_the_search_goes_on() -> None:
     found = closer(*RELEASES)
     assert found is not None
     assert found.narrowed is not None
-    assert by_release(found.narrowed).endswith("; others between these were not measured")
+    assert narrowed_line(found.narrowed).endswith("; others between these were not measured")
     between = release_points("0.10.1", "0.10.0", 14, gil=(1.0, 0.003), free=(1.0, 0.02))
     known = closer(FIRST, SECOND, between, THIRD, record=found)
     assert known is not None
     assert known.narrowed is not None
-    assert (told(known).cause, known.narrowed.complete) == ("fastapi 0.10.1 → 0.11.0", True)
-    assert by_release(known.narrowed).endswith("%)")
+    assert (describe(known).cause, known.narrowed.complete) == ("fastapi 0.10.1 → 0.11.0", True)
+    assert narrowed_line(known.narrowed).endswith("%)")
 
 
 def test_the_way_to_a_release_goes_by_the_middle() -> None:
@@ -164,7 +164,9 @@ def test_releases_that_did_part_of_it_are_named_with_their_parts_that_of_the_who
     middle = release_points("0.10.0", "0.9.0", 8, gil=(1.5, 0.001), free=(1.0, 0.003))
     found = closer(FIRST, middle, THIRD)
     assert found is not None
-    assert told(found).cause == "fastapi 0.9.0 → 0.10.0: +50.0 %, fastapi 0.10.0 → 0.11.0: −20.0 %"
+    assert (
+        describe(found).cause == "fastapi 0.9.0 → 0.10.0: +50.0 %, fastapi 0.10.0 → 0.11.0: −20.0 %"
+    )
     assert found.culprit is not None
     assert found.culprit.version == "0.10.0"
 

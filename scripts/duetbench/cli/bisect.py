@@ -31,7 +31,7 @@ from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
-from duetbench.show.change import by_release, causes
+from duetbench.show.change import cause_lines, narrowed_line
 from duetbench.store import change, comparison_store, files
 from duetbench.store import points as record_points
 from duetbench.store.change import ChangeRecord
@@ -133,7 +133,7 @@ def bisect_command(
         with _interruptible():
             cause = searches.find(project, sought, Reporter(console), limit, seed)
     tell(
-        causes(cause),
+        cause_lines(cause),
         lambda: {"series": sought.series.model_dump(), **cause.model_dump(mode="json")},
         as_json=as_json,
     )
@@ -252,8 +252,8 @@ def _changes(
         found.append(blamed)
         hook("explain_change")(project, blamed, folder, reporter)
         if not as_json:
-            more = (by_release(blamed.narrowed),) if blamed.narrowed else ()
-            console.say(f"{blamed.id}: {'; '.join((*causes(cause), *more))}")
+            more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
+            console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
     if len(found) < len(chosen):

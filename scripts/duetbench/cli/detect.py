@@ -31,7 +31,7 @@ from duetbench.host.signals import interruptible
 from duetbench.judge.duets import RealDuets, declared_jobs
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
-from duetbench.show.change import by_release, title
+from duetbench.show.change import narrowed_line, title
 from duetbench.show.formats import ends, percent
 from duetbench.store import change, comparison_store, files
 from duetbench.store.change import Candidate, Candidates, ChangeRecord, Dismissal, Step, dismissals
@@ -231,7 +231,7 @@ def _show(
         console.say(f"closed: {record.id}: {record.note}")
     for record in more:
         if record.narrowed:
-            console.say(f"{record.id}: {by_release(record.narrowed)}")
+            console.say(f"{record.id}: {narrowed_line(record.narrowed)}")
         if record.unplayed:
             console.say(
                 f"{record.id}: {len(record.unplayed)} series stepped with it and were not played"

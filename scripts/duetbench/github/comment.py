@@ -15,7 +15,7 @@ from duetbench.github import text
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.upgrades import Upgrade
 from duetbench.show import attribution, formats, markdown, rows
-from duetbench.show.change import causes
+from duetbench.show.change import cause_lines
 from duetbench.show.rows import Groups, ViewRow
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
@@ -163,7 +163,7 @@ def _upgrade(comparison: Comparison, found: Groups, upgrade: Upgrade) -> Iterato
     yield f"**Upgrade**: nothing but locks differs: {named}."
     did = any(row.metric for row in (*found.worse, *found.better))
     if upgrade.cause is not None:
-        yield f"**Cause**: {text.plain('; '.join(causes(upgrade.cause)))}."
+        yield f"**Cause**: {text.plain('; '.join(cause_lines(upgrade.cause)))}."
     elif did and len(moved) == 1:
         yield "**Cause**: no other package moved."
     elif did:

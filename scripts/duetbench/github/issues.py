@@ -15,7 +15,7 @@ from duetbench.core.text import short
 from duetbench.github import api, text
 from duetbench.github.api import GitHub, Issue
 from duetbench.show import attribution
-from duetbench.show.change import commands, told
+from duetbench.show.change import commands, describe
 from duetbench.show.change import title as metric_title
 from duetbench.show.formats import MISSING
 from duetbench.show.markdown import grid
@@ -145,14 +145,14 @@ def of_changes(
 
 def change_title(record: ChangeRecord) -> str:
     """`granian 2.8.7: FastAPI's JSON needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
-    said = told(record)
+    said = describe(record)
     more = f", and {len(record.others)} more" if record.others else ""
     return f"{said.releases or 'Unknown cause'}: {said.sentence}{more}"
 
 
 def change_body(record: ChangeRecord, site: str, why: Attribution | None = None) -> str:
     """The issue's text, in Markdown; everything in it is of the record."""
-    said = told(record)
+    said = describe(record)
     facts = [
         ("change", f"{said.change} ({said.interval}, 95 % interval): {said.word}"),
         *([("what", str(said.name))] if said.name.known else []),

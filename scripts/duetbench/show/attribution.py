@@ -80,9 +80,9 @@ class AttributionText:
     passed: tuple[tuple[str, str], ...]
 
 
-def told(record: Attribution) -> AttributionText:
+def describe(record: Attribution) -> AttributionText:
     """Put an attribution into words that say no more than its counts."""
-    rows = tuple(_row(record, row) for row in named(record))
+    rows = tuple(_row(record, row) for row in moved_rows(record))
     return AttributionText(
         record=record,
         headline=_headline(record),
@@ -94,13 +94,13 @@ def told(record: Attribution) -> AttributionText:
     )
 
 
-def named(record: Attribution) -> tuple[Row, ...]:
+def moved_rows(record: Attribution) -> tuple[Row, ...]:
     """Rows beyond what equal sides were seen to differ by."""
     least = record.threshold * record.counted.base
     return tuple(row for row in record.rows if row.head != row.base and _size(row) >= least)
 
 
-def moved(record: Attribution) -> bool:
+def has_moved(record: Attribution) -> bool:
     """Whether the plain counts differ by more than repeated ones."""
     return abs(record.totals.head / record.totals.base - 1) > record.totals.spread
 
@@ -118,7 +118,7 @@ def version(record: Attribution, package: str) -> tuple[str | None, str | None] 
 
 def brief(record: Attribution) -> str:
     """Its sentences and first rows, as Markdown for issues and comments."""
-    found = told(record)
+    found = describe(record)
     sentences = short(f"{found.headline} {found.cause}", _LONGEST * len(_HEAD))
     parts = [f"**Which code it is**: {markdown.escape(sentences)}"]
     if found.rows:
@@ -138,7 +138,7 @@ def print_attribution(console: Console, record: Attribution) -> None:
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
-    found = told(record)
+    found = describe(record)
     say(found.headline, "bold")
     say(f"  {record.case}, Python {record.python}, in {formats.duration(record.seconds)}", "dim")
     say(f"  {found.cause}")
@@ -168,7 +168,7 @@ def _size(row: Row) -> float:
 
 def _headline(record: Attribution) -> str:
     totals, what = record.totals, record.asked or names.name(record.case).what
-    if not moved(record):
+    if not has_moved(record):
         scatter = formats.size(totals.spread)
         return f"{what}: instructions per request did not move (counts repeat within {scatter})."
     ratio = totals.head / totals.base
@@ -252,7 +252,7 @@ def _passed(record: Attribution) -> Iterator[tuple[str, str]]:
     """`came` or `went`, and which functions did, the largest first; functions anywhere else not."""
     found: dict[tuple[str, str], list[float]] = {}
     least = GREY * record.counted.base
-    for node in walked(record.tree):
+    for node in walk(record.tree):
         # Without the line, which may have moved.
         sums = found.setdefault((node.function.name, node.function.file), [0.0, 0.0])
         sums[0] += node.base
@@ -268,7 +268,7 @@ def _passed(record: Attribution) -> Iterator[tuple[str, str]]:
             yield what, formats.some(listed, _PASSED)
 
 
-def walked(node: Node) -> Iterator[Node]:
+def walk(node: Node) -> Iterator[Node]:
     """A tree's nodes, callers first."""
     waiting = [node]
     while waiting:

@@ -36,14 +36,14 @@ class ChangeText:
         return ", ".join(map(_release, self.record.releases))
 
 
-def told(record: ChangeRecord) -> ChangeText:
+def describe(record: ChangeRecord) -> ChangeText:
     """Put a change into words."""
     metric, word = record.series.metric, formats.worded(record.series.metric, record.verdict)
     parts, cause = record.parts, ""
     if len(parts) == 1:
-        cause = released(parts[0])
+        cause = release_names(parts[0])
     elif parts:
-        cause = ", ".join(f"{released(one)}: {formats.percent(one.ratio)}" for one in parts)
+        cause = ", ".join(f"{release_names(one)}: {formats.percent(one.ratio)}" for one in parts)
     elif record.culprit is not None:
         cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
@@ -52,7 +52,7 @@ def told(record: ChangeRecord) -> ChangeText:
     return ChangeText(record, name, sentence, title(metric), word, change, interval, cause)
 
 
-def released(share: Share) -> str:
+def release_names(share: Share) -> str:
     """Releases that moved as one: `pydantic 2.11.0 → 2.12.0 with pydantic-core 2.33.0 → 2.41.1`."""
     first, *others = map(_release, share.releases)
     return f"{first} with {', '.join(others)}" if others else first
@@ -69,9 +69,9 @@ def title(metric: str) -> str:
     return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
 
 
-def causes(cause: Cause) -> tuple[str, ...]:
+def cause_lines(cause: Cause) -> tuple[str, ...]:
     """What a search found, a sentence per line."""
-    lines = [alone(one) for one in cause.shares]
+    lines = [share_effect(one) for one in cause.shares]
     if cause.whole:
         lines.append(f"all that moved together: {_effect(cause.whole)}")
     if cause.rest:
@@ -82,15 +82,15 @@ def causes(cause: Cause) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def alone(share: Share) -> str:
+def share_effect(share: Share) -> str:
     """What releases that moved as one do by themselves."""
-    return f"{released(share)}: {_effect(share)} alone"
+    return f"{release_names(share)}: {_effect(share)} alone"
 
 
-def by_release(found: Narrowed) -> str:
+def narrowed_line(found: Narrowed) -> str:
     """What releases did that were held against an anchor one by one."""
     steps = "; ".join(
-        f"{released(one)} {formats.percent(one.ratio)} ({formats.ends(one.interval)})"
+        f"{release_names(one)} {formats.percent(one.ratio)} ({formats.ends(one.interval)})"
         for one in found.steps
     )
     left = "" if found.complete else "; others between these were not measured"

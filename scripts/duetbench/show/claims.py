@@ -73,9 +73,9 @@ class ShapeResult(Frozen):
         return formats.MISSING if self.ours is None else formats.ratio_with_interval(self.ours)
 
     @property
-    def told(self) -> str:
-        told = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
-        return told + _bracketed(self.flags)
+    def text(self) -> str:
+        text = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
+        return text + _bracketed(self.flags)
 
 
 class _NotMeasuredError(Exception):

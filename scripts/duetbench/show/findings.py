@@ -153,7 +153,7 @@ def _shape_table(checked: Checked) -> str:
         for found in results:
             telling = found.verdict == "not measured" or found.reason == claims.ONE_LAUNCH
             shown = found if telling else found.model_copy(update={"reason": ""})
-            row += [shown.figure, shown.told]
+            row += [shown.figure, shown.text]
         rows.append(row)
     return markdown.grid(head, ["---", "---:", "---:", *["---:", "---"] * len(checked)], rows)
 

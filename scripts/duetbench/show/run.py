@@ -171,7 +171,7 @@ def _shapes(shapes: Sequence[ShapeResult]) -> Table:
     drawn.add_column("verdict", ratio=3, overflow="fold")
     for shape in shapes:
         verdict = Text(shape.verdict, style=_STYLES.get(shape.verdict, "bold"))
-        verdict.append(shape.told.removeprefix(shape.verdict), style="dim")
+        verdict.append(shape.text.removeprefix(shape.verdict), style="dim")
         ours = shape.figure.replace(" (", "\n").removesuffix(")")
         cells = (shape.statement, shape.expected, formats.ratio(shape.published), ours)
         drawn.add_row(*map(Text, cells), verdict)
@@ -212,7 +212,7 @@ def _paragraphs(section: Section) -> Iterator[str]:
         yield "### Does the published shape hold?"
         head = ["statement", "expected", "published", "ours", "verdict"]
         rows = (
-            [one.statement, one.expected, formats.ratio(one.published), one.figure, one.told]
+            [one.statement, one.expected, formats.ratio(one.published), one.figure, one.text]
             for one in section.shapes
         )
         yield grid(head, ["---", "---:", "---:", "---:", "---"], rows)

@@ -13,7 +13,7 @@ from duetbench.core.interval import Interval
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import Case, Endpoint, Launch, LoadModel, Status
 from duetbench.project.suites import SHARED_PAGE
-from duetbench.show.change import ChangeText, told
+from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import data_files
 from duetbench.show.site.charts import trend
 from duetbench.show.site.charts.data import Caption, Quantity, Value, interval
@@ -129,7 +129,7 @@ def _page(
         prefixes=prefixes(case, site.planned),
         views=views,
         data=_for_scripts(folders, case, tables, changes, root) if views else None,
-        changes=[(one, _where(one, case)) for one in map(told, changes)],
+        changes=[(one, _where(one, case)) for one in map(describe, changes)],
         others=[one for one in others if all(one.run != view.newest.run for view in views)],
         seen=seen,
         launches=None if each is None else markup(each),
@@ -277,7 +277,7 @@ def _for_scripts(
 
 
 def _moved(record: ChangeRecord, metric: str, root: str) -> dict[str, Any]:
-    change = told(record)
+    change = describe(record)
     parts = (f"{change.word} {change.change} ({change.interval})", change.cause)
     return {
         "metric": metric,

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from duetbench.core.metrics import METRICS
 from duetbench.show import formats as verdicts
 from duetbench.show.attribution import FIRST
-from duetbench.show.change import ChangeText, alone, by_release, commands, told
+from duetbench.show.change import ChangeText, commands, describe, narrowed_line, share_effect
 from duetbench.show.site.charts import forest, trend
 from duetbench.show.site.charts.data import Caption, Value
 from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest
@@ -37,8 +37,8 @@ def pages(site: Site) -> Iterator[PageFile]:
         addresses.CHANGES,
         "Changes",
         "Where the Python web stack became faster or slower for good, and why.",
-        still=[told(record) for record in still],
-        over=[told(record) for record in over],
+        still=[describe(record) for record in still],
+        over=[describe(record) for record in over],
     )
     for record in site.changes:
         yield _page(site, record, around(site, record))
@@ -87,7 +87,7 @@ def feed(
 
 def feed_title(record: ChangeRecord) -> str:
     """The change in a sentence: what, by how much, how surely, since when, because of what."""
-    text = told(record)
+    text = describe(record)
     said = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
     return f"{said} [closed]" if record.status == "closed" else said
 
@@ -109,7 +109,7 @@ def _weight(record: ChangeRecord) -> tuple[bool, float]:
 
 
 def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
-    name, told_, address = record.series, told(record), addresses.change(record.id)
+    name, told_, address = record.series, describe(record), addresses.change(record.id)
     before, after = (
         None if run not in site.headers else site.headers[run].time
         for run in (record.before_run or "", record.after_run or "")
@@ -139,8 +139,8 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
         ),
         commands=commands(record, before, after),
         shares=(
-            *map(alone, record.shares),
-            *([by_release(record.narrowed)] if record.narrowed else ()),
+            *map(share_effect, record.shares),
+            *([narrowed_line(record.narrowed)] if record.narrowed else ()),
         ),
         why=why.of_change(site, record),
         most_rows=FIRST,

@@ -17,7 +17,7 @@ from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats, rows
 from duetbench.show.attribution import FIRST
-from duetbench.show.change import told
+from duetbench.show.change import describe
 from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.site.charts.data import Caption, Quantity, Value
 from duetbench.show.site.charts.figure import Chart
@@ -128,7 +128,7 @@ def _page(
         f"{comparison.base.label} → {comparison.head.label}",
         view.headline,
         modules=("js/keyboard.js",),
-        confirmed=[told(record) for record in confirmed],
+        confirmed=[describe(record) for record in confirmed],
         machines={header.machine for header in site.headers.values()},
         why=why.of_comparison(site, comparison),
         most_rows=FIRST,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from duetbench.project import names
-from duetbench.show.change import told
+from duetbench.show.change import describe
 from duetbench.show.site.pages import addresses
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site
@@ -19,7 +19,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         "Changes": [
             (f"{one.releases}: {one.sentence}".removeprefix(": "), record.id, address)
             for record in site.changes
-            for one, address in ((told(record), addresses.change(record.id)),)
+            for one, address in ((describe(record), addresses.change(record.id)),)
         ],
         "Comparisons": [
             (f"{one.base.label} → {one.head.label}", one.id, addresses.comparison(one.id))

@@ -13,7 +13,7 @@ from duetbench.core.units import count
 from duetbench.project.published import Headline, headlines
 from duetbench.project.suites import SHARED_PAGE
 from duetbench.show import formats
-from duetbench.show.change import told
+from duetbench.show.change import describe
 from duetbench.show.site import overview
 from duetbench.show.site.charts.trend import spark
 from duetbench.show.site.overview import Stated
@@ -57,7 +57,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         night=next(iter(site.sources.night_records[-1:]), None),
         news=news(site),
         matrix=matrix(overview.speaker(newest)),
-        still=[told(record) for record in still[:OPEN]],
+        still=[describe(record) for record in still[:OPEN]],
         open_changes=len(still),
         headlines=headline_cards(newest),
         questions=[one for one in questions(site) if one.name != SHARED_PAGE],

@@ -13,7 +13,7 @@ from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.project.published import Headline
 from duetbench.show import formats, rows
-from duetbench.show.change import ChangeText, told
+from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import overview
 from duetbench.show.site.pages import addresses
 from duetbench.show.site.pages.case import endpoint
@@ -75,7 +75,7 @@ def news(site: Site) -> News:
     longest = max(site.newest_tables, key=lambda table: len(table.nights), default=None)
     nights = longest.nights if longest else ()
     if record := next(iter((*still, *over)), None):
-        return News(_changed(told(record)), True, 0, 0)
+        return News(_changed(describe(record)), True, 0, 0)
     lead = _released(site.packages.values()) or _compared(site.comparisons.values())
     return News(lead, False, len(nights), nights[0].time if nights else 0)
 

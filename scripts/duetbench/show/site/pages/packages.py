@@ -126,7 +126,7 @@ def _changes(
         moves = [one for one in record.packages if one.package == package.name]
         if may_be(record, package.name):
             said = blame(record, moves[0]) if moves else "yes"
-            found.append((change_text.told(record), next(iter(moves), None), said))
+            found.append((change_text.describe(record), next(iter(moves), None), said))
     return found
 
 

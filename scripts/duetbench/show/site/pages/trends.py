@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from duetbench.core.metrics import HEADLINES, METRICS
-from duetbench.show.change import told
+from duetbench.show.change import describe
 from duetbench.show.site.charts.data import Caption, Quantity, Value
 from duetbench.show.site.charts.trend import Trend, TrendEvent, TrendPoint
 from duetbench.show.site.pages import addresses, words
@@ -237,4 +237,4 @@ def value(night: Point, *, with_ends: bool) -> Value:
 
 def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
     ratio = Value.of(record.interval)
-    return TrendEvent(record.when, told(record).cause, record.verdict, ratio, href)
+    return TrendEvent(record.when, describe(record).cause, record.verdict, ratio, href)

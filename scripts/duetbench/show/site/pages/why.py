@@ -6,8 +6,8 @@ What is said, and in which words, is that of the reports (`report.attribution`).
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from duetbench.show.attribution import AttributionText, named, told
-from duetbench.show.change import told as change_told
+from duetbench.show.attribution import AttributionText, describe, moved_rows
+from duetbench.show.change import describe as describe_change
 from duetbench.show.site.charts.data import Caption
 from duetbench.show.site.charts.flame import flame
 from duetbench.show.site.pages import addresses
@@ -26,11 +26,11 @@ def pages(site: Site) -> Iterator[PageFile]:
         addresses.WHY,
         "Why",
         "Which functions the instructions of a change are in.",
-        listed=[told(record) for record in site.attributions.values()],
+        listed=[describe(record) for record in site.attributions.values()],
     )
     changes = {record.id: record for record in site.changes}
     for record in site.attributions.values():
-        found, change = told(record), changes.get(record.change or "")
+        found, change = describe(record), changes.get(record.change or "")
         yield render(
             site,
             "why.html.j2",
@@ -40,9 +40,9 @@ def pages(site: Site) -> Iterator[PageFile]:
             modules=("js/keyboard.js",),
             found=found,
             record=record,
-            change=change_told(change) if change else None,
+            change=describe_change(change) if change else None,
             source=partial(source, site, record),
-            chart=markup(flame(_CAPTION, record, partial(_anchor, named(record)))),
+            chart=markup(flame(_CAPTION, record, partial(_anchor, moved_rows(record)))),
         )
 
 
@@ -82,7 +82,7 @@ def of_release(site: Site, package: str, version: str) -> list[AttributionText]:
 
 
 def _told(records: Iterable[Attribution]) -> list[AttributionText]:
-    return [told(record) for record in records]
+    return [describe(record) for record in records]
 
 
 def source(site: Site, record: Attribution, row: Row) -> str:
