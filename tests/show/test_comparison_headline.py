@@ -98,9 +98,9 @@ def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
     """Memory gets larger, not slower."""
     memory = SAME.model_copy(update={"metric": "pss_steady"})
     groups = make_view(made(one(A, SLOWER, memory), one(B, LARGER))).groups
-    assert {(row.verdict, row.change, row.samples) for row in groups.all} == {
-        ("▼ slower", "+2.13 %", "16"), ("= no change", "+0.04 %", "8"),
-        ("▼ larger", "+10.0 %", "16"),
+    assert {(row.verdict, row.change, row.judged.duets) for row in groups.all} == {
+        ("▼ slower", "+2.13 %", 16), ("= no change", "+0.04 %", 8),
+        ("▼ larger", "+10.0 %", 16),
     }  # fmt: skip
 
 

@@ -150,7 +150,7 @@ def preface(
 
     Paragraphs of Markdown, each ending in a blank line; what others wrote is escaped.
     """
-    found = rows.grouped(comparison)
+    found = rows.group_rows(comparison)
     paragraphs = [*_upgrade(comparison, found, upgrade)] if upgrade is not None else []
     paragraphs += [text.report(attribution.brief(code))] if code is not None else []
     return "".join(f"{one}\n\n" for one in (*paragraphs, *_visible(comparison, found)))

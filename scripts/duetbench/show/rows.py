@@ -17,12 +17,10 @@ from duetbench.store.reproduce import rebuilt
 
 CPU: Final = "server_cpu_per_request"
 """The metric that is judged for every case."""
-INPROCESS_THRESHOLD: Final = 0.01
-"""Relevance threshold of in-process benchmarks: `compare.family.FLOOR`, which costs an import."""
 
+_INPROCESS_FLOOR: Final = 0.01  # of times inside the process
 _NOTHING: Final = "Nothing to judge"
 _LABELS: Final = 3  # metrics that are named
-_MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +81,11 @@ class ViewRow:
         return formats.ends(self.judged.interval)
 
     @property
-    def detectable(self) -> str:
-        return formats.size(self.judged.detectable)
-
-    @property
-    def samples(self) -> str:
-        """Usable duets (in process: counts)."""
-        return str(self.judged.duets)
+    def floor(self) -> float:
+        """The relevance floor of its metric."""
+        if not self.metric and self.unit != INSTRUCTIONS:
+            return _INPROCESS_FLOOR
+        return METRICS[self.metric or CPU].floor
 
     @property
     def why(self) -> str:
@@ -109,9 +105,9 @@ _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "verdict": lambda row: row.verdict,
     "change": lambda row: row.change,
     "95 % interval": lambda row: row.interval,
-    "could see": lambda row: row.detectable,
+    "could see": lambda row: formats.size(row.judged.detectable),
     "base → head": lambda row: row.figures or formats.MISSING,
-    "samples": lambda row: row.samples,
+    "samples": lambda row: str(row.judged.duets),
     "why": lambda row: row.why,
 }
 _WORDS: Final = ("case", "metric", "verdict", "why")
@@ -149,24 +145,24 @@ class Groups:
         return (*self.worse, *self.better, *open_, *self.unchanged)
 
 
-def grouped(comparison: Comparison) -> Groups:
+def group_rows(comparison: Comparison) -> Groups:
     """Make the rows of a comparison, and group them."""
-    told = {
+    in_events = {
         (case, event.metric, event.verdict) for event in comparison.events for case in event.cases
     }
-    found = [
+    rows = [
         ViewRow(
             case=case.case.id,
             metric=judged.metric,
             judged=judged,
             figures=_figures(case, judged),
-            grouped=(case.case.id, judged.metric, judged.verdict) in told,
+            grouped=(case.case.id, judged.metric, judged.verdict) in in_events,
             recorded=names.of(case.case),
         )
         for case in comparison.cases
         for judged in case.judgements
     ]
-    found += [
+    rows += [
         ViewRow(
             f"{one.benchmark} [{one.stack}, {one.python}]",
             "",
@@ -178,13 +174,12 @@ def grouped(comparison: Comparison) -> Groups:
     ]
 
     def having(verdict: Verdict) -> tuple[ViewRow, ...]:
-        return tuple(row for row in found if row.judged.verdict is verdict)
+        return tuple(row for row in rows if row.judged.verdict is verdict)
 
     waiting = having(Verdict.INCONCLUSIVE)
 
     def weight(row: ViewRow) -> float:
-        threshold = METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
-        return abs((row.judged.ratio or 1.0) - 1) / threshold
+        return abs((row.judged.ratio or 1.0) - 1) / row.floor
 
     return Groups(
         worse=tuple(sorted(having(Verdict.SLOWER), key=weight, reverse=True)),
@@ -221,8 +216,8 @@ def _figures(case: CaseComparison, judged: Judgement) -> str:
 def headline(comparison: Comparison, found: Groups) -> str:
     """Write the sentence."""
     if not (comparison.planned or comparison.micro):
-        told = (note for note in comparison.notes if note.startswith(_NOTHING))
-        return next(told, f"{_NOTHING}: the change cannot have touched any measured case.")
+        notes = (note for note in comparison.notes if note.startswith(_NOTHING))
+        return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
     sentence = "; ".join(_parts(comparison, found))
     if comparison.cross:
         sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
@@ -267,10 +262,9 @@ def _could(rows: Sequence[ViewRow]) -> str:
 def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
     """Say what to do, by what was found."""
     if found.worse and not comparison.cross:
-        told = ["the commands below measure it again."] if rebuilt(comparison) else []
-        told += _explained(comparison, found.worse[0])
-        if told:
-            yield f"Worse: {' '.join(told)}"
+        again = ["the commands below measure it again."] if rebuilt(comparison) else []
+        if sentences := [*again, *_explained(comparison, found.worse[0])]:
+            yield f"Worse: {' '.join(sentences)}"
     if found.better and not found.worse and comparison.head.kind == "revision":
         yield "Better: nothing to do; the trend shows it after the merge."
     if found.broken:
@@ -314,21 +308,14 @@ def _explained(comparison: Comparison, row: ViewRow) -> Iterator[str]:
     ratio = counted.ratio if counted else None
     if ratio is None or row.metric not in WORK:
         return
-    size = formats.percent(ratio)
+    elsewhere = "look at the server, at waits, locks and memory."
     if abs(math.log(ratio)) <= math.log1p(METRICS[CPU].floor):
-        yield (
-            f"Its application executes as many instructions per request as before ({size}): "
-            "look at the server, at waits, locks and memory."
-        )
+        count, so = "as many instructions per request as before", f": {elsewhere}"
     elif ratio > 1:
-        yield (
-            f"Its application executes more instructions per request ({size}): there is more work."
-        )
+        count, so = "more instructions per request", ": there is more work."
     else:
-        yield (
-            f"Its application executes fewer instructions per request ({size}), and got slower all "
-            "the same: look at the server, at waits, locks and memory."
-        )
+        count, so = "fewer instructions per request", f", and got slower all the same: {elsewhere}"
+    yield f"Its application executes {count} ({formats.percent(ratio)}){so}"
 
 
 def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:

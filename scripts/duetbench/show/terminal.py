@@ -18,7 +18,7 @@ from duetbench.core.text import ASCII
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats, rows
-from duetbench.show.rows import INPROCESS_THRESHOLD, Grid, ViewRow
+from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Judgement, Verdict
 from duetbench.store.points import AnchoredPoint, Points
@@ -118,7 +118,7 @@ def _style(cell: str) -> str:
 
 def print_overview(console: Console, comparison: Comparison) -> None:
     """Print a comparison's sentence, a line per case and metric, and what to do next."""
-    found = rows.grouped(comparison)
+    found = rows.group_rows(comparison)
     console.print(Text(rows.headline(comparison, found), style="bold"))
     # The rows without change come last.
     shown = len(found.all) - max(0, min(len(found.unchanged), len(found.all) - MOST))
@@ -187,7 +187,7 @@ def _point(case: str, point: AnchoredPoint) -> ViewRow:
         high=ratio.high,
         duets=point.duets,
     )
-    return ViewRow(case, metric, found, titled="" if metric else point.metric)
+    return ViewRow(case, metric, found, unit=point.metric, titled=point.metric)
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
@@ -277,7 +277,7 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
     half = (width - 1) // 2
     cells = [" "] * width
     for side in (-1, 1):
-        floor = round(half * _floor(row) / far)
+        floor = round(half * row.floor / far)
         if 0 < floor <= half:
             cells[half + side * floor] = "┊"
     cells[half] = "│"
@@ -301,12 +301,8 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
 
 def _floors(rows: Sequence[ViewRow]) -> Iterator[str]:
     """Each metric's relevance floor: `CPU/request 0.2 %`."""
-    told = {row.label: _floor(row) for row in rows if row.judged.ratio is not None}
-    yield from (f"{label} {100 * size:g} %" for label, size in told.items())
-
-
-def _floor(row: ViewRow) -> float:
-    return METRICS[row.metric].floor if row.metric else INPROCESS_THRESHOLD
+    floors = {row.label: row.floor for row in rows if row.judged.ratio is not None}
+    yield from (f"{label} {100 * floor:g} %" for label, floor in floors.items())
 
 
 def _column(ratio: float, far: float, half: int) -> int:

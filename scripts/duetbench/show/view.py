@@ -69,7 +69,7 @@ class View:
 
 def make_view(comparison: Comparison) -> View:
     """Arrange a comparison for reading; there is no block of what there is nothing to say of."""
-    found = rows.grouped(comparison)
+    found = rows.group_rows(comparison)
     headline = rows.headline(comparison, found)
     blocks = (*_open(comparison, found), *_folded(comparison, found, headline))
     said = (block for block in blocks if block.lines or (block.grid and block.grid.rows))

@@ -124,7 +124,7 @@ def _released(packages: Iterable[ReleasedPackage]) -> Lead | None:
 def _compared(comparisons: Iterable[Comparison]) -> Lead | None:
     """The newest comparison of two stacks that moved something, and what it moved most."""
     for one in comparisons:
-        found = rows.grouped(one)
+        found = rows.group_rows(one)
         worse, better = (
             [row for row in group if row.metric] for group in (found.worse, found.better)
         )
