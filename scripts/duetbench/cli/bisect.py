@@ -21,7 +21,7 @@ from duetbench.cli.options import (
     locked,
     tell,
 )
-from duetbench.cli.target_options import Options, PythonOption, ready, with_options, with_target
+from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.console import Console, errors, print_json
@@ -110,7 +110,6 @@ def bisect_command(
         _changes(project, names or [], folder, limit, seed, console, as_json=as_json)
         return
     clean_up(console)
-    ready(project, narrator)
     with ExitStack() as until_found:
         if project.target is not None:
             copies = until_found.enter_context(revisions.copies(narrator))

@@ -23,7 +23,6 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import (
     Options,
     left_out,
-    ready,
     repeated,
     with_options,
     with_target,
@@ -166,7 +165,6 @@ def compare_command(
             f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
             "measured on this one"
         )
-    ready(project, narrator)
     asked = [word for glob in select or () for word in ("--select", glob)]
     asked += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
     asked += ["--budget", budget] if budget else []

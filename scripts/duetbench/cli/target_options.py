@@ -3,19 +3,19 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from typer import Option
 
+from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface
 from duetbench.host import paths
 from duetbench.host.progress import Narrator
-from duetbench.judge import revisions, targets
-from duetbench.project import oha, target
+from duetbench.project import target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.store.reproduce import TO_REPEAT
@@ -212,21 +212,9 @@ def left_out(options: Options) -> tuple[str, ...]:
     return (f"{TO_REPEAT}add {', '.join(names)} again: its command leaves that out",)
 
 
-@contextmanager
-def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
+def deployed(project: Project, narrator: Narrator) -> AbstractContextManager[Project]:
     """A project as it is, or for a while a copy of it in which its target can be measured."""
     if project.target is None:
-        yield project
-        return
-    ready(project, narrator)
-    with revisions.copies(narrator) as copies:
-        yield targets.working(project, narrator, copies)
-
-
-def ready(project: Project, narrator: Narrator) -> None:
-    """Make the load generator, where somebody measures a target and has not set up anything.
-
-    SetupError: it cannot be made here.
-    """
-    if project.target is not None:
-        oha.ensure(project.settings, narrator)
+        return nullcontext(project)
+    prepared: AbstractContextManager[Project] = hook("deployed")(project, narrator)
+    return prepared

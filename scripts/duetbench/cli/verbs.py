@@ -100,6 +100,7 @@ DEV: Final[Table] = {
 # fmt: on
 
 HOOKS: Final = {
+    "deployed": "deploy:deployed",
     "explain_change": "why:explain_change",
     "explain_comparison": "why:explain_comparison",
     "print_attribution": "why:print_attribution",
