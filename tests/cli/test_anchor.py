@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from bench import Done, invoke
 from duetbench.cli import anchor as cli_anchor
 from duetbench.core.protocol import DUET_PROTOCOL
-from duetbench.github.incoming import acceptance, facts
+from duetbench.github import incoming
 from duetbench.project import anchor as declared
 from duetbench.project import locks
 from duetbench.project.project import Project
@@ -157,8 +157,8 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert metrics["tiny/alone/py3.14"] == ["instructions"]
     assert [one.case for one in made.missing] == ["tiny/alone/py3.14"]
 
-    trusted, now = facts.of_checkout(scene.root), datetime.now(UTC) + timedelta(minutes=1)
-    found = acceptance.night(night, sent, tmp_path / "out", trusted, now)
+    locks, now = {one.name: one.digest for one in made.stacks}, datetime.now(UTC)
+    found = incoming.night(night, sent, tmp_path / "out", locks, now)
     assert found.refused == ()
     assert found.accepted == (points.path_of(made).as_posix(),)
 

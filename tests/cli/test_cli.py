@@ -139,12 +139,12 @@ def helps(verbs: dict[str, Any], name: str) -> dict[str, str]:
 
 def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> None:
     budgets = helps(verbs, "--budget")
-    assert {"bisect", "compare", "ci detect", "ci fleet compare"} <= set(budgets)
+    assert {"bisect", "compare", "ci detect"} <= set(budgets)
     assert all(": 180s, 5m, 1h or 1h30m." in text for text in budgets.values()), budgets
     with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
         budget_seconds("soon")
     profiles = helps(verbs, "--profile")
-    assert {"compare", "ci fleet compare", "ci plan", "run"} <= set(profiles)
+    assert {"compare", "ci plan", "run"} <= set(profiles)
     for verb, text in profiles.items():
         assert [name for name in get_args(Profile) if f" {name}: " not in text] == [], verb
 

@@ -11,8 +11,7 @@ import pytest
 from attributing import attribution, row
 from bench import Done
 from duetbench.core.errors import ArtifactError, RecordError
-from duetbench.github import comment, text
-from duetbench.github.incoming import comparisons
+from duetbench.github import comment, incoming, text
 from duetbench.store import files
 from duetbench.store.attribution import Function
 from duetbench.store.comparison import (
@@ -168,8 +167,8 @@ def test_files_that_are_no_plain_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (link, pipe, hole, tmp_path / "folder"):
         with pytest.raises((ArtifactError, RecordError)):
-            comparisons.read(path, HEAD)
-    assert comparisons.read(real, HEAD).head.commit == HEAD
+            incoming.read_comparison(path, HEAD)
+    assert incoming.read_comparison(real, HEAD).head.commit == HEAD
 
 
 _ACTIVE = re.compile(r"(?<!\\)<img|(?<!\\)\]\((?!\))")

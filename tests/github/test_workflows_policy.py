@@ -29,7 +29,7 @@ LONGEST: Final = 200  # minutes of a job
 IN_THE_ROOM: Final = {
     "run", "anchor", "play", "inprocess", "detect", "bisect", "compare",
 }  # fmt: skip
-"""Verbs that run others' packages: on machines of ours only as `duetbench ci fleet VERB`."""
+"""Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
 
 CHECKED_OUT: Final = {
     "", "${{ needs.stack.outputs.commit || github.sha }}", "${{ needs.detect.outputs.commit }}",
@@ -97,7 +97,7 @@ def machines(name: str, text: str) -> Iterator[str]:
             yield f"{job_name}: has rights on a machine that runs others' code"
         if re.search(r"secrets\.|github\.token|GITHUB_TOKEN", str(job)):
             yield f"{job_name}: has a token on a machine that runs others' code"
-        plays = "duetbench ci fleet play " in str(job)
+        plays = "duetbench ci sandbox -- anchor play " in str(job)
         depths = [step.get("with", {}).get("fetch-depth") for step in job.get("steps", [])]
         if plays and 0 not in depths:
             yield f"{job_name}: plays against an anchor that the checkout may not have"
@@ -159,8 +159,8 @@ def verbs(_: str, text: str) -> Iterator[str]:
 
 def _unknown(words: list[str]) -> Iterator[str]:
     found: Any = _command()
-    if words[:2] == ["ci", "fleet"] and words[2] in IN_THE_ROOM - {"compare"}:
-        words = [*{"detect": ["ci"], "play": ["anchor"]}.get(words[2], []), *words[2:]]
+    if words[:3] == ["ci", "sandbox", "--"]:
+        words = words[3:]
     while hasattr(found, "commands") and words:
         name, *words = words
         found = found.commands.get(name)
@@ -206,7 +206,7 @@ jobs:
       - timeout-minutes: 5
         env:
           SHARD: ${{ matrix.shard }}
-        run: duetbench ci fleet run --profile "$SHARD"
+        run: duetbench ci sandbox -- run --profile "$SHARD"
       - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
         if: ${{ !cancelled() }}
   tell:
@@ -229,7 +229,7 @@ jobs:
     with:
       commit: ${{ needs.stack.outputs.commit || github.sha }}
 """
-ROOM = "      - timeout-minutes: 1\n        run: duetbench ci fleet inprocess\n"
+ROOM = "      - timeout-minutes: 1\n        run: duetbench ci sandbox -- inprocess\n"
 DOCTOR = "run: duetbench doctor --json"
 CHECKOUT = (
     "      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n"
@@ -255,8 +255,8 @@ BAD = [
     ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
     ("machines", "  run:\n", "  other:\n"),
     ("machines", "[self-hosted, duetbench]", "self-hosted"),
-    ("machines", "duetbench ci fleet run", "duetbench run"),
-    ("machines", "duetbench ci fleet run --profile", "duetbench ci fleet play --profile"),
+    ("machines", "duetbench ci sandbox -- run", "duetbench run"),
+    ("machines", "-- run --profile", "-- anchor play --profile"),
     ("machines", "uses: ./.github/actions/setup\n",
      "uses: ./.github/actions/setup\n        with:\n          target: setup\n"),
     ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),

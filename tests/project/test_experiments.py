@@ -10,13 +10,13 @@ import pytest
 from duetbench.core.errors import DeclarationError
 from duetbench.core.formula import NO_UNIT, FormulaError, evaluate
 from duetbench.core.model import Case, LoadModel, Profile
-from duetbench.github.incoming.facts import rig_of
 from duetbench.host import paths
 from duetbench.project.experiments import Experiment, Known, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import InterpreterSpec
+from foreign import rig
 from synthetic import MACHINE
 
 IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"
@@ -109,7 +109,7 @@ def declared(profile: Profile) -> dict[str, Case]:
 def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
     """A case's ceiling on a machine of so many cores."""
     machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
-    found = rig_of(machine).ceiling(case, unit)
+    found = rig(machine).ceiling(case, unit)
     assert found is not None
     return found
 

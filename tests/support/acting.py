@@ -238,11 +238,13 @@ def write_command(path: Path) -> None:
     path.write_text(
         f"""#!/bin/sh
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
-case "$1 $2" in "ci fleet") shift 2 ;; esac
+case "$1 $2" in "ci sandbox") shift 3 ;; esac
 case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
-case "$1" in play) [ -z "$STANDIN_POINTS" ] || exec {sys.executable} {_PLAYING} "$@"; exit 0 ;; esac
+case "$1 $2" in "anchor play")
+    shift; [ -z "$STANDIN_POINTS" ] || exec {sys.executable} {_PLAYING} "$@"; exit 0 ;;
+esac
 case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
-case "$1 $2" in "detect --confirm")
+case "$1 $2 $3" in "ci detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
 esac
 exec {sys.executable} -I -S {_FORKING} {forker()} "$@"

@@ -9,11 +9,8 @@ from typing import Any, Final
 
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
-from duetbench.github.incoming.facts import Checkout, Lock
-from duetbench.github.incoming.inprocess import COLUMNS
 from duetbench.host.machine import asv_profile
 from duetbench.measure import testbed
-from duetbench.project.settings import InterpreterSpec
 from duetbench.store import store
 from duetbench.store.change import Candidate, ChangeRecord, SeriesName, StackState, Step
 from duetbench.store.comparison import (
@@ -41,20 +38,9 @@ _SOURCE: Final = make_run(())
 DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
-TRUSTED: Final = Checkout(
-    duetbench=__version__,
-    oha=_SOURCE.oha,
-    interpreters={
-        one.name: InterpreterSpec(version=one.version, free_threaded=one.free_threaded)
-        for one in _SOURCE.interpreters
-    },
-    locks={
-        record.name: Lock(record.digest, frozenset(record.packages.items()))
-        for record in _SOURCE.stacks
-    },
-    suites=frozenset({"gil", "guard", "handlers", "instructions", "pydantic_models", "scaling"}),
-    dates={COMMIT: DATE},
-)
+OHA: Final = _SOURCE.oha
+LOCKS: Final = {record.name: record.digest for record in _SOURCE.stacks}
+"""SHA-256 of the checkout's locks."""
 
 
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:
@@ -79,12 +65,17 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def commands(case: Case, machine: Machine) -> Any:
+def rig(machine: Machine) -> testbed.Rig:
+    """What a case needs of a machine for what is worked out from it."""
     nowhere = Path("/")
     return testbed.Rig(
         apps=nowhere, oha=nowhere, machine=machine, pythons={}, interpreters={}, stacks={},
         logs=nowhere, inherited={},
-    ).commands(case)  # fmt: skip
+    )  # fmt: skip
+
+
+def commands(case: Case, machine: Machine) -> Any:
+    return rig(machine).commands(case)
 
 
 def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:
@@ -101,7 +92,10 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
         )
         for case in shard.plan.cases
     ]
-    fields = {"duetbench": __version__, "machine": machine, "night": plan.id, "shard": number}
+    fields = {
+        "duetbench": __version__, "machine": machine, "night": plan.id, "shard": number,
+        "id": f"{_SOURCE.id}-s{number}",
+    }  # fmt: skip
     return make_run(results, **{**fields, **changes})
 
 
@@ -129,7 +123,7 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
         "python": "3.14",
         "requirements": stack,
         "env_vars": {},
-        "result_columns": list(COLUMNS),
+        "result_columns": ["result", "params", "version", "started_at"],
         "results": {"gil.Cpu.time_tasks": row},
         "durations": {"<build>": 1.5},
         "version": 2,
@@ -141,7 +135,7 @@ def put_inside(folder: Path, artifact: str, document: Any, machine: Machine = MA
     """Lay asv's results out as the download does; where they are."""
     place = folder / artifact / "asv" / machine.id
     place.mkdir(parents=True, exist_ok=True)
-    (place / "machine.json").write_text("{}")
+    (place / "machine.json").write_text(json.dumps({"machine": machine.id, "version": 1}))
     (place.parent / "benchmarks.json").write_text("{}")
     file = place / f"{COMMIT[:8]}-duetbench-py3.14-stackcurrent.json"
     file.write_text(json.dumps(document))
@@ -179,7 +173,7 @@ def comparison(**changes: Any) -> Comparison:
         "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
         "duetbench": __version__,
-        "oha": TRUSTED.oha,
+        "oha": OHA,
         "machine": machine,
         **sides,
         "planned": 1,

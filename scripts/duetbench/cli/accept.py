@@ -9,10 +9,9 @@ from typer import Exit, Option
 from duetbench.cli.github import connected
 from duetbench.cli.options import JsonOption, commit, tell
 from duetbench.core.errors import UsageError
-from duetbench.github import actions
-from duetbench.github.incoming import acceptance, facts, folder
-from duetbench.github.incoming.acceptance import Acceptance
-from duetbench.host import paths
+from duetbench.github import actions, archives, incoming
+from duetbench.github.incoming import Acceptance
+from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.change import Candidates
 from duetbench.store.night import NightPlan, assignment
@@ -59,10 +58,9 @@ def accept_command(
 ) -> None:
     """Check artifacts of measuring machines, and copy what is right.
 
-    Artifacts are foreign data. Links, odd names, too many files and too large ones are refused
-    before anything is read; the rest must fit what was asked for: the plan's cases, commit,
-    packages and machines, or the two commits. Nothing is executed, and no path of an artifact
-    decides where a file goes. A refused artifact costs the others nothing.
+    Links, odd names, too many files and too large ones are refused; the rest is read strictly, and
+    must be of what was asked for: the plan's cases, commit, locks and machines, or the two commits.
+    Nothing is executed. A refused artifact costs the others nothing.
 
     Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
@@ -73,7 +71,7 @@ def accept_command(
     """
     if fetch is not None:  # nothing else talks to GitHub
         with connected() as (context, github):
-            fetched, refused = folder.fetch(github, context.run_id, fetch, target)
+            fetched, refused = archives.fetch(github, context.run_id, fetch, target)
         _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
         return
     if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
@@ -82,19 +80,20 @@ def accept_command(
             "or --fetch NAMES"
         )
     now = datetime.now(UTC)
-    checkout = facts.of_checkout(paths.project_root())
     if shard is not None:
         assignment(plan, shard)  # it is one of the plan's
     if plan is not None:
-        found = acceptance.night(files.read(NightPlan, plan), source, target, checkout, now, shard)
+        project = Project.here()
+        locks = {name: project.lock(name).digest for name in project.stacks}
+        found = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
     elif comparison:
         sides = commit("--base", base), commit("--head", head)
-        found = acceptance.comparison(source, target, *sides, checkout, now)
+        found = incoming.comparison(source, target, *sides)
     else:
         known = None
         if candidates is not None:
-            known = {one.id: one for one in files.read(Candidates, candidates).candidates}
-        found = acceptance.confirmed(source, target, checkout, now, known)
+            known = [one.id for one in files.read(Candidates, candidates).candidates]
+        found = incoming.confirmed(source, target, now, known)
     _tell(found, "accepted", as_json=as_json)
     if found.exit_code:
         raise Exit(found.exit_code)

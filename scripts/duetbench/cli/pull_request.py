@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -20,11 +19,10 @@ from typer import Argument, Exit, Option
 from duetbench.cli.github import URL, connected, site_address
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.github import actions, comment, event, upgrades
+from duetbench.github import actions, archives, comment, event, incoming, upgrades
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.event import MeasuringRun, Sides
-from duetbench.github.incoming import acceptance, comparisons, facts, folder
 from duetbench.github.upgrades import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console
@@ -149,7 +147,7 @@ def compare_command(
     for place in (report, results):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-    file, code_file = report / acceptance.COMPARISON, report / acceptance.WHY
+    file, code_file = report / incoming.COMPARISON, report / incoming.WHY
     sides = commit("BASE", base), commit("HEAD", head)
     output = ["--output", str(file), "--why", str(code_file)]
     code = _call("compare", *sides, *target, *limit, *output).returncode
@@ -158,8 +156,8 @@ def compare_command(
     found = files.read(Comparison, file)
     cause = _cause(found, file, [*target, *limit]) if upgrade else None
     if cause is not None:
-        files.write(report / acceptance.UPGRADE, cause)
-    moved = comparisons.attribution(code_file, found) if code_file.is_file() else None
+        files.write(report / incoming.UPGRADE, cause)
+    moved = incoming.read_attribution(code_file, found) if code_file.is_file() else None
     actions.summary(comment.report(found, partial(comment.preface, upgrade=cause, code=moved)))
     if keep:
         files.write(results / comparison_store.FOLDER / f"{found.id}.json", found)
@@ -244,10 +242,10 @@ def report_command(
 
 def _report_here(context: Context, github: GitHub, source: Path, pull: int, head: str) -> None:
     """Comment with the checked comparison of this workflow's run, or why there is none."""
-    code, problem = source / acceptance.WHY, None
+    code, problem = source / incoming.WHY, None
     try:
-        found = comparisons.read(source / acceptance.COMPARISON, head)
-        lead = comment.explained(comparisons.attribution(code, found)) if code.is_file() else None
+        found = incoming.read_comparison(source / incoming.COMPARISON, head)
+        lead = comment.explained(incoming.read_attribution(code, found)) if code.is_file() else None
         words = f"{site_address(None, context)}glossary/"
         body = comment.final(found, head, context.run_url, words, lead)
     except (ArtifactError, RecordError) as error:
@@ -263,7 +261,7 @@ def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, 
     """Fetch what another workflow's run has found, check it, and comment with it."""
     url = f"{context.run_url.rpartition('/')[0]}/{run.id}"
     with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
-        fetched, refused = folder.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
+        fetched, refused = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
         ours = {one: name for one in fetched if (name := _named(one)) is not None}
         if len(ours) > _NAMES:
             raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
@@ -286,8 +284,7 @@ def _report_artifact(
     """Check one artifact and comment with it; raises ArtifactError, RecordError or ServiceError."""
     if sides.pull is None or sides.base is None:
         return
-    tools, now = facts.of_tools(), datetime.now(UTC)
-    found, upgrade, code = acceptance.proposed(source, sides.base, sides.head, tools, now)
+    found, upgrade, code = incoming.proposed(source, sides.base, sides.head)
     lead = partial(comment.preface, upgrade=upgrade, code=code)
     title = f"### duetbench: {name}\n\n" if name else ""
     body = title + comment.final(found, sides.head, url, words, lead)

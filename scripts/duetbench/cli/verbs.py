@@ -81,8 +81,10 @@ CI: Final[Table] = {
         "Compare both sides of a pull request, and find an upgrade's cause."),
     "report": ("pull_request:report_command",
         "Comment on a pull request with what was found."),
-    "fleet": ("fleet:fleet_app",
-        "Machines of one's own as runners: docs/runners.md."),
+    "sandbox": ("sandbox:sandbox_command",
+        "Run a verb where code of others may run: on a machine of one's own, docs/runners.md."),
+    "runner": ("sandbox:runner_command",
+        "Look whether this machine is prepared as a runner."),
 }
 """The verbs of `duetbench ci`."""
 

@@ -97,7 +97,7 @@ class Node(Frozen):
 
 
 class _ListedNode(Frozen):
-    depth: int = Field(ge=0)
+    depth: int = Field(ge=0, le=300)  # a page is drawn by recursion
     function: Function
     base: float = Field(ge=0)
     head: float = Field(ge=0)

@@ -64,14 +64,20 @@ class Release(Frozen):
 class Effect(Frozen):
     """What some duets say of a change: head over base, with the 95 % interval."""
 
-    ratio: float = Field(gt=0, allow_inf_nan=False)
-    low: float = Field(gt=0, allow_inf_nan=False)
-    high: float = Field(gt=0, allow_inf_nan=False)
+    ratio: float = Field(ge=1e-3, le=1e3)
+    low: float = Field(ge=1e-3, le=1e3)
+    high: float = Field(ge=1e-3, le=1e3)
     duets: int = Field(ge=1)
 
     @property
     def interval(self) -> Interval:
         return Interval(self.ratio, self.low, self.high, self.duets)
+
+    @model_validator(mode="after")
+    def _the_interval_holds_the_ratio(self) -> Self:
+        if not self.low <= self.ratio <= self.high:
+            raise ValueError(f"{self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
+        return self
 
 
 class Share(Effect):
@@ -138,9 +144,9 @@ class ChangeRecord(Artefact):
     base: StackState
     head: StackState
     packages: tuple[PackageChange, ...] = ()
-    ratio: float = Field(gt=0, allow_inf_nan=False)
-    low: float = Field(gt=0, allow_inf_nan=False, description="95 % interval of the ratio.")
-    high: float = Field(gt=0, allow_inf_nan=False, description="95 % interval of the ratio.")
+    ratio: float = Field(ge=1e-3, le=1e3)
+    low: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
+    high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     verdict: Verdict
     culprit: Release | None = None
     shares: tuple[Share, ...] = Field(

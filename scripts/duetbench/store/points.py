@@ -37,16 +37,16 @@ class AnchoredPoint(Frozen):
     """One metric of a case over the anchor's."""
 
     metric: str = Field(description="Of the registry; `instructions`; `seconds` inside a process.")
-    ratio: float = Field(gt=0, allow_inf_nan=False, description="Geometric mean over the duets.")
-    se: float = Field(
-        ge=0, allow_inf_nan=False, description="Standard error of the ratio's logarithm."
-    )
+    ratio: float = Field(ge=1e-3, le=1e3, description="Geometric mean over the duets.")
+    se: float = Field(ge=0, le=7, description="Standard error of the ratio's logarithm.")
     anchor: float = Field(
-        gt=0, allow_inf_nan=False,
+        gt=0, le=1e18,
         description="Mean of the anchor's own figures there and then, in SI units: for the eye.",
     )  # fmt: skip
-    duets: int = Field(ge=1, description="Usable ones, or pairs of processes, or counts.")
-    excluded: int = Field(default=0, ge=0, description="Disturbed or failed ones.")
+    duets: int = Field(
+        ge=1, le=10_000, description="Usable ones, or pairs of processes, or counts."
+    )
+    excluded: int = Field(default=0, ge=0, le=10_000, description="Disturbed or failed ones.")
 
     @property
     def log(self) -> float:
@@ -91,7 +91,7 @@ class Points(Artefact):
         default=None, description="The one release in which the stack differs from the anchor's."
     )
     started: AwareDatetime
-    seconds: float = Field(ge=0, description="Of measuring, without making environments.")
+    seconds: float = Field(ge=0, le=1e7, description="Of measuring, without making environments.")
     duetbench: str
     commit: str | None = Field(description="Of the applications' code; null outside git.")
     machine: Machine

@@ -1,4 +1,4 @@
-"""What the history consists of: which files, how each is checked, and which may change.
+"""Which files the history consists of, how each is checked, and which may change.
 
 What is not listed here does not enter the history, and what is damaged does not either.
 """
@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Run
 from duetbench.store import (
     attribution,
     change,
+    comparison_store,
     files,
     packages,
     points,
@@ -30,7 +31,6 @@ from duetbench.store.points import Points
 MOST_BYTES: Final = 8_000_000
 """Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
 
-_Kind = TypeVar("_Kind", bound=Artefact)
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
 
@@ -50,85 +50,121 @@ class Kind:
 
     name: str
     path: re.Pattern[str]  # where it is, below `results/`
+    model: type[Artefact] | None  # what it holds; None: a file of asv's
     replaceable: bool  # whether it may change; a measurement may not
-    # From its bytes and what to call them to where they belong; RecordError if they are damaged.
-    place: Callable[[bytes, str], str]
+    place: Callable[[Any], str | Path]  # where a value belongs below `results/`
     # Whether the first one of a name stays: a commit is measured in the process once, and nights
     # without a new commit would measure it again.
     settled: bool = False
 
-
-def _below(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"{pattern}\.json")
-
-
-def _of(kind: type[_Kind], where: Callable[[_Kind], str]) -> Callable[[bytes, str], str]:
-    return lambda data, name: where(files.parse(kind, data, name))
-
-
-def _of_asv(name_of: Callable[[dict[str, Any]], str]) -> Callable[[bytes, str], str]:
-    """For files of asv's, of which no more is read here than where they belong."""
-
-    def place(data: bytes, name: str) -> str:
+    def read(self, data: bytes, path: str, name: str) -> Any:
+        """The value of a file at `path` below `results/`; RecordError calls the file `name`."""
+        if self.model is Run:
+            value: Any = store.decode(data, name)
+        elif self.model is not None:
+            value = files.parse(self.model, data, name)
+        else:
+            value = _of_asv(data, name)
         try:
-            return f"asv/{name_of(json.loads(data))}.json"
-        except (ValueError, TypeError, KeyError, RecursionError) as problem:
-            first = f"{type(problem).__name__}: {problem}"
-            raise RecordError(f"{name}: expected a file of asv's, found: {first}") from problem
+            place = Path(self.place(value)).as_posix()
+        except (TypeError, KeyError) as problem:
+            raise RecordError(f"{name}: expected a file of asv's, found: {problem!r}") from problem
+        if place != path:
+            raise RecordError(
+                f"{name}: expected it at {place} below the results, as its contents say; move it "
+                "there"
+            )
+        return value
 
-    return place
+
+def _of_asv(data: bytes, name: str) -> dict[str, Any]:
+    """A file of asv's, of which no more is read here than where it belongs."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise RecordError(f"{name}: expected a file of asv's, found: {problem}") from problem
+    if not isinstance(found, dict):
+        raise RecordError(f"{name}: expected a file of asv's, found JSON of something else")
+    return found
+
+
+def _kind(
+    name: str, pattern: str, model: type[Artefact] | None, place: Callable[[Any], str | Path]
+) -> Kind:
+    """A measurement, which is never rewritten."""
+    return Kind(name, re.compile(rf"{pattern}\.json"), model, replaceable=False, place=place)
+
+
+def _record(
+    name: str, pattern: str, model: type[Artefact] | None, place: Callable[[Any], str | Path]
+) -> Kind:
+    """What is known of something, which may grow."""
+    return Kind(name, re.compile(rf"{pattern}\.json"), model, replaceable=True, place=place)
 
 
 KINDS: Final = (
-    Kind(
-        "run", _below(rf"runs/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False,
-        place=lambda data, name: store.path_for(Path(), store.decode(data, name)).as_posix(),
+    _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", Run, lambda one: store.path_for(Path(), one)),
+    _kind(
+        "comparison",
+        rf"{comparison_store.FOLDER}/{_NAME}",
+        Comparison,
+        lambda one: f"{comparison_store.FOLDER}/{one.id}.json",
+    ),
+    _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", Points, points.path_of),
+    _record(
+        "attribution",
+        rf"{attribution.FOLDER}/{_NAME}",
+        Attribution,
+        lambda one: f"{attribution.FOLDER}/{one.id}.json",
+    ),
+    _record("night", rf"nights/\d{{4}}/{_NAME}", NightRecord, lambda one: one.path),
+    _record(
+        "change",
+        rf"{change.FOLDER}/{_NAME}",
+        ChangeRecord,
+        lambda one: f"{change.FOLDER}/{one.id}.json",
+    ),
+    _record(
+        "dismissal",
+        rf"{change.DISMISSED}/{_NAME}",
+        Dismissal,
+        lambda one: f"{change.DISMISSED}/{one.id}.json",
+    ),
+    _record(
+        "links of a package",
+        rf"{packages.FOLDER}/{_NAME}",
+        PackageRecord,
+        lambda one: packages.path_of(one.id),
     ),
     Kind(
-        "comparison", _below(rf"comparisons/{_NAME}"), replaceable=False,
-        place=_of(Comparison, lambda one: f"comparisons/{one.id}.json"),
-    ),
-    Kind(
-        "anchored points", _below(rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}"), replaceable=False,
-        place=_of(Points, lambda one: points.path_of(one).as_posix()),
-    ),
-    Kind(
-        "attribution", _below(rf"{attribution.FOLDER}/{_NAME}"), replaceable=True,
-        place=_of(Attribution, lambda one: f"{attribution.FOLDER}/{one.id}.json"),
-    ),
-    Kind(
-        "night", _below(rf"nights/\d{{4}}/{_NAME}"), replaceable=True,
-        place=_of(NightRecord, lambda one: one.path),
-    ),
-    Kind(
-        "change", _below(rf"{change.FOLDER}/{_NAME}"), replaceable=True,
-        place=_of(ChangeRecord, lambda one: f"{change.FOLDER}/{one.id}.json"),
-    ),
-    Kind(
-        "dismissal", _below(rf"dismissed/{_NAME}"), replaceable=True,
-        place=_of(Dismissal, lambda one: f"dismissed/{one.id}.json"),
-    ),
-    Kind(
-        "links of a package", _below(rf"{packages.FOLDER}/{_NAME}"), replaceable=True,
-        place=_of(PackageRecord, lambda one: packages.path_of(one.id).as_posix()),
-    ),
-    Kind(
-        "figures inside the process", _below(rf"asv/{_NAME}/[0-9a-f]{{8}}-duetbench-{_NAME}"),
-        replaceable=False, settled=True, place=_of_asv(
-            lambda of: f"{of['params']['machine']}/{of['commit_hash'][:8]}-{of['env_name']}"
+        "figures inside the process",
+        re.compile(rf"asv/{_NAME}/[0-9a-f]{{8}}-duetbench-{_NAME}\.json"),
+        model=None,
+        replaceable=False,
+        place=lambda of: (
+            f"asv/{of['params']['machine']}/{of['commit_hash'][:8]}-{of['env_name']}.json"
         ),
+        settled=True,
     ),
-    Kind(
-        "machine, for asv", _below(rf"asv/{_NAME}/machine"), replaceable=True,
-        place=_of_asv(lambda found: f"{found['machine']}/machine"),
+    _record(
+        "machine, for asv",
+        rf"asv/{_NAME}/machine",
+        None,
+        lambda of: f"asv/{of['machine']}/machine.json",
     ),
-)  # fmt: skip
+)
 """To add one, add a row here."""
 
 
 def kind_of(path: str) -> Kind | None:
     """The kind of a path below `results/`; None if it is no part of the history."""
     return next((kind for kind in KINDS if kind.path.fullmatch(path)), None)
+
+
+def final(path: str) -> str:
+    """The path that the file of a run gets which was cut short: it is kept as a partial run."""
+    begun = path.removesuffix(store.PARTIAL)
+    return path if begun == path or not path.startswith("runs/") else f"{begun}.json"
 
 
 def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str, ...]]:
@@ -143,23 +179,18 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     others: list[str] = []
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
-        begun = below.removesuffix(store.PARTIAL)
-        final = below if begun == below else f"{begun}.json"
-        kind = kind_of(final)
-        if kind is None or (begun != below and kind.name != "run"):
+        place = final(below)
+        kind = kind_of(place)
+        if kind is None:
             others.append(below)
             continue
         data = files.contents(path, MOST_BYTES)
-        belongs = kind.place(data, str(path))
-        if belongs and belongs != final:
-            raise RecordError(
-                f"{path}: expected it at {folder / belongs}, as its contents say; move it there"
-            )
-        if final in found:
+        value = kind.read(data, place, str(path))
+        if place in found:
             continue
-        found[final] = File(final, data, kind.replaceable, kind.settled)
-        if kind.name == "run":
-            runs.append(store.decode(data, str(path)))
+        found[place] = File(place, data, kind.replaceable, kind.settled)
+        if isinstance(value, Run):
+            runs.append(value)
     return tuple(found.values()), tuple(runs), tuple(others)
 
 

@@ -1,0 +1,176 @@
+"""Archives and folders that somebody else has filled: unpacked in memory, with bounds.
+
+What is no plain file, has a name that none of ours has, or is more than was agreed, is refused as a
+whole. Artifacts are fetched one by one, so that a bad one costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from duetbench.core.errors import ArtifactError, RecordError, ServiceError
+from duetbench.core.model import Frozen
+from duetbench.core.text import shown
+from duetbench.store.files import replace
+
+if TYPE_CHECKING:
+    from duetbench.github.api import Artifact, GitHub
+
+MOST_ARTIFACTS: Final = 300
+"""A matrix has at most 256 jobs."""
+
+MOST_FILES: Final = 64
+"""Of an artifact."""
+
+MOST_DEPTH: Final = 6
+MOST_BYTES: Final = 8_000_000
+"""Of a file: several times what the largest of ours has."""
+
+MOST_TOTAL: Final = 32_000_000
+"""Bytes of an artifact's files."""
+
+MOST_PACKED: Final = 33_000_000
+"""Bytes of an archive."""
+
+Files = Mapping[str, bytes]
+"""Path below an artifact → contents."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_REASON: Final = 400
+
+
+class Refusal(Frozen):
+    """An artifact of which nothing is used."""
+
+    artifact: str
+    reason: str
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with a file, as one line that is fit for a log."""
+    if isinstance(error, ArtifactError):
+        return str(error)  # whose foreign parts are
+    text = str(error) if isinstance(error, RecordError) else repr(error)
+    return shown(" ".join(text.split()), _REASON)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a folder or file of ours could have such a name, which leads nowhere else."""
+    return _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def unzipped(data: bytes) -> Files:
+    """The files of a zip archive; raises ArtifactError."""
+    with _reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = (one for one in archive.infolist() if not one.is_dir())
+        return _bounded((one.filename, partial(archive.open, one)) for one in entries)
+
+
+def untarred(data: bytes) -> Files:
+    """The files of a tar archive, which may hold them and folders, nothing else: ArtifactError."""
+    with _reading("tar archive"), tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        entries = (one for one in archive if not one.isdir())
+        return _bounded((one.name, partial(_regular, archive, one)) for one in entries)
+
+
+def folder(path: Path) -> Files:
+    """The files of a folder into which an artifact was downloaded; raises ArtifactError."""
+    if path.is_symlink() or not path.is_dir() or not is_plain(path.name):
+        raise ArtifactError(f"{shown(path.name)}: expected a folder with a name of ours")
+    with _reading("folder"):
+        entries = (one for one in path.rglob("*") if one.is_symlink() or not one.is_dir())
+        return _bounded(
+            (one.relative_to(path).as_posix(), partial(_opened, one)) for one in entries
+        )
+
+
+def _regular(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    file = archive.extractfile(entry) if entry.isreg() else None
+    if file is None:
+        raise ArtifactError(f"{shown(entry.name)} is not a plain file")
+    return file
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.is_symlink() or not path.is_file():
+        raise ArtifactError(f"{shown(path.name)} is not a plain file")
+    return path.open("rb")
+
+
+def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
+    found: dict[str, bytes] = {}
+    total = 0
+    for name, opened in entries:
+        parts = name.split("/")
+        if not all(map(is_plain, parts)) or len(parts) > MOST_DEPTH:
+            raise ArtifactError(f"the name {shown(name)}; ours have letters, digits and '._-'")
+        if len(found) == MOST_FILES:
+            raise ArtifactError(f"more than {MOST_FILES} files")
+        with opened() as file:  # the size that an archive says proves nothing
+            found[name] = file.read(MOST_BYTES + 1)
+        total += len(found[name])
+        if len(found[name]) > MOST_BYTES or total > MOST_TOTAL:
+            raise ArtifactError(
+                f"expected at most {MOST_BYTES:,} bytes per file and {MOST_TOTAL:,} in all, found "
+                f"more at {shown(name)}"
+            )
+    return found
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ArtifactError:
+        raise
+    except Exception as error:  # the libraries raise whatever they stumble over
+        raise ArtifactError(f"expected a {what}, found {reason(error)}") from error
+
+
+def fetch(
+    github: GitHub, run: int, names: str, target: Path
+) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
+    """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
+
+    Returns:
+        The names of those that are there now, and the others with the reasons.
+
+    Raises:
+        ServiceError: GitHub does not say which there are.
+        ArtifactError: There are far too many.
+        RecordError: A file cannot be written.
+    """
+    found = [one for one in github.artifacts(run) if fnmatchcase(one.name, names)]
+    if len(found) > MOST_ARTIFACTS:
+        raise ArtifactError(f"run {run}: expected at most {MOST_ARTIFACTS} artifacts, found more")
+    fetched: list[str] = []
+    refused: list[Refusal] = []
+    for artifact in found:
+        try:
+            unpacked = unzipped(_archive(github, artifact))
+        except (ArtifactError, ServiceError) as error:
+            refused.append(Refusal(artifact=shown(artifact.name), reason=str(error)))
+            continue
+        for path, data in unpacked.items():
+            replace(target / artifact.name / path, data)
+        fetched.append(artifact.name)
+    return tuple(fetched), tuple(refused)
+
+
+def _archive(github: GitHub, artifact: Artifact) -> bytes:
+    if not is_plain(artifact.name):
+        raise ArtifactError("a name that none of ours has")
+    if artifact.expired:
+        raise ArtifactError("it has expired")
+    if artifact.size_in_bytes > MOST_PACKED:
+        raise ArtifactError(f"an archive of more than {MOST_PACKED:,} bytes")
+    return github.archive(artifact.id, MOST_PACKED)

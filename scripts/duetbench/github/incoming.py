@@ -1,0 +1,343 @@
+"""Files from other machines, read strictly and bound to what was asked for.
+
+Our own machines are trusted with their figures: nobody else has seen them. Nobody is trusted with
+the number, size and shape of files, with names, or with texts that act on a terminal, a log or
+Markdown. Where a file belongs follows from what is in it, which the kinds of stored files say. An
+artifact counts as a whole or not at all, and a bad one costs the others nothing.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.model import Artefact, Frozen, Run
+from duetbench.core.text import one_line, require_plain, shown
+from duetbench.github import archives
+from duetbench.github.archives import Files, Refusal, reason
+from duetbench.github.upgrades import Upgrade
+from duetbench.store import files as files_
+from duetbench.store import store
+from duetbench.store.attribution import Attribution
+from duetbench.store.change import ChangeRecord, Dismissal
+from duetbench.store.comparison import Comparison
+from duetbench.store.history.kinds import final, kind_of
+from duetbench.store.night import NightPlan
+from duetbench.store.points import Points
+from duetbench.trend.nights import outcome, sentences
+
+COMPARISON: Final = "comparison.json"
+UPGRADE: Final = "upgrade.json"
+WHY: Final = "attribution.json"
+
+_OF_NIGHTS: Final = frozenset(
+    {"run", "anchored points", "figures inside the process", "machine, for asv"}
+)
+_OF_CHANGES: Final = frozenset({"change", "dismissal", "comparison", "attribution"})
+_CLOCKS: Final = timedelta(days=1)
+"""How far a clock may be wrong. A run from the future would stay the latest one until then."""
+
+_LIST: Final = "asv/benchmarks.json"
+_LARGEST: Final = 1e18
+_Kind = TypeVar("_Kind", bound=Artefact)
+
+
+class Acceptance(Frozen):
+    """What came of some artifacts."""
+
+    accepted: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: all is there and accepted; 1: something is refused or missing; 3: nothing is left."""
+        if not (self.refused or self.missing):
+            return 0
+        return 1 if self.accepted else 3
+
+
+def night(
+    plan: NightPlan,
+    source: Path,
+    target: Path,
+    locks: Mapping[str, str],
+    now: datetime,
+    shard: int | None = None,
+) -> Acceptance:
+    """Check what the shards of a night have sent, one folder per artifact, and write what is right.
+
+    `locks` are the SHA-256 of the checkout's locks, by stack. With a `shard`, no other is missing.
+
+    Raises:
+        ArtifactError: The folder cannot be read, or has far too much in it.
+        RecordError: A file cannot be written.
+    """
+    accepted: dict[str, bytes] = {}
+    sent: list[Run | Points] = []
+
+    def check(artifact: str, files: Files) -> None:
+        # asv's list of its benchmarks is made anew from the suites.
+        found = {final(path): data for path, data in files.items() if path != _LIST}
+        values = {path: _stored(path, data, _OF_NIGHTS) for path, data in found.items()}
+        ours = [one for one in values.values() if isinstance(one, Run | Points)]
+        if not ours:
+            raise ArtifactError("expected a run or anchored points, found none")
+        for one in ours:
+            _require_planned(one, plan, locks, now)
+            if (named := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
+                require(f"shard of artifact {artifact}", int(named[1]), one.shard)
+        known = [(type(one), one.shard) for one in (*sent, *ours)]
+        if len(set(known)) != len(known):
+            raise ArtifactError("a second run, or file of points, of one shard")
+        for path, value in values.items():
+            if isinstance(value, dict):
+                require("machine of asv's results", {path.split("/")[1]}, _machines(ours))
+                found_ = value.get("commit_hash", plan.commit)
+                require("commit of asv's results", plan.commit, found_)
+        require("machines of a shard", 1, len(_machines(ours)))
+        sent.extend(ours)
+        # One machine may have had two shards: what it measured first is as good.
+        accepted.update({**found, **accepted})
+
+    refused = _each(source, check)
+    _write(target, accepted)
+    record = outcome(plan, [one for one in sent if isinstance(one, Run)])
+    awaited = tuple(one for one in record.shards if shard in {None, one.shard})
+    record = record.model_copy(update={"shards": awaited})
+    missing = sentences(record) if record.missing else ()
+    return Acceptance(accepted=tuple(accepted), refused=refused, missing=missing)
+
+
+def _machines(values: Iterable[Run | Points]) -> set[str]:
+    return {one.machine.id for one in values}
+
+
+def _require_planned(
+    one: Run | Points, plan: NightPlan, locks: Mapping[str, str], now: datetime
+) -> None:
+    """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError."""
+    require("night", plan.id, one.night)
+    shard = None if one.shard is None else plan.shard(one.shard)
+    if shard is None:
+        raise ArtifactError(f"shard {one.shard}, which the plan does not have")
+    require("commit", plan.commit, one.commit)
+    if shard.machine is not None:
+        require(f"machine of shard {shard.number}", shard.machine, one.machine.id)
+    elif one.machine.id in {other.machine for other in plan.shards}:
+        raise ArtifactError(f"machine {one.machine.id}, which has a shard of its own")
+    for stack in one.stacks:
+        require(f"lock of stack {shown(stack.name)}", locks.get(stack.name), stack.digest)
+    planned = {case.id: case for case in shard.plan.cases}
+    if isinstance(one, Points):
+        require("anchor", plan.anchor, one.anchor)
+        require_past(max(one.started, one.when), now)
+        names = [case.case for case in one.cases]
+        foreign = [name for name in names if "(" not in name and name not in planned]
+    else:
+        require_past(datetime.fromisoformat(one.started), now)
+        require("uncommitted changes", False, one.dirty)
+        start = store.run_id(one.started, one.profile, one.commit)
+        require("id of the run", f"{start}-s{shard.number}", one.id)
+        names = [result.case.id for result in one.results]
+        foreign = [r.case.id for r in one.results if planned.get(r.case.id) != r.case]
+    if len(set(names)) != len(names):
+        raise ArtifactError("a case twice")
+    if foreign:
+        raise ArtifactError(f"{shown(foreign[0])}, which is no case of shard {shard.number}")
+
+
+def confirmed(
+    source: Path, target: Path, now: datetime, candidates: Iterable[str] | None = None
+) -> Acceptance:
+    """Check what machines have concluded of candidates, with the evidence, and write it.
+
+    Where the ids of candidates are given, nothing else may be judged.
+
+    Raises:
+        ArtifactError: The folder cannot be read, or has far too much in it.
+        RecordError: A file cannot be written.
+    """
+    accepted: dict[str, bytes] = {}
+    known = None if candidates is None else frozenset(candidates)
+
+    def check(artifact: str, files: Files) -> None:
+        values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
+        evidence = {one.id for one in values if isinstance(one, Comparison)}
+        for one in values:
+            if isinstance(one, Comparison):
+                machine = artifact.removeprefix("confirmed-")
+                require("machine", machine, one.machine.id)
+            elif known is not None and one.id not in known:
+                raise ArtifactError(f"{shown(one.id)}, which was no candidate")
+            if isinstance(one, ChangeRecord | Dismissal):
+                require_past(one.when, now)
+                if one.evidence not in evidence:
+                    raise ArtifactError(f"{shown(one.id)} without its evidence")
+        if twice := accepted.keys() & files.keys():
+            raise ArtifactError(f"{shown(min(twice))}, which another machine has sent")
+        accepted.update(files)
+
+    refused = _each(source, check)
+    _write(target, accepted)
+    return Acceptance(accepted=tuple(accepted), refused=refused)
+
+
+def comparison(source: Path, target: Path, base: str, head: str) -> Acceptance:
+    """Check what a comparison of two commits has sent, and write it; raises RecordError."""
+    try:
+        found, _, code = proposed(source, base, head)
+    except ArtifactError as error:
+        return Acceptance(refused=(Refusal(artifact="comparison", reason=str(error)),))
+    accepted = {COMPARISON: files_.encode(found)}
+    if code is not None:
+        accepted[WHY] = files_.encode(code)
+    _write(target, accepted)
+    return Acceptance(accepted=tuple(accepted))
+
+
+def proposed(
+    source: Path, base: str, head: str
+) -> tuple[Comparison, Upgrade | None, Attribution | None]:
+    """Check the comparison of two commits, whose author may have written all of it.
+
+    With it may come the release that an upgrade's change is put down to, and the code that it is
+    in. Commands are left out: people copy what they are told to run.
+
+    Raises:
+        ArtifactError: It is not what was asked for, and nothing of it may be shown.
+    """
+    try:
+        sent = dict(archives.folder(source))
+        upgrade, why = sent.pop(UPGRADE, None), sent.pop(WHY, None)
+        require("files", [COMPARISON], list(sent))
+        found = _parsed(Comparison, sent[COMPARISON])
+        for side, commit, record in (("base", base, found.base), ("head", head, found.head)):
+            require(f"kind of {side}", "revision", record.kind)
+            require(f"commit of {side}", commit, record.commit)
+            require(f"uncommitted changes of {side}", False, record.dirty)
+        cases = tuple(case.model_copy(update={"commands": None}) for case in found.cases)
+        about = None if upgrade is None else _parsed(Upgrade, upgrade)
+        _require_moved(about, found)
+        code = None if why is None else _parsed(Attribution, why)
+        if code is not None:
+            require("comparison of an attribution", found.id, code.comparison)
+        return found.model_copy(update={"cases": cases}), about, code
+    except Exception as error:  # whatever it is
+        raise ArtifactError(reason(error)) from error
+
+
+def _require_moved(upgrade: Upgrade | None, found: Comparison) -> None:
+    """Refuse to blame packages that do not differ; raises ArtifactError."""
+    if upgrade is None or upgrade.cause is None:
+        return
+    moved = {(one.package, one.base, one.head) for one in found.packages}
+    named = [one for share in upgrade.cause.shares for one in share.releases]
+    foreign = [
+        one.package for one in named if (one.package, one.previous, one.version) not in moved
+    ]
+    foreign += set(upgrade.cause.suspects) - {package for package, *_ in moved}
+    if foreign or max(len(named), len(upgrade.cause.suspects)) > len(moved):
+        what = shown(foreign[0]) if foreign else "a package twice"
+        raise ArtifactError(f"{what} as a cause, or a suspect, which does not differ so")
+
+
+def read_comparison(path: Path, head: str) -> Comparison:
+    """Read the comparison of a certain commit (40 hex digits), to show it; raises RecordError."""
+    found = _shown(Comparison, path)
+    if found.head.commit != head or found.head.dirty:
+        raise RecordError(
+            f"{path.name}: expected a comparison of {head[:12]}, found one of "
+            f"{shown((found.head.commit or 'no commit')[:12])}"
+            f"{' with uncommitted changes' if found.head.dirty else ''}"
+        )
+    return found
+
+
+def read_attribution(path: Path, comparison: Comparison) -> Attribution:
+    """Read which code a comparison's change of instructions is in; raises RecordError."""
+    found = _shown(Attribution, path)
+    if found.comparison != comparison.id:
+        raise RecordError(
+            f"{path.name}: expected an attribution of {shown(comparison.id)}, found one of "
+            f"{shown(str(found.comparison))}"
+        )
+    return found
+
+
+def require(what: str, expected: object, found: object) -> None:
+    """Refuse what is not as it should be; raises ArtifactError."""
+    if expected != found:
+        raise ArtifactError(f"{what}: expected {expected}, found {shown(str(found))}")
+
+
+def require_past(moment: datetime, now: datetime) -> None:
+    """Refuse a time that is to come, give or take a clock's error; raises ArtifactError."""
+    if moment.astimezone(UTC) > now + _CLOCKS:
+        raise ArtifactError(f"{moment.isoformat()} is to come: is the machine's clock right?")
+
+
+def _parsed(kind: type[_Kind], data: bytes) -> _Kind:
+    """A file whose texts are plain; raises RecordError or ArtifactError."""
+    found = files_.parse(kind, data, "the file")
+    require_plain(json.loads(data))
+    return found
+
+
+def _shown(kind: type[_Kind], path: Path) -> _Kind:
+    if path.is_symlink() or not path.is_file():
+        found = "it is not a plain file" if path.exists() else "none has arrived"
+        raise RecordError(f"{path.name}: expected {kind.what}, and {found}")
+    try:
+        data = files_.contents(path, archives.MOST_BYTES)
+        return files_.parse(kind, data, path.name, quoted=False)
+    except RecordError as error:
+        raise RecordError(one_line(str(error))) from error
+
+
+def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
+    """A file of one of these kinds, at its place; raises RecordError or ArtifactError."""
+    kind = kind_of(path)
+    if kind is None or kind.name not in names:
+        raise ArtifactError(f"{shown(path)}, which is none of: {', '.join(sorted(names))}")
+    found = kind.read(data, path, "the file")
+    document = json.loads(data)
+    require_plain(document)
+    if kind.model is None:
+        _require_figures(document)
+    return found
+
+
+def _require_figures(document: Any) -> None:
+    """Refuse figures of asv's that no time, size or count can be; asv writes NaN itself."""
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int | float) and not (math.isnan(value) or abs(value) < _LARGEST):
+            raise ArtifactError(f"a figure beyond {_LARGEST:g}")
+
+
+def _each(source: Path, check: Callable[[str, Files], None]) -> tuple[Refusal, ...]:
+    """Check every artifact of a folder; those that are refused."""
+    names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
+    if len(names) > archives.MOST_ARTIFACTS:
+        most = archives.MOST_ARTIFACTS
+        raise ArtifactError(f"{source}: expected at most {most} artifacts, found more")
+    refused = []
+    for name in names:
+        try:
+            check(name, archives.folder(source / name))
+        except Exception as error:  # whatever it is, it is this artifact's
+            refused.append(Refusal(artifact=shown(name), reason=reason(error)))
+    return tuple(refused)
+
+
+def _write(target: Path, accepted: Files) -> None:
+    for path, data in accepted.items():
+        files_.replace(target / path, data)

@@ -1,1 +1,0 @@
-"""Guarding a runner of one's own: the job hook, the other user, the checks."""

@@ -1,0 +1,52 @@
+#!/bin/sh
+# GitHub's runner starts this before the first step of every job; docs/runners.md says for what.
+# To the runner, a hook that fails is a failed step: the `pre:` of actions and every step that says
+# `if: always()` still run. So a job that is not ours is ended together with the process that runs
+# it; where that cannot be found, with everything that this user runs.
+set +e
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+policy=/etc/duetbench/policy # repository, repository_id, ref, events and workflows; root's
+
+worker=$$ name=
+while [ "$worker" -gt 1 ] && [ "$name" != Runner.Worker ]; do
+  parent=0 name=
+  while read -r key value; do [ "$key" != PPid: ] || parent=$value; done <"/proc/$worker/status"
+  worker=$parent
+  [ "$worker" -lt 1 ] || read -r name <"/proc/$worker/comm"
+done
+
+end_job() {
+  if [ "$name" = Runner.Worker ]; then kill -KILL "$worker"; else kill -KILL -1; fi
+}
+trap end_job EXIT HUP INT TERM # whatever ends this script; only a job of ours takes it back
+
+refuse() {
+  reason=$(printf '%s' "this machine does not run this job: $1" | tr -c 'A-Za-z0-9 ._:/@,-' '?')
+  printf '::error title=Refused by the machine::%.400s\n' "$reason"
+  logger -t duetbench-hook -p auth.warning -- "$reason"
+  # The end of the job's log is lost with its process; the runner shows what that printed itself.
+  [ "$name" != Runner.Worker ] || printf '%.400s\n' "$reason" >"/proc/$worker/fd/2"
+  exit 1
+}
+
+require() { # NAME FOUND ALLOWED...
+  what=$1 found=$2 allowed="$3${4+ or }${4-}"
+  shift 2
+  for value; do [ "$value" != "$found" ] || return 0; done
+  refuse "$what: expected $allowed, found ${found:-nothing}"
+}
+
+repository='' repository_id='' ref='' events='' workflows=''
+. "$policy" || refuse "$policy cannot be read"
+[ -n "$repository" ] && [ -n "$ref" ] && [ -n "$events" ] && [ -n "$workflows" ] ||
+  refuse "$policy: expected repository, ref, events and workflows"
+files=
+for file in $workflows; do files="$files $repository/.github/workflows/$file@$ref"; done
+require server "$GITHUB_SERVER_URL" https://github.com
+require repository "$GITHUB_REPOSITORY" "$repository"
+[ -z "$repository_id" ] || require repository_id "$GITHUB_REPOSITORY_ID" "$repository_id"
+require event "$GITHUB_EVENT_NAME" $events
+require ref "$GITHUB_REF" "$ref"
+require workflow "$GITHUB_WORKFLOW_REF" $files # the file and the ref that it was read at
+trap - EXIT HUP INT TERM
+echo "duetbench: this machine runs $GITHUB_WORKFLOW_REF for $GITHUB_EVENT_NAME"

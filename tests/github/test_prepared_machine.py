@@ -1,0 +1,391 @@
+"""A machine of one's own: its hook, what prepares it, and its units."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from duetbench.github import archives, sandbox
+from steps import NIGHT
+
+ROOT: Final = Path(__file__).parents[2]
+SCRIPT: Final = ROOT / "scripts" / "prepare-runner.sh"
+UNITS: Final = "etc/systemd/system"
+PULL: Final = "refs/pull/7/merge"
+FILES: Final = "acme/duetbench/.github/workflows"
+
+
+def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.CompletedProcess[str]:
+    """Run the script below a folder, where it only prints commands."""
+    given = ("repository=acme/duetbench", f"root={root}", *words)
+    return subprocess.run(
+        ["sh", script, *given], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+# The hook.
+
+WORKER: Final = """\
+#!/bin/sh
+# Stands in for the runner's process of a job: the next step runs whatever the hook has said.
+"$@"
+echo ran >next-step
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What became of a job: whether its next step ran, and what it and its process printed."""
+
+    code: int
+    went_on: bool
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A prepared machine below a folder; its hook names files and programs of that folder.
+
+    The hook's last resort, killing everything of its user, writes a file here instead.
+    """
+
+    folder: Path
+    hook: Path
+    policy: Path
+
+    @property
+    def killed_all(self) -> bool:
+        return (self.folder / "killed-all").exists()
+
+    def job(self, shell: str = "bash", worker: str = "Runner.Worker", **changed: str) -> Job:
+        """Begin a job as the runner does, with the variables of the night."""
+        place = self.folder / "job"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        stand_in = self.folder / worker
+        stand_in.write_text(WORKER)
+        stand_in.chmod(0o755)
+        done = subprocess.run(
+            [stand_in, shell, "-e", self.hook],
+            cwd=place,
+            env={"PATH": os.environ["PATH"]} | NIGHT | changed,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        went_on = (place / "next-step").exists()
+        return Job(done.returncode, went_on, done.stdout, done.stderr)
+
+    def edit(self, old: str, new: str) -> None:
+        text = self.hook.read_text()
+        assert old in text
+        self.hook.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    root, programs = tmp_path / "root", tmp_path / "bin"
+    done = prepare(root, "repository_id=4711", "workflows=bench.yml,nightly.yml", "branch=main")
+    assert done.returncode == 0, done.stdout + done.stderr
+    programs.mkdir()
+    logger = programs / "logger"
+    logger.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>{tmp_path}/journal\n")
+    logger.chmod(0o755)
+    hook, policy = root / "usr/local/lib/duetbench/job-started.sh", root / "etc/duetbench/policy"
+    made = Machine(tmp_path, hook, policy)
+    made.edit("policy=/etc/duetbench/policy", f"policy={policy}")
+    made.edit("kill -KILL -1", f"echo >{tmp_path}/killed-all")
+    made.edit("PATH=/usr/sbin", f"PATH={programs}:/usr/sbin")
+    return made
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("event", ["schedule", "workflow_dispatch"])
+@pytest.mark.parametrize("workflow", ["bench", "nightly"])
+def test_our_own_workflows_at_main_may_start(
+    machine: Machine, shell: str, event: str, workflow: str
+) -> None:
+    ours = f"{FILES}/{workflow}.yml@refs/heads/main"
+    job = machine.job(shell, GITHUB_EVENT_NAME=event, GITHUB_WORKFLOW_REF=ours)
+    assert (job.code, job.went_on, job.err) == (0, True, ""), job
+    assert f"this machine runs {ours} for {event}" in job.out
+    assert not (machine.folder / "journal").exists()
+
+
+JOBS: Final[dict[str, tuple[dict[str, str], str]]] = {
+    "a fork's pull request that names our label": (
+        {"EVENT_NAME": "pull_request", "REF": PULL, "WORKFLOW_REF": f"{FILES}/ci.yml@{PULL}"},
+        "event: expected schedule or workflow_dispatch, found pull_request",
+    ),
+    "pull_request_target, which runs at main": (
+        {"EVENT_NAME": "pull_request_target"},
+        "event: expected schedule or workflow_dispatch, found pull_request_target",
+    ),
+    "a dispatch on another branch": (
+        {"REF": "refs/heads/mine", "WORKFLOW_REF": f"{FILES}/bench.yml@refs/heads/mine"},
+        "ref: expected refs/heads/main, found refs/heads/mine",
+    ),
+    "a tag called main": ({"REF": "refs/tags/main"}, "found refs/tags/main"),
+    "another repository": (
+        {"REPOSITORY": "acme/other"},
+        "repository: expected acme/duetbench, found acme/other",
+    ),
+    "who took the name of a deleted repository": (
+        {"REPOSITORY_ID": "4712"},
+        "repository_id: expected 4711, found 4712",
+    ),
+    "another server": ({"SERVER_URL": "https://evil.example"}, "server: expected https://github"),
+    "another workflow at main": (
+        {"WORKFLOW_REF": f"{FILES}/x.yml@refs/heads/main"},
+        f"workflow: expected {FILES}/bench.yml@refs/heads/main or {FILES}/nightly.yml",
+    ),
+    "a workflow of another repository": (
+        {"WORKFLOW_REF": "evil/duetbench/.github/workflows/bench.yml@refs/heads/main"},
+        "found evil/duetbench",
+    ),
+    "a ref that acts on a log": (
+        {"REF": "x\n::set-env name=A::b\r%0A##[x]$(id)"},
+        "found x?::set-env name?A::b??0A???x???id?",
+    ),
+    **{f"no {name}": ({name.removeprefix("GITHUB_"): ""}, "found nothing") for name in NIGHT},
+}
+
+
+@pytest.mark.parametrize("attack", JOBS)
+def test_any_other_job_ends_before_its_next_step(machine: Machine, attack: str) -> None:
+    """The log, what the runner shows of its process, and the journal have one line: the reason."""
+    changed, reason = JOBS[attack]
+    job = machine.job(**{f"GITHUB_{name}": value for name, value in changed.items()})
+    assert (job.code, job.went_on) == (-signal.SIGKILL, False), job
+    for text in (job.out, job.err, (machine.folder / "journal").read_text()):
+        assert reason in text
+        assert text.count("\n") == 1
+        assert "\r" not in text
+    assert not machine.killed_all
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("text", [None, "", "ref='refs/heads/main'", "repository='a"])
+def test_a_job_ends_where_the_policy_cannot_be_read(
+    machine: Machine, text: str | None, shell: str
+) -> None:
+    if text is None:
+        machine.policy.unlink()
+    else:
+        machine.policy.write_text(text)
+    job = machine.job(shell)
+    assert (job.code, job.went_on) == (-signal.SIGKILL, False)
+
+
+def test_a_job_ends_with_a_hook_that_is_killed(machine: Machine) -> None:
+    machine.edit('. "$policy"', 'kill -TERM "$$"; . "$policy"')
+    assert not machine.job().went_on
+
+
+def test_without_a_worker_everything_of_the_user_is_killed(machine: Machine) -> None:
+    """A runner that calls its processes otherwise; jobs of ours start all the same."""
+    assert machine.job(worker="Runner.Work2").went_on
+    assert not machine.killed_all
+    job = machine.job(worker="Runner.Work2", GITHUB_EVENT_NAME="push")
+    assert machine.killed_all
+    assert "found push" in job.out
+
+
+def can_be_apart() -> bool:
+    words = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_be_apart(), reason="needs a namespace of processes of its own")
+def test_the_last_resort_kills_the_process_of_the_job(machine: Machine) -> None:
+    """For real, among the processes of a namespace of its own."""
+    machine.edit(f"echo >{machine.folder}/killed-all", "kill -KILL -1")
+    stand_in, place = machine.folder / "Runner.Work2", machine.folder / "job"
+    stand_in.write_text(WORKER)
+    stand_in.chmod(0o755)
+    place.mkdir()
+    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    subprocess.run(
+        # Its first process, which is spared, is another one.
+        [*apart, "sh", "-c", '"$@"; true', "sh", stand_in, "sh", machine.hook],
+        cwd=place, env={"PATH": os.environ["PATH"], **NIGHT, "GITHUB_EVENT_NAME": "push"},
+        check=False, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert not (place / "next-step").exists()
+
+
+# The script that prepares a machine, and its units.
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the script writes for a machine with two hosts of packages."""
+    made = tmp_path_factory.mktemp("prepared")
+    done = prepare(made, "packages=index.example,files.example")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def contents(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path.relative_to(root)): (path.stat().st_mode & 0o777, path.read_bytes())
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_it_can_be_repeated(root: Path) -> None:
+    """A second time changes nothing; what was changed since is put right."""
+    before = contents(root)
+    (root / "etc/duetbench/policy").write_text("")
+    (root / "usr/local/lib/duetbench/job-started.sh").chmod(0o777)
+    done = prepare(root, "packages=index.example,files.example")
+    assert contents(root) == before
+    commands = [line[2:] for line in done.stdout.splitlines() if line.startswith("$ ")]
+    (useradd,) = [line for line in commands if line.startswith("useradd")]
+    assert useradd.endswith("--shell /usr/sbin/nologin --user-group duetbench")
+    assert commands[-1].endswith(
+        "duetbench-runner.service duetbench-packages@index.example.socket "
+        "duetbench-packages@files.example.socket"
+    )
+    folders = ("var/lib/duetbench", "srv/actions-runner", "srv/duetbench-work")
+    assert [(root / name).stat().st_mode & 0o777 for name in folders] == [0o700, 0o700, 0o755]
+
+
+def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
+    copy, root = tmp_path / "checkout" / "scripts", tmp_path / "root"
+    shutil.copytree(ROOT / "scripts" / "runner", copy / "runner")
+    shutil.copy(SCRIPT, copy)
+
+    def policy(*words: str) -> str:
+        done = prepare(root, *words, script=copy / SCRIPT.name)
+        assert done.returncode == 0, done.stderr
+        return (root / "etc/duetbench/policy").read_text()
+
+    assert "ref='refs/heads/main'" in policy()
+    origin = tmp_path / "checkout" / ".git" / "refs" / "remotes" / "origin"
+    origin.mkdir(parents=True)
+    (origin / "HEAD").write_text("ref: refs/remotes/origin/master\n")
+    assert "ref='refs/heads/master'" in policy()  # as the checkout's origin has it
+    words = ("branch=release/next", "workflows=own.yml", "events=schedule", "packages=a.b,c.d")
+    text = policy(*words)
+    assert "ref='refs/heads/release/next'" in text
+    assert "events='schedule' workflows='own.yml'" in text
+    hosts = (root / "etc/duetbench/hosts").read_text().splitlines()
+    assert hosts == ["127.0.0.1 localhost", "127.9.0.1 a.b", "127.9.0.2 c.d"]
+    address = root / UNITS / "duetbench-packages@c.d.socket.d" / "50-address.conf"
+    assert address.read_text() == "[Socket]\nListenStream=127.9.0.2:443\n"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "repository=acme/x; reboot", "repository=acme", "user=root", "packages=../x",
+        "workflows=../x.yml", "branch=--upload-pack", 'branch=x"', "branch=x\nExecStart=/bin/x",
+        "events=pull_request", "events=schedule,pull_request", "packages=$(id)", "branch='x",
+    ],
+)  # fmt: skip
+def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> None:
+    done = prepare(tmp_path, word)
+    assert done.returncode == 2
+    assert f"{word}: expected " in done.stderr
+    assert contents(tmp_path) == {}
+
+
+def test_without_root_the_system_is_not_touched() -> None:
+    # In a user namespace root is somebody else, who may still start this shell.
+    apart = ["unshare", "--user", "--map-user=1000"] if os.geteuid() == 0 else []
+    argv = [*apart, "sh", str(SCRIPT), "repository=acme/duetbench"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "run it with sudo, or with root=FOLDER" in done.stderr
+
+
+systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd is not installed here"
+)
+
+
+@systemd
+def test_systemd_can_read_the_units(root: Path) -> None:
+    """All but that what they start is not installed here."""
+    units = [*(root / UNITS).glob("*.service"), *(root / UNITS).glob("duetbench-s*.socket")]
+    verify = ["systemd-analyze", "verify", "--man=no", *map(str, units)]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+    ours = [line for line in done.stderr.splitlines() if "duetbench" in line]
+    assert [line for line in ours if "is not executable" not in line] == []
+
+
+@systemd
+def test_the_sandbox_is_as_closed_as_measuring_allows(root: Path) -> None:
+    """Systemd's own measure of exposure, 0 to 10, as tenths."""
+    unit = root / UNITS / "duetbench-sandbox@.service"
+    words = ["systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=20"]
+    done = subprocess.run([*words, unit], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+    text = unit.read_text()
+    for line in (
+        "DynamicUser=yes", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "PrivateTmp=yes",
+        "PrivateIPC=yes", "ProtectSystem=strict", "ProtectHome=yes", "KillMode=control-group",
+        "IPAddressDeny=any", "IPAddressAllow=localhost", "SystemCallFilter=@system-service",
+    ):  # fmt: skip
+        assert f"\n{line}\n" in text
+    for bound in ("MemoryMax", "TasksMax", "RuntimeMaxSec", "LimitFSIZE"):
+        assert re.search(rf"^{bound}=\d", text, re.MULTILINE)
+
+
+def test_what_differs_from_the_checkout_is_found(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "machine"
+    shutil.copytree(root, copy)
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "no-socket"))
+    installed = {name: copy / folder.relative_to("/") for name, folder in sandbox.INSTALLED.items()}
+
+    def problems() -> tuple[str, ...]:
+        return sandbox.problems(installed, owner=os.geteuid())
+
+    (only,) = problems()
+    assert "this machine has no sandbox" in only
+    hook = copy / "usr/local/lib/duetbench/job-started.sh"
+    hook.chmod(0o777)
+    assert f"{hook}: expected root as its owner" in problems()[0]
+    hook.chmod(0o755)
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    assert f"{hook} is not that of this checkout" in problems()[0]
+    hook.unlink()
+    assert f"{hook}: No such file" in problems()[0]
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    """Words of the script, bounds of artifacts and paths stand in docs/runners.md."""
+    page = " ".join((ROOT / "docs" / "runners.md").read_text("utf-8").split())
+    script = SCRIPT.read_text("utf-8")
+    words = set(re.findall(r"([a-z_]+=)[A-Zh*?/]", script.partition("act()")[0]))
+    assert words >= {"repository=", "packages=", "root="}
+    assert [word for word in sorted(words) if word not in page] == []
+    assert (
+        f"({archives.MOST_FILES} files, {archives.MOST_DEPTH} deep, "
+        f"{archives.MOST_BYTES // 10**6} MB per file, {archives.MOST_TOTAL // 10**6} MB in all)"
+    ) in page
+    for path in ("/usr/local/lib/duetbench/job-started.sh", "/etc/duetbench/policy"):
+        assert path in page
+        assert path in script
+
+
+def test_the_owners_of_code_own_something() -> None:
+    rules = (ROOT / ".github" / "CODEOWNERS").read_text("utf-8").splitlines()
+    owned = [line.split() for line in rules if line and not line.startswith("#")]
+    assert "/.github/" in {path for path, *_ in owned}
+    for path, *owners in owned:
+        assert (ROOT / path.lstrip("/")).exists(), path
+        assert owners, path

@@ -1,0 +1,241 @@
+"""A verb in the sandbox: what is handed in, what comes out, and what cannot.
+
+Without systemd a shell stands in for its unit, on a real socket: what the sandbox closes off is the
+unit's, what this tests is the script that it gets and what is made of the answer.
+"""
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner
+
+from duetbench.cli import app
+from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.github import sandbox
+
+MAIN: Final = """\
+import json, os, pathlib, signal, sys, time
+script = pathlib.Path(os.environ["STAND_IN"]).read_text()
+exec(script)
+"""
+REACHES: Final = "the sandbox reaches the network"
+
+
+@pytest.fixture
+def verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file: what it holds is run in place of a verb, in what stands in for the sandbox."""
+    here, home, script = tmp_path / "here", tmp_path / "home", tmp_path / "verb.py"
+    for folder in (here, home, tmp_path / "cache"):
+        folder.mkdir()
+    place = tmp_path / "socket"
+    monkeypatch.chdir(here)
+    monkeypatch.setenv(sandbox.VARIABLE, str(place))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sandbox, "_VERB", (sys.executable, "-I", "-c", MAIN))
+    monkeypatch.setattr(sandbox, "_WALLED", "")
+    env = {
+        "PATH": os.environ["PATH"], "HOME": str(home), "STAND_IN": str(script),
+        "XDG_CACHE_HOME": f"{home}/cache", "XDG_STATE_HOME": f"{home}/state",
+    }  # fmt: skip
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    end = connection.fileno()
+                    shell = subprocess.Popen(
+                        ["/bin/sh", "-s"], stdin=end, stdout=end, env=env, cwd=home,
+                        start_new_session=True,
+                    )  # fmt: skip
+                # What the unit does when its main process has ended.
+                shell.wait()
+                with suppress(ProcessLookupError):
+                    os.killpg(shell.pid, signal.SIGKILL)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield script
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def run(*words: str) -> int:
+    return sandbox.run(Path("/checkout"), list(words))
+
+
+def test_files_go_in_and_come_out_with_the_exit_code(
+    verb: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan and what an earlier verb has left; its words without what acts on a terminal."""
+    Path("night.json").write_bytes(bytes(range(256)))
+    (Path("measured") / "runs").mkdir(parents=True)
+    (Path("measured") / "runs" / "a.json").write_text("earlier")
+    verb.write_text(
+        "assert pathlib.Path('night.json').read_bytes() == bytes(range(256))\n"
+        "pathlib.Path('measured/runs/b.json').write_text(\n"
+        "    json.dumps([*sys.argv[1:], pathlib.Path('measured/runs/a.json').read_text()]))\n"
+        "pathlib.Path('measured/link').symlink_to('/etc/passwd')\n"
+        "pathlib.Path('measured/link').unlink()\n"
+        "print('\\033[31mmeasured', os.environ['DUETBENCH_ROOT'], os.environ.get('SECRET'))\n"
+        "raise SystemExit(3)\n"
+    )
+    words = ("anchor", "play", "--plan", "night.json", "--results", "measured")
+    assert run(*words) == 3
+    written = json.loads((Path("measured") / "runs" / "b.json").read_text())
+    assert written == [*words, "earlier"]
+    assert capsys.readouterr().out == "measured /checkout None\n"
+
+
+def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
+    verb.write_text(
+        "import subprocess\n"
+        "subprocess.Popen(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 600'])\n"
+        "pathlib.Path('c.json').write_text('x')\n"
+    )
+    assert run("compare", "--output", "c.json") == 0
+    assert Path("c.json").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("os.symlink('/etc/passwd', 'out')", "'out' is not a plain file"),
+        ("os.mkdir('out'); os.symlink('/etc', 'out/runs')", "'out/runs' is not a plain file"),
+        ("os.mkfifo('out')", "'out' is not a plain file"),
+        ("open('out', 'wb').truncate(9_000_000)", "at most 8,000,000 bytes per file"),
+        ("open('out', 'wb').truncate(90_000_000)", "sent more than 33,000,000 bytes"),
+        ("os.mkdir('out'); [open(f'out/{n}', 'w') for n in range(65)]", "more than 64 files"),
+        ("os.mkdir('out'); open('out/.bashrc', 'w')", "the name 'out/.bashrc'"),
+        ("os.mkdir('out'); open('out/a b', 'w')", "the name 'out/a b'"),
+        ("os.write(1, b'\\0000\\0garbage' * 100)", "expected a tar archive"),
+    ],
+)  # fmt: skip
+def test_what_is_no_set_of_plain_files_stays_outside(verb: Path, script: str, reason: str) -> None:
+    verb.write_text(script)
+    with pytest.raises(ArtifactError, match=reason.replace("(", r"\(")):
+        run("run-it", "--to", "out")
+    assert not any(Path().rglob("*"))
+
+
+def test_a_forged_answer_writes_only_what_the_verb_was_to_write(verb: Path) -> None:
+    """Whoever wrote the code has the connection as well."""
+    verb.write_text(
+        "import io, tarfile\n"
+        "data = io.BytesIO()\n"
+        "with tarfile.open(fileobj=data, mode='w') as archive:\n"
+        "    archive.addfile(tarfile.TarInfo('other.json'))\n"
+        "os.write(1, b'\\x000\\x00' + data.getvalue())\n"
+        "os.kill(os.getppid(), signal.SIGKILL)\n"
+    )
+    with pytest.raises(ArtifactError, match=r"other\.json, which the verb was not to write"):
+        run("compare", "--output", "c.json")
+    assert not any(Path().rglob("*"))
+
+
+def test_a_verb_that_is_interrupted_hands_out_what_it_has(verb: Path, tmp_path: Path) -> None:
+    verb.write_text(
+        "def save(*_):\n"
+        "    pathlib.Path('out/a.partial.json').write_text('{}')\n"
+        "    raise SystemExit(143)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "os.mkdir('out')\n"
+        f"pathlib.Path({str(tmp_path / 'began')!r}).touch()\n"
+        "time.sleep(600)\n"
+    )
+
+    def interrupt() -> None:
+        while not (tmp_path / "began").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        run("anchor", "play", "--results", "out")
+    assert (Path("out") / "a.partial.json").read_text() == "{}"
+
+
+def test_no_line_of_it_is_a_command_to_the_runner(
+    verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    verb.write_text("print('::set-env name=LD_PRELOAD::/tmp/x.so'); open('out', 'w')\n")
+    assert run("detect", "--to", "out") == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    token = first.removeprefix("::stop-commands::")
+    assert others == ["::set-env name=LD_PRELOAD::/tmp/x.so", "", f"::{token}::"]
+
+
+def test_a_log_without_end_is_cut(verb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verb.write_text("for _ in range(6000): print('x' * 999)\nopen('out', 'w')\n")
+    assert run("detect", "--to", "out") == 0
+    assert len(capsys.readouterr().out) == 4_000_000
+
+
+def test_a_sandbox_with_a_way_out_measures_nothing(
+    verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel without a filter of addresses, as the one that this test runs on, outside of it."""
+    verb.write_text("open('out', 'w')")
+    monkeypatch.setattr(sandbox, "_WALLED", WALLED)
+    code = run("detect", "--to", "out")
+    text = capsys.readouterr().out
+    if REACHES not in text:
+        pytest.skip("this machine has no network, or filters it")
+    assert code == 4
+    assert not Path("out").exists()
+
+
+WALLED: Final = sandbox._WALLED
+
+
+@pytest.mark.parametrize("words", [[], ["--to", "../x"], ["--to", ".."], ["--to", "/x"]])
+def test_what_is_measured_goes_to_a_name_here(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="expected"):
+        run("inprocess", *words)
+
+
+def test_a_machine_without_a_sandbox_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "none"))
+    found = CliRunner().invoke(app, ["ci", "sandbox", "--", "run", "--results", "out"])
+    assert isinstance(found.exception, SetupError)
+    assert "this machine has no sandbox" in str(found.exception)
+
+
+def test_a_sandbox_that_is_in_use_says_so(verb: Path) -> None:
+    verb.write_text("os.kill(os.getppid(), signal.SIGKILL)")
+    with pytest.raises(SetupError, match="another job uses it"):
+        run("detect", "--to", "out")
+
+
+def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Path) -> None:
+    """A name of the cache, or a word, that a shell would take for more."""
+    made = tmp_path / "cache" / "duetbench" / "tools" / "x $(touch evil)"
+    made.mkdir(parents=True)
+    (made / "made.json").write_text("{}")
+    verb.write_text("pathlib.Path('out').write_text(json.dumps(sys.argv[1:]))")
+    words = ("compare", "--select", "$(touch evil) 'x' \"y\" \\ \n", "--to", "out")
+    assert run(*words) == 0
+    assert json.loads(Path("out").read_text()) == list(words)
+    link = tmp_path / "home" / "cache" / "duetbench" / "tools" / made.name
+    assert link.resolve() == made
+    assert not list(tmp_path.rglob("evil"))
+    assert shlex.split(shlex.join(words)) == list(words)
