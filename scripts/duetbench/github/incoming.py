@@ -23,11 +23,11 @@ from duetbench.github.upgrades import Upgrade
 from duetbench.store import files as files_
 from duetbench.store import store
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import ChangeRecord, Dismissal
+from duetbench.store.change import INPROCESS, ChangeRecord, Dismissal
 from duetbench.store.comparison import Comparison
 from duetbench.store.history.kinds import final, kind_of
 from duetbench.store.night import NightPlan
-from duetbench.store.points import Points
+from duetbench.store.points import CANARY, Points
 from duetbench.trend.nights import outcome, sentences
 
 COMPARISON: Final = "comparison.json"
@@ -137,7 +137,11 @@ def _require_planned(
         require("anchor", plan.anchor, one.anchor)
         require_past(max(one.started, one.when), now)
         names = [case.case for case in one.cases]
-        foreign = [name for name in names if "(" not in name and name not in planned]
+        foreign = [
+            name
+            for name in names
+            if not name.startswith(INPROCESS) and name.removeprefix(CANARY) not in planned
+        ]
     else:
         require_past(datetime.fromisoformat(one.started), now)
         require("uncommitted changes", False, one.dirty)
