@@ -262,7 +262,10 @@ def test_a_night_from_its_plan_to_the_history(
     assert "found no usable launch" in done.err
     done = bench("ci", "history", "push", bench.results, "--plan", plan)
     assert done.code == 1, done
-    assert f"shard {3 - first.number}: 1 of 1 cases are missing: no run of this" in done.err
+    other = night.shard(3 - first.number)
+    assert other is not None
+    missing = f"shard {other.number} ({B}): 1 of 1 cases are missing: no run of this"
+    assert missing in done.err
     assert listing(remote) == [
         f"results/nights/{night.created[:4]}/{night.id}.json",
         f"results/{store.path_for(Path(), run).as_posix()}",
@@ -270,8 +273,6 @@ def test_a_night_from_its_plan_to_the_history(
     assert "- `badapps/error`" in summary.read_text()
 
     # The other shard comes late, from a machine of its own.
-    other = night.shard(3 - first.number)
-    assert other is not None
     late = run.model_copy(
         update={
             "shard": other.number,
