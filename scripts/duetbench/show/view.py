@@ -72,8 +72,8 @@ def make_view(comparison: Comparison) -> View:
     found = rows.group_rows(comparison)
     headline = rows.headline(comparison, found)
     blocks = (*_open(comparison, found), *_folded(comparison, found, headline))
-    said = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
-    return View(headline, found, tuple(said))
+    filled = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
+    return View(headline, found, tuple(filled))
 
 
 def _open(comparison: Comparison, found: Groups) -> Iterator[Block]:
@@ -97,38 +97,43 @@ def _moved(title: str, moved: Sequence[ViewRow], events: int) -> Iterator[Block]
         for grouped in (False, True)
     )
     yield Block(title, title, grid=alone)
-    told = f"{formats.many(len(together.rows), 'row')} of the event{'s' * (events != 1)} above"
-    yield Block(title, told, grid=together, folded=True, under="" if alone.rows else title)
+    count = formats.many(len(together.rows), "row")
+    above = f"{count} of the event{'s' * (events != 1)} above"
+    yield Block(title, above, grid=together, folded=True, under="" if alone.rows else title)
 
 
 def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Block]:
-    told = f"No change: {formats.many(len(found.unchanged), 'row')}"
-    shown = rows.table(found.unchanged, "verdict", "base → head", "why")
     same = _sizes(comparison, found.unchanged, "tolerance")
     excluded = f"'No change' is said where a change as large as this is excluded: {same}."
-    yield Block("No change", told, _plain([excluded] if same else []), shown, "news", folded=True)
-    counts = _counts(comparison)
-    told = f"Instructions per request, without a server: {len(counts)}"
-    shown = Grid(("case", "base", "head", "change"), counts, ("case",))
-    yield Block("Instructions", told, grid=shown, folded=True)
+    yield Block(
+        "No change",
+        f"No change: {formats.many(len(found.unchanged), 'row')}",
+        _plain([excluded] if same else []),
+        rows.table(found.unchanged, "verdict", "base → head", "why"),
+        "news",
+        folded=True,
+    )
+    counts = Grid(("case", "base", "head", "change"), _counts(comparison), ("case",))
+    title = f"Instructions per request, without a server: {len(counts.rows)}"
+    yield Block("Instructions", title, grid=counts, folded=True)
     head = ("stack", "package", "base", "head")
     packages = [
         (one.stack, one.package, one.base or formats.MISSING, one.head or formats.MISSING)
         for one in comparison.packages
     ]
-    told = f"Packages that differ: {len(packages)}"
-    yield Block("Packages", told, grid=Grid(head, packages, head), folded=True)
+    title = f"Packages that differ: {len(packages)}"
+    yield Block("Packages", title, grid=Grid(head, packages, head), folded=True)
     called = tuple(
         (case.case.id, str(name))
         for case in comparison.cases
         if (name := names.of(case.case)).known
     )
-    yield Block("Cases", "What these cases are", called, folded=True)
-    because = _by_reason((case.because, case.case.id) for case in comparison.cases)
-    yield Block("Reasons", "Why these were judged", because, folded=True)
-    yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)
     notes = [note for note in comparison.notes if note != headline]
     notes += [f"{one.case}: {one.reason}" for one in comparison.missing]
+    because = _by_reason((case.because, case.case.id) for case in comparison.cases)
+    yield Block("Cases", "What these cases are", called, folded=True)
+    yield Block("Reasons", "Why these were judged", because, folded=True)
+    yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)
     yield Block("Notes", "Notes", _plain(notes), folded=True)
     again = rows.commands(comparison, found)
     yield Block("Commands", "Reproduce", again, kind="commands", folded=True)
@@ -182,10 +187,10 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     if any(pythons):
         yield "interpreters", " → ".join(one or "none" for one in dict.fromkeys(pythons))
     yield "coverage", "; ".join(_coverage(comparison, found))
-    # All judgements of a case tell the same numbers.
-    told = [case.judgements[0] for case in comparison.cases if case.judgements]
-    if unused := sum(one.excluded for one in told):
-        used = sum(one.duets for one in told)
+    # All judgements of a case have the same numbers.
+    first = [case.judgements[0] for case in comparison.cases if case.judgements]
+    if unused := sum(one.excluded for one in first):
+        used = sum(one.duets for one in first)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if kept := sum(duet.kept for case in comparison.cases for duet in case.duets):
         yield "noise of the machine", f"in {kept} of the duets used: it was there most of the time"
@@ -256,12 +261,12 @@ def _sizes(
 ) -> str:
     """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
     inside = comparison.method.get(f"inprocess_{kind}")
-    told = {
+    sizes = {
         row.label: size
         for row in shown
         if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
     }
-    return ", ".join(f"{label} {100 * size:g} %" for label, size in told.items())
+    return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
 
 
 def _counts(comparison: Comparison) -> list[tuple[str, str, str, str]]:
