@@ -273,13 +273,6 @@ def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
         assert found.reproduce == (rebuilt(found),)
 
 
-def test_a_broken_case_is_the_next_thing_to_look_at() -> None:
-    view = make_view(made(one("x/a/py3.14", BROKEN), reproduce=(AGAIN,)))
-    told = "Not comparable: look at x/a/py3.14 first: head: wrong_body: found <script>."
-    assert lines(view, "Next") == (("", told),)
-    assert lines(view, "Commands")[1][1] == "duetbench run --select x/a/py3.14"
-
-
 def test_duets_that_were_not_used_are_counted() -> None:
     """Eight of forty-one say something: a reader should know, once per case."""
     noisy = SAME.model_copy(update={"excluded": 33})

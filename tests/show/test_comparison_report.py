@@ -123,15 +123,6 @@ def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
     assert "— | — |" not in text
 
 
-def test_what_does_not_work_is_not_among_what_is_open() -> None:
-    text = markdown(made(one("x/a/py3.14", BROKEN), one("x/b/py3.14", OPEN)))
-    broken, heading, open_ = text.partition("### Not decided\n")
-    assert heading
-    assert "### Not comparable\n\n- x/a/py3.14: head: wrong\\_body" in broken
-    assert "neither a change nor its absence is shown yet" in open_
-    assert "| x/a/py3.14 |" not in text
-
-
 @pytest.mark.parametrize("cases", [1, 300, 2000])
 def test_the_comment_always_fits(cases: int) -> None:
     many = [one(f"x/{'long' * 40}{index}/py3.14", SLOWER, OPEN, LARGER) for index in range(cases)]

@@ -260,16 +260,6 @@ def called(arguments: Sequence[str]) -> str:
 
 
 @pytest.mark.usefixtures("checkout")
-def test_the_command_prints_the_latest_run() -> None:
-    text = called(["show"])
-    for part in (
-        "Run 20261120T090000Z-nightly-3f2a9c17", "synthetic-2c-0a1b2c3d: Synthetic CPU",
-        "3f2a9c173f2a", "fastapi 1.2.3", "Is it faster?", "A page, 2025",
-    ):  # fmt: skip
-        assert part in text
-
-
-@pytest.mark.usefixtures("checkout")
 def test_json_is_for_programs() -> None:
     found = json.loads(called(["show", "latest", "--json", "--select", "demo/json/*"]))
     assert [case["id"] for case in found["cases"]] == ["demo/json/py3.14", "demo/json/py3.14t"]
@@ -291,13 +281,17 @@ def test_markdown_of_a_selection() -> None:
     assert text.endswith("\n\n<sub>What the words mean: `docs/glossary.md` of duetbench.</sub>\n")
 
 
-def test_a_partial_run_says_so(checkout: Path) -> None:
+def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Path) -> None:
+    whole = called(["show"])
+    for part in (
+        "Run 20261120T090000Z-nightly-3f2a9c17", "synthetic-2c-0a1b2c3d: Synthetic CPU",
+        "3f2a9c173f2a", "fastapi 1.2.3", "Is it faster?", "A page, 2025",
+    ):  # fmt: skip
+        assert part in whole
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": RunStatus.PARTIAL, "notes": notes})
-    path = store.save_partial(checkout / "results", run)
-    text = called(["show", str(path)])
-    assert "(partial)" in text
-    assert "interrupted after 7 launches" in text
+    text = called(["show", str(store.save_partial(checkout / "results", run))])
+    assert ("(partial)" in whole, "(partial)" in text, notes[0] in text) == (False, True, True)
 
 
 def refused(error: type[Exception], match: str, *words: str | Path) -> None:
