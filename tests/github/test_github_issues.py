@@ -60,7 +60,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     )  # fmt: skip
     assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
     lines = issue["body"].splitlines()
-    assert lines[1:14] == [
+    assert lines[1:15] == [
         "**FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)**, for good.", "",
         "- **change**: +3.10 % (+2.50…+3.70 %, 95 % interval): slower",
         ("- **what**: FastAPI's JSON on Granian, Python 3.14t (free-threaded), "
@@ -69,10 +69,10 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
         "- **since**: 2026-11-20 03:00 UTC",
         "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
         "- **machine**: cloud-2c-1a2b", "- **caused by**: granian 2.8.6 → 2.8.7",
+        "- **packages that differ**: granian 2.8.6 → 2.8.7 (current)",
         "- **found**: Ten duets.", "",
         f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
     ]  # fmt: skip
-    assert "| current | granian | 2.8.6 | 2.8.7 |" in lines
     assert (
         "    duetbench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19" in (issue["body"])
     )
@@ -228,7 +228,7 @@ def test_an_issue_has_the_first_rows_of_its_attribution() -> None:
     every = [attribution(change="one"), older, attribution(change="another", id="x")]
     body = issues.change_body(record(), SITE)
     (wanted,) = issues.of_changes([record()], SITE, every)
-    assert wanted.body.startswith(body.partition("<details>")[0])
+    assert wanted.body.startswith(body.partition("To see for yourself")[0])
     assert wanted.body.count("fastapi/routing.py:10") == 1
     assert f"({SITE}why/20261120-granian-0/)" in wanted.body
 
@@ -247,4 +247,4 @@ def test_an_issue_always_fits() -> None:
     assert len(title) <= 200
     assert title.endswith(", and 3000 more")
     assert len(body) <= 60_000
-    assert "… and 2960 more" in body
+    assert body.count(" and 2992 more\n") == 2

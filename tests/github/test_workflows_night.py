@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import pytest
 from acting import PROJECT, Stage, need
 from duetbench.core.model import Run, StackRecord, Status
 from duetbench.github.branches import BRANCH
-from duetbench.project import anchor, settings
-from duetbench.project.anchor import Anchor
+from duetbench.project import settings
 from duetbench.store import change as changes
 from duetbench.store import store
 from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
@@ -96,17 +95,6 @@ def protect(stage: Stage) -> None:
     hook.chmod(0o755)
 
 
-def anchors(stage: Stage) -> None:
-    """Declare an anchor, as which nothing is played: whoever plays has the points at hand."""
-    declared = Anchor(
-        name="first", commit=git(stage.tree, "rev-parse", "HEAD"), since=date(2026, 11, 1),
-        protocol=1, interpreters={"3.14": "3.14.7"}, stacks={"current": "0" * 64},
-    )  # fmt: skip
-    commit(stage.tree, "An anchor", **{"apps/anchor.toml": anchor.text(declared)})
-    git(stage.tree, "push", "--quiet", "origin", "main")
-    stage.variables["STANDIN_POINTS"] = "1"
-
-
 def remember(stage: Stage, record: ChangeRecord, *runs: Run) -> None:
     """Let the history begin with a change that an earlier night has confirmed, and with nights."""
     folder = stage.folder / "history"
@@ -149,13 +137,12 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     remember(stage, CHANGE, *earlier)
     found = confirmed(stage.folder / "judged", earlier)
     stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
-    anchors(stage)
     before = git(stage.tree, "rev-parse", "HEAD")
     protect(stage)
     index.add("alpha", "2.0", "2026-11-01")
     index.add("alpha", "3.0", f"{datetime.now(UTC):%Y-%m-%d}")  # nobody has looked at it yet
     night = stage.act("nightly.yml", "schedule", SCHEDULED)
-    jobs = ("stack", "plan", "run/1", "store/1", "store")
+    jobs = ("plan", "run/1", "store/1", "store")
     assert night.results == dict.fromkeys(jobs, "success"), night.text
 
     # The stack: a commit of its own, which says what was released.
@@ -166,16 +153,12 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     message = stage.git("log", "-1", "--format=%B", bump)
     assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
-    # The history: a run and points of the shard, then the night's record.
+    # The history: the shard's run, then the night's record.
     (run,) = runs_of(stage)
     assert (run.shard, run.commit, run.stacks[0].packages["alpha"]) == (1, bump, "2.0")
     assert {one.case.id for one in run.results if one.launches[0].status is Status.OK} == CASES
-    (points,) = recorded(stage, "points").values()
-    assert (points["shard"], points["night"], points["commit"]) == (1, run.night, bump)
     (record,) = recorded(stage, "nights").values()
     assert record["status"] == "complete"
-    (shard,) = record["shards"]
-    assert [one["reason"] for one in shard["without_point"]] == ["base: not_ready: 60 s"]
 
     # Published at once: the site, and then the issues, whose links lead to its pages.
     done = stage.act("publish.yml", "schedule", SCHEDULED)

@@ -32,7 +32,7 @@ IN_THE_ROOM: Final = {
 """Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
 
 CHECKED_OUT: Final = {
-    "", "${{ needs.stack.outputs.commit || github.sha }}", "${{ needs.detect.outputs.commit }}",
+    "", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}",
 }  # fmt: skip
 _HANDED: Final = re.compile(r"\$\{\{ (needs\.\w+\.outputs\.artifact|inputs\.plan) \}\}")
 _PIN: Final = re.compile(r"uses: +(\./\S+|actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$")
@@ -70,8 +70,8 @@ def limits(_: str, text: str) -> Iterator[str]:
         before: list[Any] = []
         for step in job.get("steps", []):
             always = "!cancelled()" in str(step.get("if"))
-            if step.get("run", "").startswith("duetbench "):
-                if before and not always and (name in {"run", "confirm"}):
+            if name in {"run", "confirm"} and step.get("run", "").startswith("duetbench "):
+                if before and not always:
                     yield f"{name}: after a step that fails, another that could go on does not"
                 before.append(step.get("timeout-minutes"))
             kept = before and always and "upload-artifact@" in step.get("uses", "")
@@ -227,7 +227,7 @@ jobs:
       contents: write
     uses: ./.github/workflows/shard.yml
     with:
-      commit: ${{ needs.stack.outputs.commit || github.sha }}
+      commit: ${{ needs.plan.outputs.commit }}
 """
 ROOM = "      - timeout-minutes: 1\n        run: duetbench ci sandbox -- inprocess\n"
 DOCTOR = "run: duetbench doctor --json"
@@ -276,7 +276,7 @@ BAD = [
     ("artifacts", DOCTOR, "run: duetbench ci accept --confirmed --from in --to out"),
     ("machines", CRON, "[schedule, issue_comment]"),
     ("machines", CRON, "{ workflow_call: }"),
-    ("trust", "needs.stack.outputs.commit", "github.event.comment.body"),
+    ("trust", "needs.plan.outputs.commit", "github.event.comment.body"),
     ("limits", "    permissions:\n      contents: write\n", ""),
 ]  # fmt: skip
 

@@ -1,8 +1,7 @@
 """Workflows run by act on this host: stand-in actions, a bare repository, a fake of GitHub's API.
 
 Host mode is no sandbox and knows neither permissions nor concurrency; what is tested is that steps,
-files, verbs, conditions and results fit together. A machine that does not exist is a label that
-nothing is mapped to: act skips such a job and calls that success, so results are asserted by job.
+files, verbs, conditions and results fit together.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -39,7 +38,6 @@ HOSTED: Final = "ubuntu-24.04"
 PATIENCE: Final = 600.0
 
 _FORKING: Final = Path(__file__).with_name("forking.py")
-_PLAYING: Final = Path(__file__).with_name("playing.py")
 _USES: Final = re.compile(r"uses: +([\w-]+/[\w-]+)(?:/[\w-]+)?@([0-9a-f]{40})\b")
 _runs: Final = count(1)
 _kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and with us their input
@@ -95,23 +93,16 @@ class Stage:
         )
         return done.stdout
 
-    def act(self, workflow: str, event: str, payload: Mapping[str, Any], **more: Any) -> Acted:
-        return self.start(workflow, event, payload, **more).end()
-
-    def start(
+    def act(
         self,
         workflow: str,
         event: str,
         payload: Mapping[str, Any],
         *,
-        labels: Iterable[str] = ("self-hosted",),
-        env: Mapping[str, str] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
-        tree: Path | None = None,
         local: Mapping[str, Path] = MappingProxyType({}),
-        job: str | None = None,
-    ) -> Running:
-        tree = tree or self.tree
+    ) -> Acted:
+        """Run a workflow to its end; one that takes too long is ended with all it has started."""
         if not (command := self.folder / "duetbench").exists():
             write_command(command)
         number = next(_runs)
@@ -127,9 +118,8 @@ class Stage:
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_RUN_ID": str(number),
             "NO_PROXY": "127.0.0.1",
-            **env,
         }
-        argv: list[str | Path] = [need("act"), event, "--directory", tree, "--json"]
+        argv: list[str | Path] = [need("act"), event, "--directory", self.tree, "--json"]
         argv += ["--workflows", f".github/workflows/{workflow}"]
         argv += ["--eventpath", place / "event.json", "--actor", "somebody"]
         argv += ["--defaultbranch", "main", "--action-cache-path", place / "work"]
@@ -137,9 +127,7 @@ class Stage:
         argv += ["--container-daemon-socket", "-", "--artifact-server-addr", "127.0.0.1"]
         argv += ["--no-cache-server", "--no-skip-checkout", "--rm"]
         argv += ["--secret", f"GITHUB_TOKEN={TOKEN}"]
-        if job is not None:
-            argv += ["--job", job]
-        for label in (HOSTED, *labels):
+        for label in (HOSTED, "self-hosted"):
             argv += ["--platform", f"{label}=-self-hosted"]
         for name, value in given.items():
             argv += ["--env", f"{name}={value}"]
@@ -147,34 +135,21 @@ class Stage:
             argv += ["--var", f"{name}={value}"]
         for pin, folder in {**pinned(), **local}.items():
             argv += ["--local-repository", f"{pin}={folder}"]
-        heard = place / "act.log"  # no pipe: two that run at once would wait for their reader
-        with heard.open("w") as output:
+        log = place / "act.log"
+        with log.open("w") as output:
             inherited = {**_clean(), **given, "XDG_CONFIG_HOME": str(place / "config")}
             process = subprocess.Popen(
                 argv, env=inherited, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
-        return Running(process, heard, number)
-
-
-@dataclass
-class Running:
-    """A workflow that runs."""
-
-    process: subprocess.Popen[bytes]
-    heard: Path
-    number: int
-
-    def end(self) -> Acted:
-        """Wait for it; a test that waits too long ends everything that it has started."""
         try:
-            self.process.wait(PATIENCE)
+            process.wait(PATIENCE)
         finally:
-            if self.process.poll() is None:
-                os.killpg(self.process.pid, signal.SIGTERM)  # verbs end what they have started
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)  # verbs end what they have started
                 with suppress(subprocess.TimeoutExpired):
-                    self.process.wait(30)
-            self.process.kill()
-        return read(self.heard.read_text(), self.number)
+                    process.wait(30)
+            process.kill()
+        return read(log.read_text(), number)
 
 
 def read(said: str, number: int) -> Acted:
@@ -239,11 +214,7 @@ def write_command(path: Path) -> None:
         f"""#!/bin/sh
 export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-tests-$$"
 case "$1 $2" in "ci sandbox") shift 3 ;; esac
-case "$* " in *"--shard ${{STANDIN_DEAD_SHARD:-none}} "*) kill -KILL $$ ;; esac
-case "$1 $2" in "anchor play")
-    shift; [ -z "$STANDIN_POINTS" ] || exec {sys.executable} {_PLAYING} "$@"; exit 0 ;;
-esac
-case "$1" in inprocess) [ -z "$STANDIN_MICRO" ] || exec sh "$STANDIN_MICRO"; exit 0 ;; esac
+case "$1" in anchor | inprocess) exit 0 ;; esac
 case "$1 $2 $3" in "ci detect --confirm")
     if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
 esac

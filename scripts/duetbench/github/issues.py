@@ -15,10 +15,8 @@ from duetbench.core.text import short
 from duetbench.github import api, text
 from duetbench.github.api import GitHub, Issue
 from duetbench.show import attribution
-from duetbench.show.change import commands, describe
-from duetbench.show.change import title as metric_title
-from duetbench.show.formats import MISSING
-from duetbench.show.markdown import grid
+from duetbench.show.change import commands, describe, title
+from duetbench.show.formats import MISSING, some
 from duetbench.show.site.pages import addresses
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import ChangeRecord
@@ -44,11 +42,11 @@ class IssueDraft:
 
     def render(self) -> tuple[str, str]:
         """Title and body, with the hidden first line."""
-        title, body = short(self.title, _TITLE), self.body.rstrip()
-        digest = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()[:16]
+        heading, body = short(self.title, _TITLE), self.body.rstrip()
+        digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
         state = "open" if self.is_open else "closed"
         line = text.marker(KIND, {"key": self.key, "state": state, "digest": digest})
-        return title, text.bounded(f"{line}\n{body}")
+        return heading, text.bounded(f"{line}\n{body}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +75,8 @@ def keep(
         elif dry:
             kept.append(IssueOutcome(one.key, "opened"))
         else:
-            title, body = one.render()
-            url = github.open_issue(title, body, one.labels).html_url
+            heading, body = one.render()
+            url = github.open_issue(heading, body, one.labels).html_url
             api.WAIT(PAUSE)
             kept.append(IssueOutcome(one.key, "opened", url))
             ours = _by_key(github).get(one.key, [])
@@ -89,12 +87,12 @@ def keep(
 
 
 def _change(github: GitHub, one: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
-    title, body = one.render()
+    heading, body = one.render()
     before = text.marker_values(KIND, issue.body) or {}
     after = text.marker_values(KIND, body) or {}
     if before == after:
         return IssueOutcome(one.key, "unchanged", issue.html_url)
-    changes = {"title": title, "body": body}
+    changes = {"title": heading, "body": body}
     action: IssueAction = "updated"
     if before.get("state") != after["state"]:
         changes["state"] = "open" if one.is_open else "closed"
@@ -120,7 +118,7 @@ def _by_key(github: GitHub) -> dict[str, list[Issue]]:
     return found
 
 
-_ROWS: Final = 40
+_NAMED: Final = 8  # packages and series that a line names
 _SLOWER: Final = ("duetbench", "slower")
 _FASTER: Final = ("duetbench", "faster")
 
@@ -145,52 +143,51 @@ def of_changes(
 
 def change_title(record: ChangeRecord) -> str:
     """`granian 2.8.7: FastAPI's JSON needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
-    said = describe(record)
+    summary = describe(record)
     more = f", and {len(record.others)} more" if record.others else ""
-    return f"{said.releases or 'Unknown cause'}: {said.sentence}{more}"
+    return f"{summary.releases or 'Unknown cause'}: {summary.sentence}{more}"
 
 
 def change_body(record: ChangeRecord, site: str, why: Attribution | None = None) -> str:
     """The issue's text, in Markdown; everything in it is of the record."""
-    said = describe(record)
-    facts = [
-        ("change", f"{said.change} ({said.interval}, 95 % interval): {said.word}"),
-        *([("what", str(said.name))] if said.name.known else []),
-        ("case", record.series.case),
-        ("metric", said.title),
-        ("since", f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"),
-        ("runs", f"{record.before_run or MISSING} → {record.after_run or MISSING}"),
-        ("machine", record.series.machine),
-        ("caused by", said.cause or "not known yet; this issue will say when it is"),
-        ("found", record.method),
+    summary = describe(record)
+    packages = [
+        f"{one.package} {one.base or MISSING} → {one.head or MISSING} ({one.stack})"
+        for one in record.packages
     ]
-    facts += [("note", record.note)] if record.note else []
-    links = [("The evidence", addresses.change(record.id)), ("all", addresses.CHANGES)]
-    if record.evidence:
-        links.insert(1, ("duet by duet", addresses.comparison(record.evidence)))
+    others, unplayed = (
+        [f"{one.case} {title(one.metric)}" for one in series]
+        for series in (record.others, record.unplayed)
+    )
+    facts = {
+        "change": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",
+        "what": str(summary.name) if summary.name.known else "",
+        "case": record.series.case,
+        "metric": summary.title,
+        "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        "runs": f"{record.before_run or MISSING} → {record.after_run or MISSING}",
+        "machine": record.series.machine,
+        "caused by": summary.cause or "not known yet; this issue will say when it is",
+        "packages that differ": some(packages, _NAMED),
+        "moved with it": some(others, _NAMED),
+        "stepped then, but was not played": some(unplayed, _NAMED),
+        "found": record.method,
+        "note": record.note,
+    }
+    links = {
+        "The evidence": addresses.change(record.id),
+        "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
+        "all": addresses.CHANGES,
+    }
     parts = [
-        f"**{text.plain(said.sentence)}**, for good.",
-        "\n".join(f"- **{name}**: {text.plain(value)}" for name, value in facts),
-        " · ".join(f"[{name}]({site}{address})" for name, address in links),
+        f"**{text.plain(summary.sentence)}**, for good.",
+        "\n".join(f"- **{name}**: {text.plain(fact)}" for name, fact in facts.items() if fact),
+        " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]
     if why is not None:
         parts.append(text.report(attribution.brief(why)))
         parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
-    if record.packages:
-        rows = [
-            (change.stack, change.package, change.base or MISSING, change.head or MISSING)
-            for change in record.packages
-        ]
-        parts.append(_folded("Packages that differ", ("stack", "package", "before", "after"), rows))
-    for name, many in (
-        ("Moved with it", record.others),
-        ("Stepped at the same time, not played: not known to have moved", record.unplayed),
-    ):
-        if many:
-            rows = [(one.machine, one.case, metric_title(one.metric), "") for one in many]
-            parts.append(_folded(name, ("machine", "case", "metric", ""), rows))
-    again = commands(record, None, None)
-    if again:
+    if again := commands(record, None, None):
         # Indented, not fenced: no text can close an indented block.
         parts.append("To see for yourself:")
         parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))
@@ -199,12 +196,3 @@ def change_body(record: ChangeRecord, site: str, why: Attribution | None = None)
         "is news.</sub>"
     )
     return "\n\n".join(parts)
-
-
-def _folded(
-    name: str, head: Sequence[str], rows: Sequence[tuple[str, str, str, str]]
-) -> str:  # fmt: skip
-    lines = [f"| {' | '.join(text.plain(cell) for cell in row)} |" for row in rows[:_ROWS]]
-    more = f"\n\n… and {len(rows) - _ROWS} more" if len(rows) > _ROWS else ""
-    table = "\n".join([grid(head, ["---"] * len(head), []), *lines])
-    return f"<details><summary>{name}: {len(rows)}</summary>\n\n{table}{more}\n\n</details>"
