@@ -157,11 +157,11 @@ def test_strangers_have_no_permission(step: Step) -> None:
     ("changes", "sentence"),
     [
         ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set; a job of GitHub Actions has it"),
-        ({"GITHUB_TOKEN": "a\nb"}, "GITHUB_TOKEN: expected a token"),
         ({"GITHUB_REPOSITORY": "name"}, "expected owner/name"),
         ({"GITHUB_REPOSITORY": "a/b/../c"}, "expected owner/name"),
         ({"GITHUB_RUN_ID": "x"}, "expected a number"),
         ({"GITHUB_API_URL": "http://example.org"}, "or http:// on this machine"),
+        ({"GITHUB_API_URL": "http://127.0.0.1.example.org"}, "or http:// on this machine"),
         ({"GITHUB_API_URL": "file:///etc"}, "expected https://"),
         ({"GITHUB_API_URL": "https://[x"}, "expected https://"),
     ],
@@ -171,7 +171,6 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
     with pytest.raises(UsageError) as caught:
         Context.of({**ENVIRONMENT, **changes})
     assert sentence in str(caught.value)
-    assert "a\nb" not in str(caught.value)
 
 
 def test_the_context_knows_where_people_look() -> None:

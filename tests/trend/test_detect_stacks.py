@@ -401,7 +401,7 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
         return locks.lock(Project(root), QUIET)
 
     told: list[str] = []
-    mine = branches.advance(tiny, origin, renew, patience=QUICK, told=told.append)
+    mine = branches.advance(tiny, origin, renew, patience=QUICK, say=told.append)
     assert len(told) == 1
     assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]

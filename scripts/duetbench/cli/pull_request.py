@@ -265,16 +265,16 @@ def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, 
         ours = {one: name for one in fetched if (name := _named(one)) is not None}
         if len(ours) > _NAMES:
             raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
-        asked = event.sides_of(run, github, base) if ours else ()
+        pulls = event.sides_of(run, github, base) if ours else ()
         problems = [f"artifact {one.artifact}: {one.reason}" for one in refused]
-        for sides, (artifact, name) in product(asked, sorted(ours.items())):
+        for sides, (artifact, name) in product(pulls, sorted(ours.items())):
             try:
                 _report_artifact(github, sides, Path(place) / artifact, url, words, name)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
     if problems:
         raise ArtifactError("; ".join(problems))
-    if not asked:
+    if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 

@@ -103,7 +103,7 @@ def bump_command(
                 remote_of(root, remote),
                 renew,
                 branch=branch,
-                told=console.say,
+                say=console.say,
                 reached=lambda tip: hand_on(moved=False, commit=tip),
             )
         else:

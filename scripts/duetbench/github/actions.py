@@ -4,17 +4,14 @@ Outputs and the summary are files that the environment names. A value is set apa
 nobody can guess, so that no value can begin another output.
 """
 
-import ipaddress
 import json
 import os
 import re
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from duetbench.core.errors import RecordError, UsageError
 
@@ -28,8 +25,8 @@ SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY: Final = 1_000_000
 """Bytes that a summary may have; GitHub refuses more than 1 MiB of it as a whole."""
 
-_EVENT_LIMIT: Final = 25 * 2**20  # bytes; GitHub's own limit of a webhook's payload
-_REPOSITORY: Final = re.compile(r"(?P<owner>[A-Za-z0-9_-]+)/(?P<name>[A-Za-z0-9._-]+)")
+_REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
+_ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
 _HINT: Final = "; a job of GitHub Actions has it, elsewhere set it by hand"
 
 
@@ -49,19 +46,27 @@ class Context:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Self:
         """Read the variables `GITHUB_*`; raises UsageError."""
-        repository, token = _needed(environ, "GITHUB_REPOSITORY"), _needed(environ, "GITHUB_TOKEN")
+        for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN"):
+            if not environ.get(name):
+                raise UsageError(f"{name} is not set{_HINT}")
+        repository, run_id = environ["GITHUB_REPOSITORY"], environ.get("GITHUB_RUN_ID") or "0"
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(f"GITHUB_REPOSITORY={repository!r}: expected owner/name")
-        if not token.isascii() or not token.isprintable() or " " in token:
-            raise UsageError("GITHUB_TOKEN: expected a token, found letters that none has")
+        if not run_id.isdecimal():
+            raise UsageError(f"GITHUB_RUN_ID={run_id!r}: expected a number")
+        api_url = environ.get("GITHUB_API_URL") or API
+        if not _ADDRESS.match(api_url):  # where the token goes
+            raise UsageError(
+                f"GITHUB_API_URL={api_url!r}: expected https://…, or http:// on this machine"
+            )
         event = environ.get("GITHUB_EVENT_PATH")
         return cls(
             repository=repository,
-            token=token,
+            token=environ["GITHUB_TOKEN"],
             account=environ.get("DUETBENCH_BOT") or BOT,
-            api_url=_address(environ, "GITHUB_API_URL", API),
-            server_url=_address(environ, "GITHUB_SERVER_URL", SERVER),
-            run_id=_number(environ, "GITHUB_RUN_ID"),
+            api_url=api_url.rstrip("/"),
+            server_url=(environ.get("GITHUB_SERVER_URL") or SERVER).rstrip("/"),
+            run_id=int(run_id),
             event_name=environ.get("GITHUB_EVENT_NAME", ""),
             event_path=Path(event) if event else None,
         )
@@ -84,44 +89,12 @@ class Context:
         if self.event_path is None:
             raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
         try:
-            with self.event_path.open("rb") as file:
-                data = file.read(_EVENT_LIMIT + 1)
-            found = json.loads(data) if len(data) <= _EVENT_LIMIT else None
-        except OSError as error:
-            raise UsageError(f"{self.event_path}: cannot be read: {error.strerror}") from error
-        except ValueError as error:
+            found = json.loads(self.event_path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
             raise UsageError(f"{self.event_path}: expected the event as JSON: {error}") from error
         if not isinstance(found, dict):
-            raise UsageError(f"{self.event_path}: expected an event of at most 25 MiB")
+            raise UsageError(f"{self.event_path}: expected an event, found {type(found).__name__}")
         return found
-
-
-def _needed(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "")
-    if not value:
-        raise UsageError(f"{name} is not set{_HINT}")
-    return value
-
-
-def _number(environ: Mapping[str, str], name: str) -> int:
-    value = environ.get(name) or "0"
-    if not (value.isascii() and value.isdecimal()):
-        raise UsageError(f"{name}={value!r}: expected a number")
-    return int(value)
-
-
-def _address(environ: Mapping[str, str], name: str, default: str) -> str:
-    """A base address; the token travels over plain HTTP within this machine only."""
-    value = (environ.get(name) or default).rstrip("/")
-    with suppress(ValueError):
-        parts = urlsplit(value)
-        host = parts.hostname or ""
-        if host and parts.scheme == "https":
-            return value
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-        if local and parts.scheme == "http":
-            return value
-    raise UsageError(f"{name}={value!r}: expected https://…, or http:// on this machine")
 
 
 def outputs(values: Mapping[str, str]) -> None:

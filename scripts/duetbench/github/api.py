@@ -330,15 +330,15 @@ def _quoted(text: str) -> str:
 
 def _delay(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
-    asked = error.delay if isinstance(error, _TemporaryError) else None
-    return _JITTER(state) if asked is None else asked
+    delay = error.delay if isinstance(error, _TemporaryError) else None
+    return _JITTER(state) if delay is None else delay
 
 
 def _problem(response: httpx.Response, body: bytes) -> ServiceError:
     """What an answer that is no success means: try again later, or refused."""
     status, message, headers = response.status_code, _message(body), response.headers
-    asked = f"{response.request.method} {response.request.url.path}"
-    sentence = f"GitHub answered {status} to {asked}: {message}"
+    request = f"{response.request.method} {response.request.url.path}"
+    sentence = f"GitHub answered {status} to {request}: {message}"
     spent = headers.get("x-ratelimit-remaining") == "0"
     limited = spent or "retry-after" in headers or "rate limit" in message.lower()
     if status == 429 or (status == 403 and limited):

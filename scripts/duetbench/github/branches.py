@@ -60,7 +60,7 @@ def advance(
     *,
     branch: str = BRANCH,
     patience: Patience | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
 ) -> StackBump:
     """Take the branch of the locks to this checkout's code and to renewed locks, and push it.
@@ -98,7 +98,7 @@ def advance(
                 git.ask(root, "worktree", "remove", "--force", str(place))
 
     try:
-        return (patience or Patience()).keep_trying(attempt, told)
+        return (patience or Patience()).keep_trying(attempt, say)
     except (GitError, HopelessError) as problem:
         raise HistoryError(f"the locks could not be pushed to {branch}: {problem}") from problem
 
@@ -109,10 +109,10 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     if not git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
         return head, None
     default, tip = (_fetched(root, remote, name) for name in ("HEAD", reference))
-    told = git.ask(
+    trailer = git.ask(
         root, "log", "--first-parent", "--max-count=1", f"--grep=^{_TAKEN}", "--format=%b", tip
     )
-    code = told.removeprefix(_TAKEN) or head
+    code = trailer.removeprefix(_TAKEN) or head
     # Of an older night that is run again the branch has newer code of the default branch already.
     if not (_follows(root, code, head) and _follows(root, default, code)):
         code = head
