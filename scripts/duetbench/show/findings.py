@@ -160,28 +160,28 @@ def _shape_table(checked: Checked) -> str:
 
 def differences(checked: Checked) -> tuple[str, ...]:
     """Statements that do not hold, or cannot be decided, with the declared reason."""
-    told: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for source, results in checked:
         lone = sum(result.reason == claims.ONE_LAUNCH for result in results)
         for one in results:
             apart = one.verdict in {"does not hold", "not decided"}
             if apart and one.reason != claims.ONE_LAUNCH:
                 reason = one.reason or "No reason is known."
-                told[f"{one.statement} — {one.verdict} ({source.label}). {reason}"] = None
+                lines[f"{one.statement} — {one.verdict} ({source.label}). {reason}"] = None
         if lone:
             count = formats.many(lone, "statement")
-            told[f"{count} — not decided ({source.label}): from one launch nothing is."] = None
-    return tuple(told)
+            lines[f"{count} — not decided ({source.label}): from one launch nothing is."] = None
+    return tuple(lines)
 
 
 def _figures(
     experiment: str, having: Sequence[RunSource], published: Published | None
 ) -> Iterator[str]:
     """The tables of each run, without the cases that an earlier one has measured."""
-    told: set[str] = set()
+    measured_before: set[str] = set()
     for source in having:
         cases = source.cases(experiment)
-        shown = [case for case in cases if case.id not in told]
+        shown = [case for case in cases if case.id not in measured_before]
         if not shown:
             continue
         measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
@@ -194,4 +194,4 @@ def _figures(
         for table in experiment_tables(shown, published):
             yield f"**{markdown.escape(table.title)}**"
             yield table_text(table)
-        told |= {case.id for case in shown if case.status == "measured"}
+        measured_before |= {case.id for case in shown if case.status == "measured"}

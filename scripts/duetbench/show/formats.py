@@ -109,7 +109,7 @@ def moved(metric: str, ratio: Interval) -> str:
     """By how much a case moved, in plain words: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
 
     `metric` is of the registry, or the unit that asv gives to a benchmark inside the process.
-    Without an interval the size is none that could scatter: it was counted, which is said.
+    Without an interval the size is none that could scatter: it was counted, and the text says so.
     """
     rose = ratio.estimate >= 1
     if ratio.ends is None:
@@ -121,11 +121,11 @@ def moved(metric: str, ratio: Interval) -> str:
         within = ends(ratio)  # whose signs say that it may be either
     size = f"{_plain(ratio.estimate)} %"
     if metric in METRICS:
-        said = METRICS[metric].moved(size, rose=rose)
+        words = METRICS[metric].moved(size, rose=rose)
     else:
-        what = "instructions" if metric == INSTRUCTIONS else "time"
-        said = f"takes {size} {'more' if rose else 'less'} {what} in process"
-    return f"{said} ({within})"
+        less, what = ("fewer", "instructions") if metric == INSTRUCTIONS else ("less", "time")
+        words = f"takes {size} {'more' if rose else less} {what} in process"
+    return f"{words} ({within})"
 
 
 def _plain(ratio: float) -> str:

@@ -90,8 +90,8 @@ def _block(block: Block) -> tuple[str, list[str], str]:
         return opening, [f"> {escape(line)}\n\n" for _, line in block.lines], ""
     if block.kind == "commands":
         # Indented, not fenced: no text can close an indented block.
-        told = (visible(f"# {what}\n{command}\n") for what, command in block.lines)
-        return opening, [textwrap.indent(one, "    ") for one in told], closing
+        texts = (visible(f"# {what}\n{command}\n") for what, command in block.lines)
+        return opening, [textwrap.indent(one, "    ") for one in texts], closing
     named = (f"{escape(name)}: " if name else "" for name, _ in block.lines)
     lines = (escape(line) for _, line in block.lines)
     return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing

@@ -137,10 +137,20 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     run = summary.run
     measured, expected = summary.coverage
     whole = sum(case.status == "measured" for case in summary.cases.values())
-    stacks = {case.case.stack for case in summary.cases.values()}
     started = run.started[:16].replace("T", " ")
     origin = f" ({run.oha_origin})" if run.oha_origin else ""
     commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
+    interpreters = (
+        f"{one.name} = {one.version} ({one.origin}, "
+        f"{'free-threaded' if one.free_threaded else 'GIL'})"
+        for one in run.interpreters
+    )
+    used = {case.case.stack for case in summary.cases.values()}
+    stacks = []
+    for stack in run.stacks:
+        packages = (f"{n} {stack.packages[n]}" for n in MAIN_PACKAGES if n in stack.packages)
+        if stack.name in used:
+            stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
         ("intervals", _SEVERAL if run.launches > 1 else _ONE),
@@ -148,17 +158,11 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),
         ("commit", commit or "none: not measured in a git repository"),
-        ("interpreters", ", ".join(
-            f"{item.name} = {item.version} ({item.origin}, "
-            f"{'free-threaded' if item.free_threaded else 'GIL'})"
-            for item in run.interpreters
-        )),
-        *((f"stack {stack.name}", f"{stack.digest[:12]}: " + ", ".join(
-            f"{name} {stack.packages[name]}" for name in MAIN_PACKAGES if name in stack.packages
-        )) for stack in run.stacks if stack.name in stacks),
+        ("interpreters", ", ".join(interpreters)),
+        *stacks,
         ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
         *(("note", note) for note in run.notes),
-    )  # fmt: skip
+    )
 
 
 def describe_machine(machine: Machine) -> str:
@@ -181,25 +185,27 @@ def as_json(
     summary: RunSummary, published: Mapping[str, Published], page: RunPage
 ) -> dict[str, Any]:
     """The summary for programs: SI units, intervals, flags, published figures."""
-    run = summary.run
     measured, expected = summary.coverage
-    return {
-        "run": run.model_dump(mode="json", exclude={"results"}),
-        "coverage": {"measured": measured, "expected": expected},
-        "cases": [
+    cases = []
+    for case in summary.cases.values():
+        source = published.get(case.case.experiment)
+        cases.append(
             {
                 **case.model_dump(mode="json", exclude={"case"}),
                 "id": case.id,
                 "experiment": case.case.experiment,
-                "published": published[name].figures_of(case.id)
-                if (name := case.case.experiment) in published
-                else {},
+                "published": source.figures_of(case.id) if source else {},
             }
-            for case in summary.cases.values()
-        ],
+        )
+    return {
+        "run": summary.run.model_dump(mode="json", exclude={"results"}),
+        "coverage": {"measured": measured, "expected": expected},
+        "cases": cases,
         "shapes": {
             one.experiment: [shape.model_dump(mode="json") for shape in one.shapes]
             for one in page.sections
         },
-        "answers": {one.experiment: [said.text for said in one.answers] for one in page.sections},
-    }  # fmt: skip
+        "answers": {
+            one.experiment: [sentence.text for sentence in one.answers] for one in page.sections
+        },
+    }

@@ -158,22 +158,22 @@ def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool =
     print_lines(console, lines, {1, 2}, head)
     if figures and verdicts:
         floors = formats.some([*_floors(figures)], _FLOORS)
-        told = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
-        console.print(Text(f"  {told if wide else told.partition('; ')[2]}", style="dim"))
+        text = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
+        console.print(Text(f"  {text if wide else text.partition('; ')[2]}", style="dim"))
 
 
 def print_points(console: Console, found: Points) -> None:
     """Print each case of anchored points with its intervals on one axis."""
-    told = f"{found.label} against the anchor {found.anchor}, {found.seconds / 60:.0f} min"
-    console.print(Text(told), soft_wrap=True)
+    text = f"{found.label} against the anchor {found.anchor}, {found.seconds / 60:.0f} min"
+    console.print(Text(text), soft_wrap=True)
     every = [_point(case.case, one) for case in found.cases for one in case.points]
     if every:
         _print_drawn(console, every, verdicts=False)
     for one in found.missing:
         console.print(Text(f"{one.case}: no point: {one.reason}"), soft_wrap=True)
     if every:
-        told = "●: this stack over the anchor, within its 95 % interval"
-        console.print(Text(told, style="dim"), soft_wrap=True)
+        text = "●: this stack over the anchor, within its 95 % interval"
+        console.print(Text(text, style="dim"), soft_wrap=True)
 
 
 def _point(case: str, point: AnchoredPoint) -> ViewRow:
