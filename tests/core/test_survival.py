@@ -144,9 +144,8 @@ def test_whatever_the_door_lets_in_everything_behind_it_survives(
         results / "asv",
         [asv_files.Bench("gil.Cpu.time_tasks", {"mode": ["serial"], "tasks": [1, 2, 4]})],
     )
-    # Files of asv's are only bounded at the door: whoever cannot read one lists it.
-    sources = reading.read(results, tmp_path / "cache", tmp_path)
-    assert [one for one in sources.problems if not one.startswith("asv/")] == []
+    sources = reading.read(results, tmp_path / "cache")
+    assert sources.problems == ()
     built = sites.made(tmp_path, results=results)
     assert built.pages > 10
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
@@ -173,7 +172,7 @@ def test_an_impossible_figure_in_the_history_costs_its_file_alone(
     document = json.loads(bad.read_bytes())
     document["results"][0]["launches"][0]["metrics"]["throughput"] = json.loads(figure)
     bad.write_text(json.dumps(document))
-    sources = reading.read(results, tmp_path / "cache", tmp_path)
+    sources = reading.read(results, tmp_path / "cache")
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
     (problem,) = sources.problems
     assert problem.startswith(f"runs/{MACHINES[1].id}/2026/")
@@ -200,6 +199,6 @@ def test_whatever_goes_wrong_with_one_file_costs_that_file_alone(
         return of_run(run)
 
     monkeypatch.setattr(reading, "of_run", stumble)
-    sources = reading.read(results, tmp_path / "cache", tmp_path)
+    sources = reading.read(results, tmp_path / "cache")
     assert [night.header.machine for night in sources.nights] == [MACHINES[0].id]
     assert "cannot be used (ZeroDivisionError: a surprise); it is left out" in sources.problems[0]

@@ -1,7 +1,6 @@
 """The whole site: every link leads somewhere, and nothing is made again without a reason."""
 
 import hashlib
-import json
 import shlex
 from pathlib import Path
 
@@ -132,17 +131,6 @@ def test_every_figure_of_a_run_leads_to_its_case_and_its_file(whole: Path) -> No
     front = text_of(whole)
     assert run.id in front.replace(" ", "")
     assert "Of 6 cases" in front
-
-
-def test_what_asv_measured_has_a_run_and_its_raw_file(whole: Path) -> None:
-    site = whole / "site"
-    (page,) = (site / "runs").glob("*-asv-3f2a9c17/index.html")
-    document = sites.read(page)
-    assert "handlers.Cpu.time_handler(endpoint=json)" in document.text.replace(" ", "")
-    assert "255 ms" in document.text
-    (raw,) = [link for link in document.links if "/raw/asv/" in link]
-    assert (page.parent / raw).resolve().is_relative_to(site)
-    assert json.loads((page.parent / raw).read_text())["commit_hash"] == asv_files.COMMIT
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import CaseResult, RunStatus
 from duetbench.show.site import data, data_files, overview
 from duetbench.show.site.data import Folder
-from duetbench.store import asv_results, store
-from duetbench.trend import asv, columns, events, reading
+from duetbench.store import store
+from duetbench.trend import columns, events, reading
 from duetbench.trend import table as history
 from duetbench.trend.columns import of_run
 from duetbench.trend.table import Table
@@ -30,7 +30,7 @@ FACTOR = 2 ** (4.30265 / math.sqrt(3))
 
 
 def built(folder: Path) -> Folder:
-    sources = reading.read(folder / "results", folder / "cache", folder)
+    sources = reading.read(folder / "results", folder / "cache")
     site = Folder(folder / "site")
     data.write(site, sources, history.tables(sources.nights))
     site.remove_others(*data.OURS)
@@ -232,10 +232,10 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> N
 def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
     results, cache = tmp_path / "results", tmp_path / "cache"
     path = store.finalise(results, a_run(1))
-    reading.read(results, cache, tmp_path)
+    reading.read(results, cache)
     path.write_bytes(store.encode(a_run(1, steady(JSON, 6000.0), notes=("another",))))
     for _ in range(3):
-        (night,) = reading.read(results, cache, tmp_path).nights
+        (night,) = reading.read(results, cache).nights
         assert night.mean[0, night.header.metrics.index("throughput")] == 6000
         (kept,) = cache.rglob("columns.pickle")
         assert kept.stat().st_mtime > 10**9
@@ -247,40 +247,13 @@ def test_what_runs_have_in_common_is_kept_once(tmp_path: Path) -> None:
     results, cache = tmp_path / "results", tmp_path / "cache"
     for day in (1, 2):
         store.finalise(results, a_run(day))
-    first = reading.read(results, cache, tmp_path).nights
-    one, other = reading.read(results, cache, tmp_path).nights
+    first = reading.read(results, cache).nights
+    one, other = reading.read(results, cache).nights
     assert one.header.cases is other.header.cases
     for before, after in zip(first, (one, other), strict=True):
         assert before.header == after.header
         for name in ("mean", "low", "high", "launches"):
             np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
-
-
-def test_asv_s_figures_have_series_with_their_own_units() -> None:
-    reading_ = asv_results.Reading(
-        benchmark="handlers.Cpu.time_handler", params=(("endpoint", "json"),), python="3.14t",
-        stack="current", unit="seconds", status="measured", value=2e-4, quartiles=(1e-4, 3e-4),
-        samples=(1e-4, 2e-4, 3e-4),
-    )  # fmt: skip
-    snapshot = asv_results.Snapshot(
-        machine="m", cores=2, described="a machine", commit="ab" * 20,
-        started=1_763_000_000_000, committed=1_762_900_000_000,
-        readings=(
-            reading_,
-            replace(reading_, python="3.14", status="skipped", value=None, quartiles=None),
-            replace(reading_, stack="pydantic-v1", status="failed", value=None, quartiles=None),
-        ),
-    )  # fmt: skip
-    (table,) = history.tables([asv.of_snapshot(snapshot)])
-    name = "inprocess/handlers.Cpu.time_handler(endpoint=json)/py3.14t"
-    assert table.cases == (f"{name}/current", f"{name}/pydantic-v1")
-    (point,) = history.points(table, f"{name}/current", "seconds")
-    assert (point.mean, point.low, point.high) == pytest.approx((2e-4, 1e-4, 3e-4))
-    assert (point.launches, point.time) == (3, 1_762_900_000)
-    assert point.run == "20251113T021320Z-asv-abababab"
-    document = document_of(table)
-    assert "not independent" in document["interval"]
-    assert document["series"][0]["unit"] == "seconds"
 
 
 def test_badges_show_figures_of_one_night_only() -> None:

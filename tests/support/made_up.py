@@ -157,9 +157,9 @@ def write(history: Imagined, folder: Path) -> None:
         changes.save(folder, record)
 
 
-def read(results: Path, cache: Path, root: Path = PROJECT) -> Sources:
+def read(results: Path, cache: Path) -> Sources:
     """As `series.reading.read`, and with the nights that were made up."""
-    sources = read_results(results, cache, root)
+    sources = read_results(results, cache)
     path = results / _FILE
     if not path.is_file():
         return sources

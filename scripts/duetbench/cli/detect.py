@@ -136,7 +136,7 @@ def _detected(
 ) -> tuple[Candidates, tuple[ChangeRecord, ...], tuple[ChangeRecord, ...], frozenset[str]]:
     """Candidates, records that are undone now, others that are grown, and machines at work."""
     project = Project.here()
-    sources = reading.read(results, paths.cache_dir() / "site", project.root)
+    sources = reading.read(results, paths.cache_dir() / "site")
     tables = tables_of(sources.nights)
     names = sorted({record.evidence for record in sources.changes if record.evidence})
     kept = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
@@ -164,9 +164,8 @@ def _detected(
     # Ids begin with the time at which they were measured.
     latest: dict[str, str] = {}
     for table in tables:
-        if table.kind != "inprocess":
-            newest = max(night.run for night in table.nights)
-            latest[table.machine] = max(latest.get(table.machine, ""), newest)
+        newest = max(night.run for night in table.nights)
+        latest[table.machine] = max(latest.get(table.machine, ""), newest)
     return found, undone, tuple(seen.values()), present(latest)
 
 

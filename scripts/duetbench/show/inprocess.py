@@ -322,7 +322,7 @@ def _cell(reading: Reading | None, published: str = "") -> Cell:
     if reading is None or reading.status == "skipped":
         return Cell(formats.MISSING, published=published)
     value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
-    return Cell("failed" if value is None else form(value), published=published, case=reading.case)
+    return Cell("failed" if value is None else form(value), published=published)
 
 
 def _spread_note(readings: Iterable[Reading]) -> str:

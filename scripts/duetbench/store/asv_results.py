@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duetbench.core.errors import RecordError
+from duetbench.store import files
 
 if TYPE_CHECKING:
     from asv.results import Results
 
 ReadingStatus = Literal["measured", "failed", "skipped"]
+_MACHINE: Final = "machine.json"
 LIST: Final = "benchmarks.json"
 """asv's list of benchmarks, beside the folders of its machines."""
 
@@ -87,15 +89,31 @@ class Snapshot:
         return any(reading.status == "measured" for reading in self.of(*prefixes))
 
 
-def read(results: Path) -> tuple[Snapshot, ...]:
-    """Read all of asv's `results_dir`, the newest commit first; RecordError: it cannot be read."""
+def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ...]:
+    """Read all of asv's `results_dir`, the newest commit first.
+
+    RecordError: asv's list of benchmarks, or a file, cannot be read; with `problems` it is added to
+    these, and the rest is read.
+    """
     if not (results / LIST).is_file():
         return ()
-    # asv takes half a second to import; only those who read its results wait for it.
-    from asv.results import iter_results  # noqa: PLC0415
+    wrong: list[str] = []
+    found: list[Results] = []
+    for listed in files.attempted([results], benchmarks, wrong):
 
-    with understood(results):
-        return snapshots(iter_results(str(results)), benchmarks(results))
+        def readable(path: Path, listed: Any = listed) -> Results:
+            result = load(path)
+            with understood(path):
+                snapshots([result], listed)
+            return result
+
+        paths = (path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE)
+        found = files.attempted(paths, readable, wrong)
+    if problems is None and wrong:
+        raise RecordError(wrong[0])
+    if problems is not None:
+        problems += wrong
+    return snapshots(found, listed) if found else ()
 
 
 def load(path: Path) -> Results:
@@ -105,7 +123,7 @@ def load(path: Path) -> Results:
     from asv.util import load_json  # noqa: PLC0415
 
     with understood(path):
-        machine = load_json(str(path.with_name("machine.json")), api_version=Machine.api_version)
+        machine = load_json(str(path.with_name(_MACHINE)), api_version=Machine.api_version)
         return Results.load(str(path), machine_name=machine["machine"])
 
 

@@ -1,7 +1,6 @@
 """One run as columns: what was measured and with what, and blocks of cases × metrics.
 
-A figure, its interval and its number of launches (`summary`) stand in four blocks. asv's results
-become the same (`series.asv`), so that everything after reads one type.
+A figure, its interval and its number of launches (`summary`) stand in four blocks.
 """
 
 import hashlib
@@ -150,8 +149,7 @@ class RunHeader:
 class RunColumns:
     """A run as columns: blocks of cases × metrics in SI units; NaN: no figure, or no interval.
 
-    `launches` (or samples), up to 255, are what a figure rests on; `files` are names below asv's
-    folder.
+    `launches` (or duets), up to 255, are what a figure rests on.
     """
 
     header: RunHeader
@@ -159,7 +157,6 @@ class RunColumns:
     low: Figures
     high: Figures
     launches: Counts
-    files: tuple[str, ...] = ()
 
 
 def empty(header: RunHeader) -> tuple[Figures, Figures, Figures, Counts]:

@@ -29,7 +29,7 @@ from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
-from duetbench.trend import asv, cache
+from duetbench.trend import cache
 from duetbench.trend.columns import RunColumns, of_run
 from duetbench.trend.points import anchored
 
@@ -41,7 +41,7 @@ class Sources:
     """All that a site is made from.
 
     Attributes:
-        nights: Runs, also asv's, and stacks against their anchor; in no particular order.
+        nights: Runs, and stacks against their anchor; in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
         comparisons: Those that are stored, oldest first; of each launch only what is judged.
         problems: What could not be read, in sentences.
@@ -65,19 +65,12 @@ class Sources:
     attributions: tuple[Attribution, ...] = ()
 
 
-def read(results: Path, cache_dir: Path, root: Path) -> Sources:
-    """Read all of `results/`; SetupError: the cache in `cache_dir` cannot be written.
-
-    The git of the checkout `root` has the locks of asv's commits.
-    """
+def read(results: Path, cache_dir: Path) -> Sources:
+    """Read all of `results/`; SetupError: the cache in `cache_dir` cannot be written."""
     results = results.absolute()
     problems: list[str] = []
     kept = cache.opened(cache_dir, results)
     found = files.attempted(store.runs(results), partial(_of_run, kept), problems)
-    (of_asv,) = files.attempted(
-        [results / asv.FOLDER], partial(asv.read, kept, problems), problems
-    ) or ([],)
-    of_asv, notes = asv.with_git(of_asv, root)
     records = files.attempted(change.files(results), change.read, problems)
     stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
     comparisons = files.attempted(stored, _comparison, problems)
@@ -92,7 +85,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
     nights.sort(key=lambda record: (record.created, record.id))
     kept.save()
     return Sources(
-        nights=(*(one for _, (one,) in found), *of_asv, *ratios),
+        nights=(*(one for _, (one,) in found), *ratios),
         runs={path.stem: path for path, _ in found},
         changes=tuple(records),
         # People read them on the site, where the folders of the machine that built it mean nothing.
@@ -100,7 +93,7 @@ def read(results: Path, cache_dir: Path, root: Path) -> Sources:
         night_records=tuple(nights),
         points=tuple(points),
         packages=tuple(about),
-        notes=(*notes, *unchained),
+        notes=tuple(unchained),
         comparisons=tuple(comparisons),
         attributions=tuple(sorted(attributions.values(), key=lambda one: (one.when, one.id))),
     )

@@ -8,8 +8,8 @@ with as few pieces as the scatter asks for (a Potts functional in L1, its penalt
 information criterion); 0 of 300 series of noise gave a step. It gets figures relative to their
 median (its least noise is a thousandth of the level), without nights whose figure is missing or was
 disturbed, and only what came after the last break: another machine, interpreter or declaration
-begins a new series. Of benchmarks inside the process a night is a commit, and asv itself leaves out
-what another version of a benchmark gave.
+begins a new series. Benchmarks inside the process have anchored points alone, of instructions; asv
+finds the steps of the others itself.
 """
 
 import math
@@ -22,17 +22,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from duetbench.core.metrics import JUDGED, TIME_INSIDE
+from duetbench.core.metrics import JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.store.change import INPROCESS, SeriesName, Step
 from duetbench.store.points import CANARY, INSTRUCTIONS
 from duetbench.trend import events
 from duetbench.trend.levels import Piece, fitted
 from duetbench.trend.table import STATES, Table
-
-DETECTED: Final = (*JUDGED, TIME_INSIDE.name)
-"""Metrics that a duet judges in some case (`metrics.JUDGED`), or a pair of processes: no other
-could be confirmed."""
 
 _SERVICE: Final = {"response_p50": "service_p50", "response_p99": "service_p99"}
 """Where a case has the latter it is paced, and the former contain the generator's queue."""
@@ -86,9 +82,8 @@ def steps(
     breaks = {} if table.track.ratio else events.breaks(table)
     found: list[TableStep] = []
     for row, case in enumerate(table.cases):
-        benchmark = table.kind == "inprocess" or case.startswith(INPROCESS)
         ours = case.startswith(CANARY)  # what moves there is the instrument's
-        if ours or case in without or (benchmark and case not in inside):
+        if ours or case in without or (case.startswith(INPROCESS) and case not in inside):
             continue
         begins = max((one.night for one in breaks.get(case, ())), default=0)
         begins = max(begins, len(table.nights) - LONGEST)
@@ -124,7 +119,7 @@ def anchored_too(table: Table, tables: Iterable[Table]) -> frozenset[str]:
 def _columns(table: Table, row: int) -> Iterator[int]:
     """The metrics of a case that are looked at."""
     there = {name: place for place, name in enumerate(table.metrics)}
-    for name in (*DETECTED, *([INSTRUCTIONS] if table.kind == "anchored" else ())):
+    for name in (*JUDGED, *([INSTRUCTIONS] if table.kind == "anchored" else ())):
         service = there.get(_SERVICE.get(name, ""))
         paced = service is not None and bool(np.isfinite(table.mean[:, row, service]).any())
         if name in there and not paced:

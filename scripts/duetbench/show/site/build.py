@@ -91,7 +91,7 @@ def build(order: Order, narrator: Narrator) -> Built:
     SetupError: the cache cannot be written.
     """
     data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
-    return made(order, reading.read(order.results, order.cache, order.root), narrator)
+    return made(order, reading.read(order.results, order.cache), narrator)
 
 
 def made(order: Order, sources: Sources, narrator: Narrator) -> Built:

@@ -211,19 +211,15 @@ def _heat(shown: ChartCases, layout: HeatLayout) -> Chart:
     return heat(Heat(shown.about(layout), quantity, down.title, across.title, rows, columns, cells))
 
 
-def speed_up_charts(
-    snapshot: Snapshot, suite: SuiteDeclaration, address: Callable[[str], str]
-) -> Iterator[Chart]:
-    """One chart for each table that has a speed-up; `address`: from a case's id to its page."""
+def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Chart]:
+    """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
     for table in suite.tables:
         found = [one for one in speed_ups(snapshot, suite, table) if one.variant != table.base]
         if all(one.gain is None for one in found):
             continue
         groups: dict[str, list[Dot]] = {}
         for one in found:
-            groups.setdefault(one.title, []).append(
-                _speed_up_dot(one, table.variant or "", address)
-            )
+            groups.setdefault(one.title, []).append(_speed_up_dot(one, table.variant or "", asv))
         base = plural(table.base or "", table.variant or "")
         caption = f"That of {base} is 1."
         if table.best:
@@ -240,7 +236,7 @@ def speed_up_charts(
         )
 
 
-def _speed_up_dot(one: SpeedUp, variant: str, address: Callable[[str], str]) -> Dot:
+def _speed_up_dot(one: SpeedUp, variant: str, asv: str) -> Dot:
     published = next((gain for _, gain in one.published if gain), None)
     if one.gain is None:
         failed = one.reading is not None and one.reading.status == "failed"
@@ -249,5 +245,5 @@ def _speed_up_dot(one: SpeedUp, variant: str, address: Callable[[str], str]) -> 
     else:
         value = Value(one.gain, ceiling=one.ceiling, published=published)
     name = plural(one.variant, variant)
-    href = address(one.reading.case) if one.reading else ""
+    href = f"{asv}#{one.reading.benchmark}" if one.reading else ""
     return Dot(f"{name}, {one.python}", value, one.python, href)

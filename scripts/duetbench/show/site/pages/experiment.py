@@ -19,6 +19,7 @@ from duetbench.show.site.pages import addresses, trace, words
 from duetbench.show.site.pages.page import PageFile, markup, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.store.asv_results import newest
+from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
 
 ORDER: Final = ("published", "nightly", "quick")
@@ -33,7 +34,8 @@ class ExperimentAnswer:
     """A sentence with figures, and the run that it speaks of.
 
     Attributes:
-        run: The run's id; empty: no run has all of its figures, and the text says so.
+        run: The run's id, or the commit that asv measured; empty: no run has all of its figures,
+            and the text says so.
     """
 
     text: str
@@ -137,7 +139,8 @@ def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
 
 
 def _has_inprocess(site: Site) -> bool:
-    return any(case.startswith("inprocess/") for case in site.planned)
+    """Whether asv measured anything, or a trend is of a job inside the process."""
+    return bool(site.snapshots()) or any(case.startswith(INPROCESS) for case in site.planned)
 
 
 def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
@@ -145,15 +148,7 @@ def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
     text = inprocess.answer(snapshot, suite) if snapshot else ""
     if snapshot is None or not text:
         return None
-    return next(
-        (
-            ExperimentAnswer(text, header.run, header.profile, header.machine, ())
-            for header in site.headers.values()
-            if header.kind == "inprocess"
-            and (header.machine, header.commit) == (snapshot.machine, snapshot.commit)
-        ),
-        None,
-    )
+    return ExperimentAnswer(text, snapshot.commit, "asv", snapshot.machine, ())
 
 
 def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
@@ -209,10 +204,14 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
     address = addresses.experiment(name)
     root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
-    latest = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    latest = [(suite, newest(snapshots, *suite.benchmarks)) for suite in suites]
     answer = _answer(site, own) if own else None
     question = own.question if own else _SHARED_QUESTION
-    shown = {(snapshot.machine, snapshot.commit) for snapshot in snapshots}
+    newest_files = {
+        f"{addresses.RAW_ASV}{snapshot.machine}/{snapshot.commit[:8]}-"
+        for _, snapshot in latest
+        if snapshot is not None
+    }
     return render(
         site,
         "inprocess.html.j2",
@@ -226,19 +225,12 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
             markup(chart)
             for suite, snapshot in latest
             if snapshot is not None
-            for chart in declared.speed_up_charts(
-                snapshot, suite, lambda case: root + addresses.case(case)
-            )
+            for chart in declared.speed_up_charts(snapshot, suite, root + addresses.ASV)
         ],
         answer=answer.text if answer else "",
         sections=inprocess.sections(snapshots, suites, most),
         command=f"duetbench inprocess --select '{own.suite}.*'" if own else "duetbench inprocess",
-        files=[
-            file
-            for run, header in site.headers.items()
-            if header.kind == "inprocess" and (header.machine, header.commit) in shown
-            for file in trace.raw_asv(site, run)
-        ],
+        files=[address for address in site.downloads if address.startswith(tuple(newest_files))],
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -16,12 +16,11 @@ from duetbench.show.site import released
 from duetbench.show.site.data import Written
 from duetbench.show.site.data_files import GUARD, SeriesFile
 from duetbench.show.site.released import ReleasedPackage
-from duetbench.store import store
+from duetbench.store import asv_results, store
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import ChangeRecord
 from duetbench.store.comparison import Comparison
-from duetbench.trend import asv
 from duetbench.trend.columns import TRACKS, Kind, RunColumns, RunHeader
 from duetbench.trend.events import Events
 from duetbench.trend.reading import Sources
@@ -61,8 +60,7 @@ class Site:
             that was held against an anchor; oldest first.
         newest: By machine, profile, and whether it has launches enough to judge from: the newest
             runs, read and summarised. One of too few stands beside an older one of enough.
-        snapshots: Of what asv measured the commits with the newest figures, newest commit first;
-            read when they are asked for first.
+        snapshots: What asv measured, the newest commit first; read once.
         read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
@@ -144,13 +142,10 @@ def gather(
 
     DeclarationError: a declaration of the checkout is wrong.
     """
-
-    @cache
-    def snapshots() -> tuple[Snapshot, ...]:
-        try:
-            return asv.newest(results / asv.FOLDER, sources.nights)
-        except RecordError:  # named among the problems by the reading of the nights
-            return ()
+    wrong: list[str] = []
+    snapshots = asv_results.read(results / "asv", wrong)
+    wrong = [problem.replace(f"{results}/", "") for problem in wrong]
+    sources = replace(sources, problems=(*sources.problems, *wrong))
 
     @cache
     def read_run(run: str) -> RunSummary:
@@ -174,7 +169,7 @@ def gather(
         about=read_about(root),
         published=load_published(root),
         suites=read_suites(root),
-        snapshots=snapshots,
+        snapshots=lambda: snapshots,
         read_run=read_run,
         manifest=written.manifest,
         downloads=downloads,

@@ -3,7 +3,6 @@
 import glob
 import shlex
 from typing import Final
-from urllib.parse import quote
 
 from duetbench.show.site.pages import addresses
 from duetbench.show.site.pages.site import Site
@@ -68,15 +67,7 @@ def links(site: Site, run_id: str) -> list[tuple[str, str]]:
         found.append(("run file", addresses.run_file(run_id)))
     elif run_id in site.nights and site.headers[run_id].track.ratio:
         found.append(("points file", addresses.points_file(run_id)))
-    elif run_id in site.nights:
-        found += [("asv's file", address) for address in raw_asv(site, run_id)]
     return found
-
-
-def raw_asv(site: Site, run_id: str) -> list[str]:
-    """Addresses of asv's files of what it measured of a commit."""
-    found = (f"{addresses.RAW_ASV}{quote(name)}" for name in site.nights[run_id].files)
-    return [address for address in found if address in site.downloads]
 
 
 def _run(profile: str, commit: str | None, *options: str) -> str:
