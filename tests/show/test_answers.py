@@ -17,7 +17,7 @@ from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
 from duetbench.host.console import Console
 from duetbench.project.target import STACK
-from duetbench.show import terminal, tidy
+from duetbench.show import lines, terminal, tidy
 from duetbench.show.rows import ViewRow
 from duetbench.show.run import print_cases
 from duetbench.show.site import alone
@@ -146,7 +146,7 @@ def test_any_output_can_show_it() -> None:
 def test_rows_without_change_are_counted_where_there_are_many() -> None:
     found = made(one("x/a", SLOWER), *(one(f"x/{n}", SAME) for n in range(60)))
     text = overview(found, "utf-8", 120)
-    assert text.count("= no change") == terminal.MOST - 1
+    assert text.count("= no change") == lines.MOST - 1
     assert "… and 21 more rows without change" in text
 
 

@@ -6,10 +6,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from duetbench.cli.options import require_writable
-from duetbench.github import actions
 from duetbench.host.console import Console, write
-from duetbench.show import markdown as as_markdown
-from duetbench.store.comparison import Comparison
 
 _STANDARD: Final = Path("-")
 
@@ -52,20 +49,6 @@ def put(text: str, path: Path | None) -> None:
     """Write a text to a file or, with `-`, to standard output; RecordError if it cannot be."""
     if path is not None:
         write(text, _file(path))
-
-
-def of_comparison(
-    comparison: Comparison, *, document: Path | None, markdown: Path | None, html: Path | None
-) -> None:
-    """Write a comparison as files, and on the page of the job of GitHub Actions that this is."""
-    text = as_markdown.comparison(comparison)
-    actions.summary(text)
-    put(text, markdown)
-    put(comparison.model_dump_json(indent=1) + "\n", document)
-    if html is not None:
-        from duetbench.show.site import alone  # noqa: PLC0415 - numpy and jinja2 come with it
-
-        put(alone.of_comparison(comparison), html)
 
 
 def _file(path: Path | None) -> Path | None:

@@ -29,6 +29,7 @@ from duetbench.cli.target_options import (
 )
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
+from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.host.machine_lock import measuring
@@ -42,6 +43,7 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope, Sides
 from duetbench.project.project import Project
 from duetbench.project.target import STACK
+from duetbench.show.markdown import comparison as as_markdown
 from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.show.view import exit_code
 from duetbench.store import comparison_store
@@ -196,7 +198,7 @@ def compare_command(
         if why is not None and interruption is None:
             explained = hook("explain_comparison")(comparison, sides, narrator)
     try:
-        answers.of_comparison(comparison, document=output, markdown=markdown, html=html)
+        _write(comparison, document=output, markdown=markdown, html=html)
         if explained is not None:
             answers.put(explained.model_dump_json() + "\n", why)
     finally:
@@ -225,6 +227,20 @@ def _interpreters(
     if len(python) > 2:
         raise UsageError(f"--python: expected two interpreters, found {' '.join(python)}")
     return base, head, python
+
+
+def _write(
+    comparison: Comparison, *, document: Path | None, markdown: Path | None, html: Path | None
+) -> None:
+    """Write a comparison as files, and on the page of the job of GitHub Actions that this is."""
+    text = as_markdown(comparison)
+    actions.summary(text)
+    answers.put(text, markdown)
+    answers.put(comparison.model_dump_json(indent=1) + "\n", document)
+    if html is not None:
+        from duetbench.show.site import alone  # noqa: PLC0415 - numpy and jinja2 come with it
+
+        answers.put(alone.of_comparison(comparison), html)
 
 
 def sides_of(

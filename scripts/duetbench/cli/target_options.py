@@ -13,12 +13,12 @@ from typer import Option
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface
+from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
 from duetbench.host.progress import Narrator
 from duetbench.project import target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.store.reproduce import TO_REPEAT
 
 _PANEL: Final = "An application of yours (each is also a key of tool.duetbench)"
 

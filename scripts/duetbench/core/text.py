@@ -18,6 +18,9 @@ TURNING: Final = frozenset(
 )
 """Characters that turn the direction of what follows: they show another text than there is."""
 
+TO_REPEAT: Final = "to repeat it, "
+"""Begins the note that says which options the command of a comparison leaves out."""
+
 MOST: Final = 4000
 """Characters that a text in a result may have; the longest of ours, a note, has a tenth of it."""
 

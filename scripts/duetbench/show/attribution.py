@@ -133,7 +133,7 @@ def print_attribution(console: Console, record: Attribution) -> None:
     """Print it: two lines a row, compiled code below the first ones."""
     from rich.text import Text  # noqa: PLC0415 - issues and comments need no terminal
 
-    from duetbench.show.terminal import TextLine, print_lines  # noqa: PLC0415 - as above
+    from duetbench.show.lines import TextLine, print_lines  # noqa: PLC0415 - as above
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)

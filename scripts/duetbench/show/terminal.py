@@ -4,9 +4,8 @@ Everything is made a `Text`, since a plain string would be read as markup.
 """
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.cells import cell_len
@@ -14,18 +13,15 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.text import ASCII
+from duetbench.core.text import TO_REPEAT
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats, rows
+from duetbench.show.lines import GLOSSARY, MOST, TextLine, print_lines
 from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.view import make_view
 from duetbench.store.comparison import Comparison, Judgement, Verdict
 from duetbench.store.points import AnchoredPoint, Points
-from duetbench.store.reproduce import TO_REPEAT
-
-MOST: Final = 40
-"""Lines that are shown; rows without change beyond them are counted."""
 
 WIDEST: Final = 41
 NARROWEST: Final = 15
@@ -33,87 +29,9 @@ NARROWEST: Final = 15
 
 _NICE: Final = (1.0, 2.0, 5.0, 10.0)
 _LEAST: Final = 0.01  # the axis goes so far to both sides, or further
-_AFTER: Final = 24  # columns of text behind cells that names may take no room from
 _FLOORS: Final = 4  # that are named below lines; the legend of the details has all
-GLOSSARY: Final = Text(f"\nwhat the words mean: {formats.GLOSSARY}", style="dim")
 _SPARE: Final = ("base → head", "samples", "could see")
 """Columns that are left out where the terminal is narrow, in this order."""
-_STYLES: Final = {
-    formats.MARKS[Verdict.SLOWER]: "bold dark_orange",
-    formats.MARKS[Verdict.FASTER]: "bold dodger_blue1",
-    formats.MARKS[Verdict.NOT_COMPARABLE]: "bold",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TextLine:
-    """Cells of one case, and text around them.
-
-    Attributes:
-        after: Text of any length behind the cells.
-        below: A line of its own below them.
-        beside: What people call the case; shown where its name stands above its lines.
-    """
-
-    name: str
-    cells: Sequence[str]
-    after: str = ""
-    below: str = ""
-    beside: str = ""
-
-
-def print_lines(
-    console: Console,
-    lines: Sequence[TextLine],
-    right: Container[int],
-    head: TextLine | None = None,
-    *,
-    inline: bool = True,
-) -> None:
-    """Print cells below each other, each case's name once: before its cells, if there is room.
-
-    Otherwise, or without `inline`, it stands above them, whole. Cells of columns `right` are
-    aligned to the right.
-    """
-
-    def printed(text: str) -> str:
-        return text.translate(ASCII) if console.options.ascii_only else text
-
-    every = [head, *lines] if head else lines
-    columns = zip_longest(*(line.cells for line in every), fillvalue="")
-    widths = [max(cell_len(printed(cell)) for cell in column) for column in columns]
-    name = max((cell_len(printed(line.name)) for line in lines), default=0)
-    longest = max(
-        sum(2 + width for width in widths[: len(line.cells)]) + min(cell_len(line.after), _AFTER)
-        for line in every
-    )
-    inline = inline and 2 + name + longest <= console.width
-    above = ""
-    for line in every:
-        new, above = line.name != above, line.name
-        if new and not inline:
-            beside = Text(f"  {line.beside}" if line.beside else "", style="dim")
-            console.print(Text(line.name) + beside, soft_wrap=True)
-        text = Text("  ")
-        if inline and name:
-            text.append(printed(line.name if new else "")).align("left", name + 4)
-        for at, (cell, width) in enumerate(zip(line.cells, widths, strict=False)):
-            room = " " * (width - cell_len(printed(cell)))
-            shown = room + printed(cell) if at in right else printed(cell) + room
-            text.append(shown + "  ", "dim" if line is head else _style(cell))
-        indent = cell_len(text.plain) if line.after else 4
-        text.append(line.after, _style(line.after))
-        text.rstrip()
-        if line.after:
-            console.print(text, soft_wrap=True)
-        else:
-            console.print(text, no_wrap=True, overflow="ellipsis")
-        if line.below:
-            console.print(Text(" " * indent + line.below, style="dim"), soft_wrap=True)
-
-
-def _style(cell: str) -> str:
-    return _STYLES.get(cell[:1], "")
 
 
 def print_overview(console: Console, comparison: Comparison) -> None:

@@ -20,8 +20,6 @@ LOCKED: Final = "stacks as locked"
 AS_OF: Final = "stacks as of "
 """Before the date of a side whose stacks are those of a day."""
 
-TO_REPEAT: Final = "to repeat it, "
-"""Begins the note that says which options the command leaves out."""
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
