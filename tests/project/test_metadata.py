@@ -6,8 +6,7 @@ import pytest
 
 from duetbench.core.errors import RecordError
 from duetbench.project import metadata
-from duetbench.store import packages
-from duetbench.store.history import kinds
+from duetbench.store import kinds, packages
 from duetbench.store.packages import VersionLinks
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import subprocess
 import tempfile
 import threading
@@ -19,10 +18,9 @@ from disks import file_limit, small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
 from duetbench.host.git import BRANCH, HopelessError, Patience, Remote, credentials, remote_of
-from duetbench.store import change, store
-from duetbench.store.history.branch import Branch
-from duetbench.store.history.kinds import MOST_BYTES, File, collect
-from duetbench.store.history.sync import PushResult, pull, push
+from duetbench.store import change, history, store
+from duetbench.store.history import PushResult, pull, push
+from duetbench.store.kinds import MOST_BYTES, File, collect
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 
 
@@ -48,7 +46,7 @@ def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File
 
 def sent(remote: Remote, *files: File, told: list[str] | None = None) -> PushResult:
     heard = [] if told is None else told
-    return push(files, remote, subject="Night", patience=QUICK, told=heard.append)
+    return push(files, remote, subject="Night", patience=QUICK, log=heard.append)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -70,17 +68,17 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
     assert (again.added, len(again.there), again.commit) == ((), 3, None)
     assert git(place_of(remote), "rev-list", "--count", BRANCH) == "1"
 
-    target, cache = tmp_path / "target", tmp_path / "cache"
-    pulled = pull(remote, target, cache=cache)
+    target = tmp_path / "target"
+    pulled = pull(remote, target)
     assert (pulled.tip, pulled.written, pulled.kept) == (first.commit, 3, 0)
     assert contents(target) == contents(source)
     sent(remote, file("gamma"))
-    pulled = pull(remote, target, cache=cache)
+    pulled = pull(remote, target)
     assert (pulled.written, pulled.kept, pulled.replaced) == (1, 3, ())
 
 
 def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
-    pulled = pull(remote, tmp_path / "target", cache=tmp_path / "cache")
+    pulled = pull(remote, tmp_path / "target")
     assert (pulled.tip, pulled.written) == (None, 0)
     assert not (tmp_path / "target").exists()
 
@@ -91,15 +89,16 @@ def test_pushers_that_race_all_land(
 ) -> None:
     """None of them finds the branch there at first: every file once, one commit each, in a row."""
     all_have_looked, looked = threading.Barrier(pushers, timeout=60), threading.local()
-    real = Branch.fetch
+    real = history._clone
 
-    def fetch(branch: Branch, *, contents: bool) -> None:
-        real(branch, contents=contents)
+    def clone(remote: Remote, work: Path) -> str | None:
+        tip = real(remote, work)
         if not hasattr(looked, "before"):
             looked.before = True
             all_have_looked.wait()
+        return tip
 
-    monkeypatch.setattr(Branch, "fetch", fetch)
+    monkeypatch.setattr(history, "_clone", clone)
 
     def go(number: int) -> PushResult:
         return sent(remote, file(f"m{number:02}", str(number).encode()))
@@ -164,7 +163,7 @@ def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
     for state, source in ((opened, tmp_path / "one"), (shut, tmp_path / "two")):
         change.save(source, state)
         sent(remote, *collect(source)[0])
-        pulled = pull(remote, target, cache=tmp_path / "cache")
+        pulled = pull(remote, target)
         assert change.read(target / "changes" / f"{record.id}.json") == state
     assert pulled.replaced == (f"changes/{record.id}.json",)
 
@@ -178,7 +177,7 @@ def test_a_clock_that_jumps_backwards(
         monkeypatch.setenv(name, "2001-01-01T00:00:00Z")
     sent(remote, *collect(save(tmp_path / "two", night_run(2)))[0])
     sent(remote, *collect(save(tmp_path / "three", night_run(3)))[0])
-    pull(remote, tmp_path / "all", cache=tmp_path / "cache")
+    pull(remote, tmp_path / "all")
     found = [store.load(path).started for path in store.runs(tmp_path / "all")]
     assert found == [night_run(number).started for number in (2, 3, 5)]
     dates = git(place_of(remote), "log", "--format=%ad", "--date=format:%Y", BRANCH).split()
@@ -237,11 +236,11 @@ def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: 
     assert len(sent(remote, *files).added) == 2
     later = sent(remote, *collect(again)[0], file("beta"))
     assert (later.added, later.there) == (("runs/beta/2026/run.json",), (figures, machine))
-    target, cache = tmp_path / "target", tmp_path / "cache"
-    assert pull(remote, target, cache=cache).written == 3
+    target = tmp_path / "target"
+    assert pull(remote, target).written == 3
     assert contents(target)[figures] == contents(first)[figures]
     before = contents(again)
-    pulled = pull(remote, again, cache=cache)
+    pulled = pull(remote, again)
     assert (pulled.written, pulled.kept, pulled.replaced) == (1, 2, ())
     assert {name: contents(again)[name] for name in before} == before
 
@@ -277,7 +276,7 @@ def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
     target = save(tmp_path / "target", night_run(1, notes=("measured here",)))
     before = contents(target)
     with pytest.raises(RecordError, match="other bytes under this name"):
-        pull(remote, target, cache=tmp_path / "cache")
+        pull(remote, target)
     assert contents(target) == before
 
 
@@ -298,7 +297,7 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> N
         ["push", "--quiet", remote.address, f"HEAD:{BRANCH}"],
     ):
         subprocess.run(["git", "-C", str(work), *words], check=True)
-    pulled = pull(remote, tmp_path / "target", cache=tmp_path / "cache")
+    pulled = pull(remote, tmp_path / "target")
     assert pulled.written == 1
     assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]
 
@@ -308,7 +307,7 @@ def test_a_remote_that_is_gone(tmp_path: Path, remote: Remote) -> None:
     gone = Remote((tmp_path / "gone.git").as_uri())
     told: list[str] = []
     with pytest.raises(HistoryError, match=r"could not be fetched.*check the remote's address"):
-        pull(gone, tmp_path / "target", cache=tmp_path / "cache", told=told.append)
+        pull(gone, tmp_path / "target", log=told.append)
     with pytest.raises(HistoryError, match=r"could not be pushed.*check the remote's address"):
         sent(gone, file("alpha"), told=told)
     assert not told
@@ -337,10 +336,10 @@ def test_a_full_disk(
     with small_disk(target, mounted=mounted) as fill:
         fill()
         with pytest.raises(HistoryError, match=r"cannot be written \(No space left on device\)"):
-            pull(remote, target, cache=tmp_path / "cache")
+            pull(remote, target)
         assert list(contents(target)) == ["ballast"]
         (target / "ballast").unlink()
-        assert pull(remote, target, cache=tmp_path / "cache").written == 3
+        assert pull(remote, target).written == 3
 
 
 def test_a_limit_of_file_sizes(remote: Remote, tmp_path: Path) -> None:
@@ -399,7 +398,7 @@ def test_a_server_that_is_down_is_asked_again(server: HTTPServer, tmp_path: Path
     remote = remote_of(tmp_path, server.url_for("/it"))
     few = Patience(tries=4, first=0.01, longest=0.01)
     with pytest.raises(HistoryError, match=r"503"):
-        pull(remote, tmp_path / "target", cache=tmp_path / "cache", patience=few)
+        pull(remote, tmp_path / "target", patience=few)
     assert len(asked) == 4
 
 
@@ -411,16 +410,7 @@ def test_the_checkout_is_left_alone(remote: Remote, tmp_path: Path) -> None:
     found = remote_of(root, "origin")
     assert found.address == remote.address
     sent(found, file("alpha"))
-    pull(found, root / "results", cache=tmp_path / "cache")
+    pull(found, root / "results")
     after = contents(root)
     assert after.pop("results/runs/alpha/2026/run.json") == b"{}\n"
     assert after == before
-
-
-def test_names_alone_are_fetched_for_a_push(remote: Remote, tmp_path: Path) -> None:
-    """However large the history is: its files' contents stay where they are."""
-    sent(remote, file("alpha", os.urandom(500_000)))
-    branch = Branch(tmp_path / "names.git", remote)
-    branch.fetch(contents=False)
-    assert [entry.path for entry in branch.entries()] == ["runs/alpha/2026/run.json"]
-    assert sum(len(data) for data in contents(tmp_path / "names.git").values()) < 100_000

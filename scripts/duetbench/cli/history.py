@@ -14,8 +14,8 @@ from duetbench.host.console import Console, errors
 from duetbench.host.git import BRANCH, remote_of
 from duetbench.project.project import Project
 from duetbench.store import files as files_
-from duetbench.store.history.kinds import File, collect
-from duetbench.store.history.sync import pull, push
+from duetbench.store.history import pull, push
+from duetbench.store.kinds import File, collect
 from duetbench.store.night import NightPlan, NightRecord
 from duetbench.store.points import FOLDER as POINTS
 from duetbench.store.points import Points
@@ -64,7 +64,7 @@ def pull_command(
     which no commit of yours should add.
     """
     where = remote_of(paths.project_root(), remote, branch)
-    found = pull(where, to or Project.here().results, told=errors().say)
+    found = pull(where, to or Project.here().results, log=errors().say)
     said = f"no branch {branch} there: the history is empty so far"
     if found.tip is not None:
         said = (
@@ -121,7 +121,7 @@ def push_command(
         subject = f"Night {record.id}: {record.status}"
     elif runs:
         subject = f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
-    pushed = push(files, where, subject=subject, told=warn)
+    pushed = push(files, where, subject=subject, log=warn)
     of_night = record.model_dump(mode="json") if record else None
     said = (
         f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "

@@ -25,7 +25,7 @@ from duetbench.store import store
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import INPROCESS, ChangeRecord, Dismissal
 from duetbench.store.comparison import Comparison
-from duetbench.store.history.kinds import final, kind_of
+from duetbench.store.kinds import final, kind_of
 from duetbench.store.night import NightPlan
 from duetbench.store.points import CANARY, Points
 from duetbench.trend.nights import outcome, sentences

@@ -1,8 +1,7 @@
-"""Git, run in a checkout or on a bare repository of our own, with a remote's credentials.
+"""Git, run in a checkout or elsewhere, with a remote's credentials.
 
-`Git` leaves the checkout alone: no worktree, no index and no configuration of it is used or
-changed, so that a killed push leaves nothing in it. What the checkout or the workflow knows of
-credentials reaches git by its environment, which no process list shows.
+What the checkout or the workflow knows of credentials reaches git by its environment, which no
+process list shows.
 """
 
 from __future__ import annotations
@@ -46,8 +45,9 @@ _SETTINGS: Final = {
 _HOPELESS: Final = {
     r"authentication failed|could not read (username|password)|invalid username"
     r"|permission .{0,80}denied|error: 40[13]|terminal prompts disabled"
-    r"|protected branch|write access to repository not granted":
-        "check the token's rights (contents: write) and the branch's protection",
+    r"|protected branch|write access to repository not granted"
+    r"|GH013|repository rule violations|refusing to allow":
+        "check the token's rights (contents: write), and the branch's protection and rulesets",
     r"repository .{0,200}not found|does not appear to be a git repository":
         "check the remote's address (--remote)",
     r"no space left|disk quota exceeded|file too large":
@@ -71,34 +71,6 @@ class Remote:
     address: str
     branch: str = BRANCH
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Git:
-    """A bare repository whose only remote, `origin`, is the history's."""
-
-    folder: Path
-    remote: Remote
-
-    @classmethod
-    def make(cls, folder: Path, remote: Remote) -> Git:
-        """Make the repository, or take the one that is there."""
-        repository = cls(folder, remote)
-        if not (folder / "HEAD").is_file():
-            run(["init", "--quiet", "--bare", str(folder)])
-        repository.ask("config", "remote.origin.url", remote.address)
-        return repository
-
-    def ask(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> str:
-        """What git answers, without the line's end; errors as `run`."""
-        return _text(self.read(*arguments, stdin=stdin, env=env))
-
-    def read(
-        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
-    ) -> bytes:
-        """What git answers, as bytes; errors as `run`."""
-        environment = {**self.remote.environment, **(env or {})}
-        return run([f"--git-dir={self.folder}", *arguments], environment, stdin)
 
 
 @dataclass(frozen=True, slots=True)

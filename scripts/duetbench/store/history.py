@@ -1,0 +1,206 @@
+"""The results of all nights, on a branch of their own, by plain git: cloned, added to, pushed.
+
+One new file per run and shard, so that two pushes never want the same file: whoever was late
+begins again on the new tip. A file that is there already with the same bytes is success, which also
+answers whether a push that was cut off had arrived. Measurements are never rewritten.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.errors import HistoryError, RecordError
+from duetbench.host.git import GitError, HopelessError, Patience, Remote, run
+from duetbench.store.files import swap
+from duetbench.store.kinds import File, kind_of
+
+RESULTS: Final = "results"
+"""The folder that the branch consists of."""
+
+_NAMED: Final = 20  # files that a commit's message names
+_AUTHOR: Final = {"NAME": "duetbench", "EMAIL": "duetbench@localhost"}
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """What a push did."""
+
+    added: tuple[str, ...]  # paths that are new on the branch, or have new contents
+    there: tuple[str, ...]  # paths that had the same bytes there already, or ones that are as good
+    tries: int
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """What a pull did."""
+
+    tip: str | None  # the history's commit; None: there is no history yet
+    written: int
+    replaced: tuple[str, ...]  # paths whose contents the history had newer
+    kept: int
+
+
+def push(
+    files: Sequence[File],
+    remote: Remote,
+    *,
+    subject: str,
+    patience: Patience | None = None,
+    log: Callable[[str], None] = lambda _: None,
+) -> PushResult:
+    """Add files to the history; raises RecordError or HistoryError."""
+    patience = patience or Patience()
+    tries = 0
+
+    def attempt() -> PushResult:
+        nonlocal tries
+        tries += 1
+        with tempfile.TemporaryDirectory(prefix="duetbench-push-") as folder:
+            return _push_once(files, remote, Path(folder), subject, tries)
+
+    try:
+        return patience.keep_trying(attempt, log)
+    except GitError as problem:
+        raise HistoryError(
+            f"the files could not be pushed to {remote.branch} in {patience.tries} tries; the last "
+            f"one: {problem}. They are where they were: push them again later"
+        ) from problem
+    except HopelessError as problem:
+        raise HistoryError(
+            f"the files could not be pushed to {remote.branch}: {problem}. They are where they "
+            "were: push them again afterwards"
+        ) from problem
+    except OSError as problem:
+        raise HistoryError(
+            f"{problem.filename}: cannot be written ({problem.strerror}); make room, and push again"
+        ) from problem
+
+
+def _push_once(
+    files: Sequence[File], remote: Remote, work: Path, subject: str, tries: int
+) -> PushResult:
+    _clone(remote, work)
+    added, there, others = [], [], []
+    for file in files:
+        path = work / RESULTS / file.path
+        known = path.read_bytes() if path.is_file() else None
+        if known is None or (known != file.data and file.replaceable):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+            added.append(file.path)
+        elif known == file.data or file.settled:
+            there.append(file.path)
+        else:
+            others.append(file.path)
+    if others:
+        raise RecordError(
+            f"{', '.join(others)}: there with other bytes in the history, which is never "
+            "rewritten; nothing was pushed. If the ones there are wrong, remove them by hand "
+            "with a commit that says why; if two runs have one name, a clock has jumped: "
+            "rename the later one"
+        )
+    if not added:
+        return PushResult((), tuple(there), tries, None)
+    named = [f"- {path}" for path in sorted(added)]
+    if (more := len(named) - _NAMED) > 0:
+        named[_NAMED:] = [f"- and {more} more"]
+    message = "\n".join((subject, "", *named)) + "\n"
+    git = ["-C", str(work)]
+    run([*git, "add", "--force", "--", RESULTS])
+    run([*git, "commit", "--quiet", "--file=-"], _identity(os.environ), message.encode())
+    commit = run([*git, "rev-parse", "HEAD"]).decode().strip()
+    run([*git, "push", "--quiet", "origin", f"HEAD:{remote.branch}"], remote.environment)
+    return PushResult(tuple(added), tuple(there), tries, commit)
+
+
+def pull(
+    remote: Remote,
+    results: Path,
+    *,
+    patience: Patience | None = None,
+    log: Callable[[str], None] = lambda _: None,
+) -> PullResult:
+    """Lay the history out in a results folder; what else is in it stays.
+
+    RecordError: a run of the folder is in the history with other bytes; nothing was written.
+    HistoryError: the history cannot be fetched or written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="duetbench-pull-") as folder:
+            work = Path(folder) / "work"
+            tip = (patience or Patience()).keep_trying(lambda: _clone(remote, work), log)
+            return _lay_out(work, results, tip)
+    except (GitError, HopelessError) as problem:
+        raise HistoryError(f"the history could not be fetched: {problem}") from problem
+    except OSError as problem:
+        raise HistoryError(
+            f"{problem.filename or results}: cannot be written ({problem.strerror}); mend that and "
+            "pull again: what was written is whole"
+        ) from problem
+
+
+def _clone(remote: Remote, work: Path) -> str | None:
+    """Clone the branch's tip, without its past: its commit; None: there is no such branch yet.
+
+    A link in the branch becomes a file that holds where it leads.
+    """
+    shutil.rmtree(work, ignore_errors=True)
+    listed = run(
+        ["ls-remote", "--", remote.address, f"refs/heads/{remote.branch}"], remote.environment
+    )
+    if not listed:
+        run(["init", "--quiet", f"--initial-branch={remote.branch}", str(work)])
+        run(["-C", str(work), "remote", "add", "origin", remote.address])
+        return None
+    options = ["--depth=1", "--no-tags", "--config=core.symlinks=false"]
+    words = ["clone", "--quiet", *options, f"--branch={remote.branch}", "--"]
+    run([*words, remote.address, str(work)], remote.environment)
+    return run(["-C", str(work), "rev-parse", "HEAD"]).decode().strip()
+
+
+def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
+    needed: dict[str, bytes] = {}
+    replaced: list[str] = []
+    refused: list[str] = []
+    kept = 0
+    listed = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
+    for line in listed.decode("utf-8", "surrogateescape").split("\0"):
+        about, _, name = line.partition("\t")
+        path = name.removeprefix(f"{RESULTS}/")
+        kind = kind_of(path)
+        if kind is None or not about.startswith("100644 "):  # a plain file, and no link
+            continue
+        here, data = results / path, (work / name).read_bytes()
+        if not here.is_file():
+            needed[path] = data
+        elif kind.settled or here.read_bytes() == data:
+            kept += 1
+        elif kind.replaceable:
+            needed[path] = data
+            replaced.append(path)
+        else:
+            refused.append(path)
+    if refused:
+        raise RecordError(
+            f"{', '.join(refused[:5])}: the history has other bytes under this name than "
+            f"{results}, and neither is ever rewritten; nothing was written. Move the wrong ones "
+            "away, and pull again"
+        )
+    for path, data in needed.items():
+        # One name for all: a pull that was killed leaves one, which is replaced.
+        swap(results / path, data, (results / path).with_name(f".{Path(path).name}.pulled"))
+    return PullResult(tip, len(needed) - len(replaced), tuple(replaced), kept)
+
+
+def _identity(environment: Mapping[str, str]) -> dict[str, str]:
+    """Who commits: whom the environment names, otherwise duetbench."""
+    return {
+        (name := f"GIT_{role}_{what}"): environment.get(name, value)
+        for role in ("AUTHOR", "COMMITTER")
+        for what, value in _AUTHOR.items()
+    }
