@@ -11,7 +11,7 @@ from attributing import attribution, row
 from duetbench.github import issues, text
 from duetbench.store import change
 from duetbench.store.attribution import Function
-from duetbench.store.change import ChangeRecord, SeriesName, StackState
+from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from fake_github import Table
 from steps import Step
@@ -22,7 +22,7 @@ CASE = "asgi-wsgi/asgi-json/py3.14t/w2/c256"
 SERIES = SeriesName(machine="cloud-2c-1a2b", case=CASE, metric="server_cpu_per_request")
 
 
-def record(name: str = "one", **more: Any) -> ChangeRecord:
+def record(name: str = "one", **more: Any) -> Change:
     """A change of +3.10 % that granian 2.8.7 has caused."""
     fields: dict[str, Any] = {
         "series": SERIES,
@@ -35,7 +35,7 @@ def record(name: str = "one", **more: Any) -> ChangeRecord:
     return change_record(id=name, **{**fields, **more})
 
 
-def save(step: Step, *records: ChangeRecord) -> Path:
+def save(step: Step, *records: Change) -> Path:
     results = step.folder / "results"
     (results / "changes").mkdir(parents=True, exist_ok=True)
     for one in records:
@@ -43,7 +43,7 @@ def save(step: Step, *records: ChangeRecord) -> Path:
     return results
 
 
-def tell(step: Step, *records: ChangeRecord, more: tuple[str, ...] = ()) -> list[str]:
+def tell(step: Step, *records: Change, more: tuple[str, ...] = ()) -> list[str]:
     """Announce these records; what was said, one line each."""
     done = step("announce", "--results", save(step, *records), *more)
     assert (done.code, done.err) == (0, "")

@@ -26,7 +26,7 @@ from duetbench.github.incoming import Acceptance
 from duetbench.project.project import Project
 from duetbench.store import files, store
 from duetbench.store import points as records
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from foreign import (
     BASE,
@@ -430,7 +430,7 @@ def confirm(tmp_path: Path, *known: str) -> Acceptance:
 
 def send(tmp_path: Path, *values: Artefact, artifact: str = CONFIRMED) -> None:
     for value in values:
-        below = "changes" if isinstance(value, ChangeRecord) else "comparisons"
+        below = "changes" if isinstance(value, Change) else "comparisons"
         path = tmp_path / "in" / artifact / below / f"{value.id}.json"  # type: ignore[attr-defined]
         files.replace(path, files.encode(value))
 
@@ -462,7 +462,7 @@ RECORDS: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
     ),
     "from the future": (
         lambda place: send(
-            place, _EVIDENCE, ChangeRecord(**{**_RECORD.model_dump(), "when": "2099-01-01T00:00Z"})
+            place, _EVIDENCE, Change(**{**_RECORD.model_dump(), "when": "2099-01-01T00:00Z"})
         ),
         "is to come",
     ),

@@ -15,7 +15,7 @@ from duetbench.github.branches import BRANCH
 from duetbench.project import settings
 from duetbench.store import change as changes
 from duetbench.store import store
-from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange, Verdict
 from duetbench.trend import table as history
 from duetbench.trend.candidates import detect
@@ -30,7 +30,7 @@ from tiny_index import Index
 SCHEDULED = {"schedule": "17 1 * * *"}
 CASES = {f"short/{name}" for name in ENDPOINTS}
 
-CHANGE = ChangeRecord(
+CHANGE = Change(
     id="20261101-alpha", status="open",
     series=SeriesName(machine="xeon-2c-000000", case="short/one", metric="server_cpu_per_request"),
     when=datetime(2026, 11, 1, 3, tzinfo=UTC), base=StackState(stack="current", digest="a" * 64),
@@ -68,7 +68,7 @@ def history_with_a_step() -> tuple[Run, ...]:
     return tuple(nights)
 
 
-def confirmed(folder: Path, runs: Sequence[Run]) -> ChangeRecord:
+def confirmed(folder: Path, runs: Sequence[Run]) -> Change:
     """What the machine of these nights would send after its duets, which saw the same."""
     nights = [of_run(run) for run in runs]
     (candidate,) = detect(history.tables(nights)).candidates
@@ -95,7 +95,7 @@ def protect(stage: Stage) -> None:
     hook.chmod(0o755)
 
 
-def remember(stage: Stage, record: ChangeRecord, *runs: Run) -> None:
+def remember(stage: Stage, record: Change, *runs: Run) -> None:
     """Let the history begin with a change that an earlier night has confirmed, and with nights."""
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)

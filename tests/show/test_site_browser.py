@@ -20,7 +20,7 @@ import site_builds
 from browsing import NewPage, Watched
 from duetbench.show.change import describe
 from duetbench.show.site.pages import addresses
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.trend import table as history
 from duetbench.trend.table import Table
 
@@ -37,7 +37,7 @@ class Seen:
     folder: Path
     base: str
     table: Table
-    change: ChangeRecord
+    change: Change
 
     @property
     def around(self) -> tuple[str, str]:

@@ -21,14 +21,14 @@ from duetbench.show.site.data import Folder
 from duetbench.show.site.pages import addresses
 from duetbench.show.site.pages import changes as pages
 from duetbench.store import change as changes
-from duetbench.store.change import ChangeRecord, Release, SeriesName, Share, StackState
+from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange, Verdict
 from duetbench.trend import table as history
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
 
-def a_record(**changed: Any) -> ChangeRecord:
+def a_record(**changed: Any) -> Change:
     packages = (
         PackageChange(stack="current", package="anyio", base="4.1", head="4.2"),
         PackageChange(stack="current", package="granian", base="2.8.6", head="2.8.7"),
@@ -118,7 +118,7 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
     assert "<svg" in html
     assert "not on this site" in html
     raw = json.loads((site / "c" / "20261120-granian-0.json").read_bytes())
-    assert ChangeRecord.model_validate(raw).ratio == 1.031
+    assert Change.model_validate(raw).ratio == 1.031
     listed = (site / "c" / "index.html").read_text("utf-8")
     assert "No change is open." in listed
     assert 'href="../c/20261120-granian-0/"' in listed

@@ -11,7 +11,7 @@ import site_builds
 import sites
 import synthetic
 from duetbench.store import change, comparison_store
-from duetbench.store.change import ChangeRecord, SeriesName
+from duetbench.store.change import Change, SeriesName
 from site_builds import FREE, JSON, a_run, disturbed, scattered, steady
 
 UVICORN = f"{JSON}/uvicorn"
@@ -33,7 +33,7 @@ def told(folder: Path) -> str:
     return re.sub(r" (?=[.,)])|(?<=\() ", "", document.text)
 
 
-def save(folder: Path, **fields: Any) -> ChangeRecord:
+def save(folder: Path, **fields: Any) -> Change:
     series = SeriesName(machine="m", case=JSON, metric="server_cpu_per_request")
     record = synthetic.change_record(**{"series": series, **fields})
     change.save(folder / "results", record)

@@ -18,7 +18,7 @@ from duetbench.show.site import overview
 from duetbench.show.site.overview import Stated
 from duetbench.show.site.pages import case, front, machines, reference, run, trace, words
 from duetbench.show.site.pages.front import NightStatus
-from duetbench.store.change import ChangeRecord, SeriesName
+from duetbench.store.change import Change, SeriesName
 from duetbench.store.comparison import Verdict
 from duetbench.trend import events
 from duetbench.trend.columns import RunColumns, of_run
@@ -32,7 +32,7 @@ HERE = runs.MACHINE.id
 KERNEL = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
 
 
-def a_change(case: str, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> ChangeRecord:
+def a_change(case: str, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> Change:
     ratio = 1.1 if verdict is Verdict.SLOWER else 0.9
     fields: dict[str, Any] = {
         "id": f"20261102-{case.replace('/', '-')}", "verdict": verdict, "culprit": None,
@@ -43,7 +43,7 @@ def a_change(case: str, verdict: Verdict = Verdict.SLOWER, **changes: Any) -> Ch
     return runs.change_record(**{**fields, **changes})
 
 
-def status_of(*measured: Run, changes: Iterable[ChangeRecord] = ()) -> NightStatus:
+def status_of(*measured: Run, changes: Iterable[Change] = ()) -> NightStatus:
     table = table_of(*measured)
     return front.night_status(table, events.events(table), changes)
 
@@ -82,9 +82,7 @@ def test_every_case_is_in_one_list_of_the_status() -> None:
     ],
     ids=["slower", "faster", "closed", "inconclusive", "older", "machine"],
 )
-def test_news_are_open_changes_that_begin_with_the_newest_night(
-    change: ChangeRecord, news: str
-) -> None:
+def test_news_are_open_changes_that_begin_with_the_newest_night(change: Change, news: str) -> None:
     def night(day: int, version: str) -> Run:
         stack = StackRecord(name="current", digest=version * 4, packages={"fastapi": version})
         return a_run(day, steady("a/one"), stacks=(stack,))

@@ -25,7 +25,7 @@ from duetbench.core.model import CaseResult, Profile, Run, StackRecord
 from duetbench.project.published import headlines
 from duetbench.show.site.pages import addresses
 from duetbench.store import change, store
-from duetbench.store.change import ChangeRecord, SeriesName
+from duetbench.store.change import Change, SeriesName
 from duetbench.store.comparison import PackageChange
 
 FIRST: Final = datetime(2026, 10, 20, 3, tzinfo=UTC)
@@ -83,7 +83,7 @@ def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
     )  # fmt: skip
 
 
-def a_record(place: int, measured: list[Run]) -> ChangeRecord:
+def a_record(place: int, measured: list[Run]) -> Change:
     when, ratio = FIRST + timedelta(days=place), MOVED[place]
     packages = (
         PackageChange(stack="current", package=name, base="0", head="1")

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from duetbench.store import store
-from duetbench.store.change import Candidate, ChangeRecord, Dismissal, SeriesName, StackState, Step
+from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import PackageChange, Verdict
 from duetbench.trend import table as history
+from duetbench.trend.candidates import figures_of
 from duetbench.trend.columns import CaseState, RunColumns, RunHeader, Status, empty
 from duetbench.trend.table import Table
 from histories import FIRST
@@ -106,8 +107,8 @@ def table(
 
 def moved_at(
     *series: SeriesName, ratios: Sequence[float] = (), packages: Sequence[PackageChange] = (),
-    tries: int = 0, machine: str = MACHINE,
-) -> Candidate:  # fmt: skip
+    tries: int = 0,
+) -> Change:  # fmt: skip
     """A candidate of these series, which moved by 5 % or as told when the stack was bumped."""
     place: dict[str, Any] = {
         "before_run": run_of(19), "after_run": run_of(20), "when": FIRST + timedelta(days=20),
@@ -116,26 +117,22 @@ def moved_at(
         Step(series=name, ratio=ratio, strength=9.0, nights=(20, 6), **place)
         for name, ratio in zip(series, ratios or [1.05] * len(series), strict=True)
     ]
-    return Candidate(
-        id="20261121-current-abc123", machine=machine, base_commit=COMMIT, head_commit=COMMIT,
-        base=StackState(stack="current", digest=digest("1")), packages=tuple(packages),
-        head=StackState(stack="current", digest=digest("2")), steps=tuple(steps), tries=tries,
-        **place,
+    return Change(
+        id="20261121-current-abc123", status="candidate", verdict=Verdict.INCONCLUSIVE,
+        base_commit=COMMIT, head_commit=COMMIT, packages=tuple(packages), tries=tries,
+        base=StackState(stack="current", digest=digest("1")),
+        head=StackState(stack="current", digest=digest("2")), **figures_of(tuple(steps)), **place,
     )  # fmt: skip
 
 
-def dismissed(candidate: Candidate, verdict: Verdict, tries: int) -> Dismissal:
-    """A dismissal of a candidate."""
-    return Dismissal(
-        id=candidate.id, machine=candidate.machine, when=candidate.when,
-        before_run=candidate.before_run, after_run=candidate.after_run, stack="current",
-        series=(), verdict=verdict, tries=tries, evidence=None,
-    )  # fmt: skip
+def dismissed(candidate: Change, verdict: Verdict, tries: int) -> Change:
+    """A candidate that was not confirmed."""
+    return candidate.model_copy(update={"status": "dismissed", "verdict": verdict, "tries": tries})
 
 
 def recorded(
     status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
-) -> ChangeRecord:
+) -> Change:
     """The record of a change."""
     name = SeriesName(machine=MACHINE, case=case, metric=CPU)
     return change_record(

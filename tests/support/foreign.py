@@ -12,7 +12,7 @@ from duetbench.core.model import Case, CaseResult, Machine, Plan, Run, StackReco
 from duetbench.host.machine import asv_profile
 from duetbench.measure import testbed
 from duetbench.store import store
-from duetbench.store.change import Candidate, ChangeRecord, SeriesName, StackState, Step
+from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -23,6 +23,7 @@ from duetbench.store.comparison import (
 )
 from duetbench.store.night import NightPlan, Shard
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from duetbench.trend.candidates import figures_of
 from duetbench.trend.conclude import conclude
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
@@ -188,7 +189,7 @@ def comparison(**changes: Any) -> Comparison:
     return Comparison(**{**fields, **changes})
 
 
-def change(**changes: Any) -> ChangeRecord:
+def change(**changes: Any) -> Change:
     stack = StackState(stack="current", digest="0" * 64)
     fields: dict[str, Any] = {
         "id": "current-20261120-0a1b",
@@ -207,8 +208,8 @@ def change(**changes: Any) -> ChangeRecord:
     return change_record(**{**fields, **changes})
 
 
-def conclusion(candidate: Candidate, judgement: Judgement, **changes: Any) -> tuple[
-    Comparison, ChangeRecord
+def conclusion(candidate: Change, judgement: Judgement, **changes: Any) -> tuple[
+    Comparison, Change
 ]:  # fmt: skip
     """The comparison of a candidate's two stacks, with this judgement, and what follows from it."""
     sides = {
@@ -221,11 +222,11 @@ def conclusion(candidate: Candidate, judgement: Judgement, **changes: Any) -> tu
     cases = (case.model_copy(update={"judgements": (judgement,), **changes.pop("played", {})}),)
     evidence = comparison(reproduce=(), **sides, cases=cases, **changes)
     record = conclude(candidate, evidence)
-    assert isinstance(record, ChangeRecord)
+    assert isinstance(record, Change)
     return evidence, record
 
 
-def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
+def judged() -> tuple[Change, Comparison, Change]:
     """A candidate, the comparison of its two stacks, and what follows from it."""
     series = change().series
     judgement = Judgement(
@@ -236,9 +237,9 @@ def judged() -> tuple[Candidate, Comparison, ChangeRecord]:
         series=series, ratio=1.06, strength=8, before_run="a", after_run="b",
         when="2026-11-19T01:17:00Z", nights=(9, 5),
     )  # fmt: skip
-    candidate = Candidate(
-        id="current-20261119-0a1b", machine=series.machine, when=step.when, before_run="a",
-        after_run="b", base=base, head=head, base_commit=None, head_commit=None, packages=(),
-        steps=(step,),
+    candidate = Change(
+        id="current-20261119-0a1b", status="candidate", verdict=Verdict.INCONCLUSIVE,
+        when=step.when, before_run="a", after_run="b", base=base, head=head,
+        **figures_of((step,)),
     )  # fmt: skip
     return candidate, *conclusion(candidate, judgement)

@@ -21,7 +21,7 @@ from detecting import header_of
 from duetbench.core.metrics import METRICS
 from duetbench.store import change as changes
 from duetbench.store import store
-from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange, Verdict
 from duetbench.trend.columns import TRENDS, CaseState, RunColumns, empty
 from duetbench.trend.reading import Sources
@@ -113,19 +113,19 @@ def generate(history: Imagined) -> Iterator[RunColumns]:
         yield _night(history, place, time, level, source)
 
 
-def records(history: Imagined) -> tuple[ChangeRecord, ...]:
+def records(history: Imagined) -> tuple[Change, ...]:
     """A record of each planted change; those of the last year are open."""
     return tuple(_record(history, number, one) for number, one in enumerate(history.planted))
 
 
-def _record(history: Imagined, number: int, change: Planted) -> ChangeRecord:
+def _record(history: Imagined, number: int, change: Planted) -> Change:
     when, name = history.times[change.night], change.package
     before, after = history.versions[change.night - 1 : change.night + 1]
     series, *others = (
         SeriesName(machine=MACHINE, case=history.cases[case], metric="server_cpu_per_request")
         for case in change.cases
     )
-    return ChangeRecord(
+    return Change(
         id=f"{when:%Y%m%d}-{name}-{number}",
         status="open" if LAST - when < timedelta(days=365) else "closed",
         series=series,

@@ -21,7 +21,7 @@ from duetbench.store import attribution as attributions
 from duetbench.store import change, comparison_store, packages, store
 from duetbench.store import points as records
 from duetbench.store.attribution import Attribution, Function, Native, Own
-from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -303,7 +303,7 @@ def _hostile_run(day: int) -> Run:
     )
 
 
-def _hostile_change() -> ChangeRecord:
+def _hostile_change() -> Change:
     bad = HOSTILE[0]
     case, cpu = f"asgi-wsgi/{bad}/py3.14/w1/c0", "server_cpu_per_request"
     return runs.change_record(

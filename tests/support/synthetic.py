@@ -23,7 +23,7 @@ from duetbench.core.model import (
     StackRecord,
     Status,
 )
-from duetbench.store.change import ChangeRecord, Release, SeriesName, StackState
+from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange, Verdict
 
 PACKAGES = [
@@ -191,7 +191,7 @@ def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
     return Run(**{**fields, **changes})
 
 
-def change_record(**changed: Any) -> ChangeRecord:
+def change_record(**changed: Any) -> Change:
     """A change of one case by a release of Granian."""
     fields: dict[str, Any] = {
         "id": "20261120-granian-0",
@@ -210,7 +210,7 @@ def change_record(**changed: Any) -> ChangeRecord:
         "culprit": Release(package="granian", version="2.8.7", previous="2.8.6"),
         "method": "Ten duets.",
     }
-    return ChangeRecord(**{**fields, **changed})
+    return Change(**{**fields, **changed})
 
 
 def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -> CaseResult:

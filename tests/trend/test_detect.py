@@ -39,12 +39,9 @@ from duetbench.store import change as changes
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import (
-    Candidate,
     Candidates,
-    ChangeRecord,
-    Dismissal,
+    Change,
     SeriesName,
-    dismissals,
 )
 from duetbench.store.comparison import Comparison, PackageChange, Verdict
 from duetbench.store.points import INSTRUCTIONS
@@ -69,7 +66,7 @@ def test_a_step_where_the_stack_changed_is_a_candidate() -> None:
     """5 % more from the first night with the new lock: runs, locks and packages of both sides."""
     found = detect([table({"x/a": pieces((20, 1e-4), (6, 1.05e-4))}, BUMPED)])
     (one,) = found.candidates
-    assert (one.machine, one.before_run, one.after_run) == (MACHINE, run_of(19), run_of(20))
+    assert (one.series.machine, one.before_run, one.after_run) == (MACHINE, run_of(19), run_of(20))
     assert one.when == FIRST + timedelta(days=20)
     assert (one.base.digest, one.head.digest) == (digest("1"), digest("2"))
     assert (one.base_commit, one.head_commit) == (COMMIT, COMMIT)
@@ -193,7 +190,7 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     assert history_.moved < 140
     (made,) = history.tables(made_up.generate(history_))
     candidates, _ = of_table(made)
-    found = sorted(candidates, key=lambda one: one.after_run)
+    found = sorted(candidates, key=lambda one: str(one.after_run))
     assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
     for one, change in zip(found, LATE, strict=True):
         moved = {step.series.case for step in one.steps}
@@ -203,7 +200,7 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
         ]
 
 
-def candidate_of(*moved: tuple[str, float], tries: int = 0, packages: int = 1) -> Candidate:
+def candidate_of(*moved: tuple[str, float], tries: int = 0, packages: int = 1) -> Change:
     """A candidate of steps (case, ratio) of the core time."""
     series = [SeriesName(machine=MACHINE, case=case, metric=CPU) for case, _ in moved]
     released = moves(*["granian", "uvicorn", "rloop"][:packages])
@@ -231,7 +228,7 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     candidate = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/b", 1.05), ("x/unplayed", 1.05))
     comparison = compared("a", "b", "still", a=0.05, b=0.03)
     record = conclude(candidate, comparison)
-    assert isinstance(record, ChangeRecord)
+    assert record.confirmed
     assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.SLOWER)
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
@@ -251,7 +248,7 @@ def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
 ) -> None:
     """Which of them it was, the duet between both stacks cannot tell."""
     record = conclude(candidate_of(("x/a", 0.95), packages=2), compared("a", a=-0.05))
-    assert isinstance(record, ChangeRecord)
+    assert record.confirmed
     assert record.culprit is None
     assert (record.verdict, record.status, record.note) == (Verdict.FASTER, "closed", IMPROVED)
 
@@ -267,7 +264,7 @@ def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
         (undecided, 2, Verdict.INCONCLUSIVE, True),
     ):
         found = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
-        assert isinstance(found, Dismissal)
+        assert found.status == "dismissed"
         assert (found.verdict, found.tries, found.final) == (verdict, tries + 1, final)
 
 
@@ -284,10 +281,10 @@ def test_nothing_is_judged_twice() -> None:
         found = detect(made, records)
         assert (found.known, len(found.candidates)) == (known, 1 - known)
     undecided = dismissed(one, Verdict.INCONCLUSIVE, 2)
-    (again,) = detect(made, (), {undecided.id: undecided}).candidates
+    (again,) = detect(made, [undecided]).candidates
     assert again.tries == 2
     for final in (dismissed(one, Verdict.INCONCLUSIVE, 3), dismissed(one, Verdict.NO_CHANGE, 1)):
-        assert detect(made, (), {final.id: final}).known == 1
+        assert detect(made, [final]).known == 1
 
 
 def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
@@ -321,7 +318,7 @@ def test_what_steps_later_between_the_same_stacks_is_named_and_not_claimed(
     candidate = candidate_of(("x/a", 1.05))
     comparison = compared("a", "still", a=0.05)
     record = conclude(candidate, comparison)
-    assert isinstance(record, ChangeRecord)
+    assert record.confirmed
     again = candidate_of(("x/still", 1.04), ("x/a", 1.06), ("x/later", 1.05))
     assert again.id == record.id
     evidence = {comparison.id: comparison}
@@ -337,14 +334,14 @@ def test_what_another_machine_confirmed_says_so(compared: Compared) -> None:
     """The size is that machine's."""
     comparison = compared("a", a=0.05)
 
-    def on(name: str) -> ChangeRecord | Dismissal:
+    def on(name: str) -> Change:
         machine = comparison.machine.model_copy(update={"id": name})
         played = comparison.model_copy(update={"machine": machine})
         return conclude(candidate_of(("x/a", 1.05)), played)
 
     here, there = on(MACHINE), on("beta-4c-000002")
-    assert isinstance(here, ChangeRecord)
-    assert isinstance(there, ChangeRecord)
+    assert isinstance(here, Change)
+    assert isinstance(there, Change)
     assert (here.confirmed_on, there.confirmed_on) == (None, "beta-4c-000002")
     assert there.series == here.series
     assert there.method.endswith("on another machine, beta-4c-000002.")
@@ -356,7 +353,7 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     shares: list[float] = []
     comparison = compared("a", a=0.05)
 
-    def judge(candidate: Candidate, seconds: float) -> Comparison:
+    def judge(candidate: Change, seconds: float) -> Comparison:
         shares.append(seconds)
         if candidate.id.endswith("gone"):
             raise HistoryError("no lock")
@@ -368,23 +365,21 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
         candidate_of((case, 1.05)).model_copy(update={"id": name})
         for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
-    found = confirm(candidates, judge, 330.0, tmp_path, told=lambda _: None, clock=lambda: now[0])
+    found = confirm(candidates, judge, 330.0, tmp_path, log=lambda _: None, clock=lambda: now[0])
     # 330 s for four; for three; 180 s for two; and 30 s are too few.
     assert shares == [82.5, 110.0, 90.0]
     left = [(one.id, why) for one, why in found.left]
     assert left == [("one-gone", "no lock"), ("four", "the time was up")]
-    assert [record.id for record in found.records] == ["two"]
-    assert [one.id for one in found.dismissed] == ["three"]
-    assert changes.read(tmp_path / "changes" / "two.json") == found.records[0]
-    assert dismissals(tmp_path) == ({"three": found.dismissed[0]}, ())
+    assert [(one.id, one.confirmed) for one in found.judged] == [("two", True), ("three", False)]
+    assert changes.read_all(tmp_path) == sorted(found.judged, key=lambda one: one.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
     # Of more than there is time for, the first are judged.
     shares.clear()
-    found = confirm(candidates[1:] * 4, judge, 310.0, tmp_path, told=lambda _: None,
+    found = confirm(candidates[1:] * 4, judge, 310.0, tmp_path, log=lambda _: None,
                     clock=lambda: now[0])  # fmt: skip
     assert shares == [60.0, 60.0]
-    assert (len(found.records), len(found.left)) == (1, 10)
+    assert ([one.confirmed for one in found.judged].count(True), len(found.left)) == (1, 10)
 
 
 def test_what_is_confirmed_is_attributed_and_what_moved_in_instructions_at_once(
@@ -392,17 +387,17 @@ def test_what_is_confirmed_is_attributed_and_what_moved_in_instructions_at_once(
 ) -> None:
     comparison, asked = compared("a", a=0.05), list[str]()
 
-    def explain(change: Candidate | ChangeRecord) -> None:
-        asked.append(f"{type(change).__name__} {change.id}")
+    def explain(change: Change) -> None:
+        asked.append(f"{change.status} {change.id}")
 
     named = {name: candidate_of((f"x/{case}", 1.05)).model_copy(update={"id": name})
              for name, case in (("one", "a"), ("other", "b"))}  # fmt: skip
     counted = SeriesName(machine=MACHINE, case="x/a", metric=INSTRUCTIONS)
     named["counted"] = moved_at(counted, ratios=[1.05]).model_copy(update={"id": "counted"})
     found = confirm(list(named.values()), lambda *_: comparison, 600.0, tmp_path,
-                    told=lambda _: None, explain=explain)  # fmt: skip
-    assert [record.id for record in found.records] == ["one", "counted"]
-    assert asked == ["ChangeRecord one", "Candidate counted", "ChangeRecord counted"]
+                    log=lambda _: None, explain=explain)  # fmt: skip
+    assert [one.id for one in found.judged if one.confirmed] == ["one", "counted"]
+    assert asked == ["open one", "candidate counted", "open counted"]
 
 
 def test_a_change_is_attributed_once_and_is_one_also_where_that_fails(
@@ -410,7 +405,7 @@ def test_a_change_is_attributed_once_and_is_one_also_where_that_fails(
 ) -> None:
     asked, notes = list[str](), list[str]()
 
-    def attributed(_: Path, change: Candidate | ChangeRecord, *__: object) -> Attribution:
+    def attributed(_: Path, change: Change, *__: object) -> Attribution:
         asked.append(change.id)
         if change.id == "lost":
             raise CountError("no Valgrind")
@@ -426,7 +421,7 @@ def test_a_change_is_attributed_once_and_is_one_also_where_that_fails(
 
 
 def test_files_of_detection_read_back(tmp_path: Path) -> None:
-    """Candidates and dismissals; what is damaged is named, and stops nothing but a judgement."""
+    """Candidates and changes; what is damaged is named, and stops nothing but a judgement."""
     found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
     files.write(path := tmp_path / "candidates.json", found)
     assert files.read(Candidates, path) == found
@@ -434,11 +429,13 @@ def test_files_of_detection_read_back(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
         files.read(Candidates, path)
     whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
-    files.write(tmp_path / "dismissed" / f"{whole.id}.json", whole)
-    (tmp_path / "dismissed" / "damaged.json").write_text("{}")
-    kept, (problem,) = dismissals(tmp_path)
-    assert kept == {whole.id: whole}
-    assert "damaged.json: expected a dismissal" in problem
+    changes.save(tmp_path, whole)
+    (tmp_path / "changes" / "damaged.json").write_text("{}")
+    problems: list[str] = []
+    assert changes.read_all(tmp_path, problems) == [whole]
+    assert "damaged.json: expected a change" in problems[0]
+    with pytest.raises(RecordError, match=r"damaged\.json: expected a change"):
+        changes.read_all(tmp_path)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import foreign
 from comparing import busy
 from detecting import BUMPED, CPU, MACHINE, dismissed, moved_at, recorded, run_of, table
 from duetbench.project import oha
-from duetbench.store.change import ChangeRecord, SeriesName, Step
+from duetbench.store.change import Change, SeriesName, Step
 from duetbench.store.comparison import Verdict
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.candidates import detect
@@ -219,8 +219,9 @@ def test_one_release_that_came_to_two_stacks_is_one_candidate() -> None:
 
     record = recorded("open", 1.05, 20).model_copy(update={"unplayed": (one.steps[0].series,)})
     assert detect([both], (record,)).known == 2
-    (left,) = detect([both], (), {one.id: dismissed(one, Verdict.NO_CHANGE, 1).model_copy(
-        update={"stack": "other"})}).candidates  # fmt: skip
+    other = one.base.model_copy(update={"stack": "other"})
+    judged = dismissed(one, Verdict.NO_CHANGE, 1).model_copy(update={"base": other})
+    (left,) = detect([both], [judged]).candidates
     assert (left.base.stack, [step.series.case for step in left.steps]) == ("current", ["x/a"])
 
 
@@ -233,7 +234,7 @@ def test_instructions_are_confirmed_by_cpu_and_what_was_not_played_is_not_claime
     candidate = moved_at(*series)
     fake = FakeInstruments(slower={"x/a": 0.05})
     record = conclude(candidate, compared_by(fake, (busy("x/a"),), tmp_path, None))
-    assert isinstance(record, ChangeRecord)
+    assert isinstance(record, Change)
     assert (record.series, record.others, record.unplayed) == (series[1], (), (series[2],))
 
 

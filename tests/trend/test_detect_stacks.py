@@ -32,7 +32,7 @@ from duetbench.measure.duet import SideCase
 from duetbench.project import locks
 from duetbench.project.locks import Move
 from duetbench.project.project import Project
-from duetbench.store.change import Candidate, SeriesName, StackState
+from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -85,7 +85,7 @@ class Bumps:
     commits: tuple[str, str]
     digests: tuple[str, str]
 
-    def candidate(self, **changes: object) -> Candidate:
+    def candidate(self, **changes: object) -> Change:
         """Both cases moved between the locks."""
         made = moved_at(
             *(SeriesName(machine=MACHINE, case=f"tiny/{name}/py3.14", metric=CPU)

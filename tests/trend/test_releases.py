@@ -6,7 +6,7 @@ import pytest
 
 import synthetic
 from duetbench.show.change import describe, narrowed_line
-from duetbench.store.change import ChangeRecord, Effect, Release, SeriesName, Share
+from duetbench.store.change import Change, Effect, Release, SeriesName, Share
 from duetbench.store.comparison import Verdict
 from duetbench.store.points import Points
 from duetbench.trend import releases
@@ -108,7 +108,7 @@ CHANGED = synthetic.change_record(
 )
 
 
-def closer(*points: Points, record: ChangeRecord = CHANGED) -> ChangeRecord | None:
+def closer(*points: Points, record: Change = CHANGED) -> Change | None:
     return next(iter(narrowed([record], releases.axes(points))), None)
 
 

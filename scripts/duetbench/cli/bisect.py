@@ -34,7 +34,7 @@ from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
 from duetbench.store import change, comparison_store, files
 from duetbench.store import points as record_points
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.cause import TIME_IS_UP, blame
@@ -148,7 +148,7 @@ def _with_target(
     lock: tuple[str, str] | None,
 ) -> Project:
     """The project with the target whose packages are searched, if not a change's or a stack's."""
-    known = {path.stem for path in change.files(folder)}
+    known = {record.id for record in _confirmed(folder)}
     if not options["app"] and (set(names) <= known and comparison is None and lock is None):
         return project
     found = with_options(project, options, [python] if python else [])
@@ -226,7 +226,7 @@ def _changes(
 ) -> None:
     here = fingerprint().id
     reporter = Reporter(console)
-    chosen = _chosen([change.read(path) for path in change.files(folder)], names, here)
+    chosen = _chosen(_confirmed(folder), names, here)
     if not chosen:
         console.say(f"no change on this machine ({here}) whose cause is to be found")
     else:
@@ -235,7 +235,7 @@ def _changes(
         points = files.attempted(record_points.found(folder), record_points.read, [])
         measured = axes(sorted(points, key=lambda one: (one.started, one.id)))
     ends = time.monotonic() + limit
-    found: list[ChangeRecord] = []
+    found: list[Change] = []
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
@@ -259,7 +259,11 @@ def _changes(
         raise Exit(1)
 
 
-def _chosen(records: list[ChangeRecord], names: list[str], here: str) -> list[ChangeRecord]:
+def _confirmed(folder: Path) -> list[Change]:
+    return [record for record in change.read_all(folder) if record.confirmed]
+
+
+def _chosen(records: list[Change], names: list[str], here: str) -> list[Change]:
     by_id = {record.id: record for record in records}
     for name in names:
         if name not in by_id:

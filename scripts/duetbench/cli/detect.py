@@ -34,7 +34,7 @@ from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line, title
 from duetbench.show.formats import ends, percent
 from duetbench.store import change, comparison_store, files
-from duetbench.store.change import Candidate, Candidates, ChangeRecord, Dismissal, Step, dismissals
+from duetbench.store.change import Candidates, Change, Step
 from duetbench.store.comparison import Comparison
 from duetbench.trend import reading
 from duetbench.trend.candidates import searched, unjudged
@@ -92,7 +92,7 @@ def detect_command(
 
     With --confirm, on the machine itself, the stacks before and after are measured together. Where
     that machine is no more, --elsewhere judges on this one, and the change says so. What
-    is confirmed becomes results/changes/<id>.json, what is not, results/dismissed/<id>.json; the
+    is confirmed becomes results/changes/<id>.json, and so is what is not, as dismissed; the
     comparison is kept beside them. Nothing is judged twice. The functions behind what is confirmed
     are looked for at once, by counting instructions, and kept in results/attributions/<id>.json.
 
@@ -133,7 +133,7 @@ def detect_command(
 
 def _detected(
     results: Path,
-) -> tuple[Candidates, tuple[ChangeRecord, ...], tuple[ChangeRecord, ...], frozenset[str]]:
+) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
     """Candidates, records that are undone now, others that are grown, and machines at work."""
     project = Project.here()
     sources = reading.read(results, paths.cache_dir() / "site")
@@ -143,17 +143,16 @@ def _detected(
     unread: list[str] = []
     read = files.attempted(filter(Path.is_file, kept), partial(files.read, Comparison), unread)
     evidence = {comparison.id: comparison for comparison in read}
-    dismissed, unreadable = dismissals(results)
-    for problem in (*sources.problems, *sources.notes, *unread, *unreadable):
+    for problem in (*sources.problems, *sources.notes, *unread):
         errors().say(f"note: {problem}")
     # Without such nights no declaration is read.
     inside = declared_jobs(project) if any(not table.track.served for table in tables) else {}
     every = searched(tables, inside)
-    found = unjudged(every, sources.changes, dismissed)
+    found = unjudged(every, (*sources.changes, *sources.dismissed))
     candidates = [one for table in every for one in table.candidates]
-    seen: dict[str, ChangeRecord] = {}
+    seen: dict[str, Change] = {}
 
-    def known() -> list[ChangeRecord]:
+    def known() -> list[Change]:
         return [seen.get(record.id, record) for record in sources.changes]
 
     seen |= {record.id: record for record in grown(known(), candidates, evidence)}
@@ -177,41 +176,44 @@ def _confirm(
         files.read(Candidates, from_) if from_ is not None else _detected(Project.here().results)[0]
     )
     here = machine.fingerprint().id
-    ours = [one for one in found.candidates if elsewhere or one.machine == here]
+    ours = [one for one in found.candidates if elsewhere or one.series.machine == here]
     for candidate in found.candidates:
         if candidate not in ours:
             errors().say(
-                f"note: {candidate.id} waits for its machine {candidate.machine}; where that is no "
-                "more: --elsewhere"
+                f"note: {candidate.id} waits for its machine {candidate.series.machine}; where "
+                "that is no more: --elsewhere"
             )
     clean_up(errors())
-    told = Console(stderr=as_json)
-    project, narrator = Project.here(), Narrator(told)
-    judge = RealDuets(project, seed, Reporter(told), narrator)
+    console = Console(stderr=as_json)
+    project, narrator = Project.here(), Narrator(console)
+    judge = RealDuets(project, seed, Reporter(console), narrator)
 
-    def explain(change: Candidate | ChangeRecord) -> None:
+    def explain(change: Change) -> None:
         hook("explain_change")(project, change, results, narrator)
 
     with interruptible():
-        confirmed = conclude(ours, judge, seconds, results, told=told.say, explain=explain)
+        judged = conclude(ours, judge, seconds, results, log=console.say, explain=explain)
     document = {
-        "confirmed": [record.model_dump(mode="json") for record in confirmed.records],
-        "dismissed": [one.model_dump(mode="json") for one in confirmed.dismissed],
-        "left": {candidate.id: why for candidate, why in confirmed.left},
+        "confirmed": [one.model_dump(mode="json") for one in judged.judged if one.confirmed],
+        "dismissed": [one.model_dump(mode="json") for one in judged.judged if not one.confirmed],
+        "left": {candidate.id: why for candidate, why in judged.left},
     }
-    said = [*map(_sentence, confirmed.records), *map(_sentence, confirmed.dismissed)]
-    said += [] if ours else [f"no candidate on this machine ({here})"]
-    tell(said, lambda: document, as_json=as_json)
-    actions.summary("\n".join(f"- {_sentence(one)}" for one in confirmed.records) or "No change.")
-    for candidate, why in confirmed.left:
+    lines = [*map(_sentence, judged.judged)]
+    lines += [] if ours else [f"no candidate on this machine ({here})"]
+    tell(lines, lambda: document, as_json=as_json)
+    summary = [f"- {_sentence(one)}" for one in judged.judged if one.confirmed]
+    actions.summary("\n".join(summary) or "No change.")
+    for candidate, why in judged.left:
         errors().say(f"{candidate.id}: not judged: {why}")
-    if confirmed.left:
+    if judged.left:
         raise Exit(1)
 
 
 def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
     """What a workflow needs of the candidates: one job per machine that has any, and is there."""
-    counts = Counter(one.machine for one in found.candidates if one.machine in machines)
+    counts = Counter(
+        one.series.machine for one in found.candidates if one.series.machine in machines
+    )
     include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
     return {
         "matrix": json.dumps({"include": include}, separators=(",", ":")),
@@ -223,8 +225,8 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
 def _show(
     console: Console,
     found: Candidates,
-    undone: Sequence[ChangeRecord],
-    more: Sequence[ChangeRecord],
+    undone: Sequence[Change],
+    more: Sequence[Change],
 ) -> None:
     for record in undone:
         console.say(f"closed: {record.id}: {record.note}")
@@ -265,18 +267,18 @@ def _size(step: Step) -> str:
     return percent(step.ratio) + within
 
 
-def _headline(candidate: Candidate) -> str:
+def _headline(candidate: Change) -> str:
     moved = ", ".join(
         f"{move.package} {move.base or '—'} → {move.head or '—'}" for move in candidate.packages
     )
     return (
-        f"{candidate.id}: {len(candidate.steps)} series on {candidate.machine} moved with "
+        f"{candidate.id}: {len(candidate.steps)} series on {candidate.series.machine} moved with "
         f"{moved or 'the files of the same versions'}"
     )
 
 
-def _sentence(concluded: ChangeRecord | Dismissal) -> str:
-    if isinstance(concluded, Dismissal):
+def _sentence(concluded: Change) -> str:
+    if not concluded.confirmed:
         return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
     return (
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "

@@ -16,7 +16,7 @@ from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.host.console import errors
 from duetbench.project.project import Project
-from duetbench.store import attribution, change, files
+from duetbench.store import attribution, change
 
 URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 _MOST: Final = 10
@@ -92,7 +92,7 @@ def announce_command(
     """
     problems: list[str] = []
     folder = results or Project.here().results
-    records = files.attempted(change.files(folder), change.read, problems)
+    records = [one for one in change.read_all(folder, problems) if one.confirmed]
     explained, unread = attribution.every(folder)
     problems += unread
     with connected() as (context, github):

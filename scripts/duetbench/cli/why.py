@@ -25,7 +25,7 @@ from duetbench.project.project import Project
 from duetbench.show.attribution import folded, print_attribution
 from duetbench.store import attribution, change, comparison_store, files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Candidate, ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 
 
@@ -108,7 +108,7 @@ def why_command(
         print_json([one.model_dump(mode="json") for one in made])
 
 
-def _known(names: list[str], folder: Path) -> tuple[ChangeRecord | None, Comparison | None]:
+def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | None]:
     """The change or the comparison that is named, if it is one."""
     if len(names) > 2:
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
@@ -141,9 +141,7 @@ def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
     return list(found.values())
 
 
-def explain_change(
-    project: Project, record: Candidate | ChangeRecord, results: Path, narrator: Narrator
-) -> None:
+def explain_change(project: Project, record: Change, results: Path, narrator: Narrator) -> None:
     """Attribute a change that has no attribution yet, for verbs that find changes."""
     explain.keep(project, record, results, narrator, errors().say)
 

@@ -23,7 +23,7 @@ from duetbench.github.upgrades import Upgrade
 from duetbench.store import files as files_
 from duetbench.store import store
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import INPROCESS, ChangeRecord, Dismissal
+from duetbench.store.change import INPROCESS, Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import final, kind_of
 from duetbench.store.night import NightPlan
@@ -37,7 +37,7 @@ WHY: Final = "attribution.json"
 _OF_NIGHTS: Final = frozenset(
     {"run", "anchored points", "figures inside the process", "machine, for asv"}
 )
-_OF_CHANGES: Final = frozenset({"change", "dismissal", "comparison", "attribution"})
+_OF_CHANGES: Final = frozenset({"change", "comparison", "attribution"})
 _CLOCKS: Final = timedelta(days=1)
 """How far a clock may be wrong. A run from the future would stay the latest one until then."""
 
@@ -178,7 +178,7 @@ def confirmed(
                 require("machine", machine, one.machine.id)
             elif known is not None and one.id not in known:
                 raise ArtifactError(f"{shown(one.id)}, which was no candidate")
-            if isinstance(one, ChangeRecord | Dismissal):
+            if isinstance(one, Change):
                 require_past(one.when, now)
                 if one.evidence not in evidence:
                     raise ArtifactError(f"{shown(one.id)} without its evidence")

@@ -19,7 +19,7 @@ from duetbench.show.change import commands, describe, title
 from duetbench.show.formats import MISSING, some
 from duetbench.show.site.pages import addresses
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Verdict
 
 KIND: Final = "issue"
@@ -124,7 +124,7 @@ _FASTER: Final = ("duetbench", "faster")
 
 
 def of_changes(
-    records: Iterable[ChangeRecord], site: str, explained: Iterable[Attribution] = ()
+    records: Iterable[Change], site: str, explained: Iterable[Attribution] = ()
 ) -> list[IssueDraft]:
     """One issue per change, the newest change first; `explained`: which code changes are."""
     why = {one.change: one for one in sorted(explained, key=lambda one: (one.when, one.id))}
@@ -141,14 +141,14 @@ def of_changes(
     ]
 
 
-def change_title(record: ChangeRecord) -> str:
+def change_title(record: Change) -> str:
     """`granian 2.8.7: FastAPI's JSON needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
     summary = describe(record)
     more = f", and {len(record.others)} more" if record.others else ""
     return f"{summary.releases or 'Unknown cause'}: {summary.sentence}{more}"
 
 
-def change_body(record: ChangeRecord, site: str, why: Attribution | None = None) -> str:
+def change_body(record: Change, site: str, why: Attribution | None = None) -> str:
     """The issue's text, in Markdown; everything in it is of the record."""
     summary = describe(record)
     packages = [

@@ -30,7 +30,7 @@ from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
 from duetbench.project import locks
 from duetbench.project.project import Project
-from duetbench.store.change import Candidate, ChangeRecord, StackState
+from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
 MOST_CASES: Final = 8
@@ -39,7 +39,7 @@ ones. One cause moves many, and playing all of them would not make it surer."""
 
 NOTHING: Final = "none of the packages that moved is loaded by these cases"
 
-Judge = Callable[[Candidate, float], Comparison]
+Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within so many seconds."""
 
 
@@ -52,7 +52,7 @@ class RealDuets:
     reporter: Reporter
     narrator: Narrator
 
-    def __call__(self, candidate: Candidate, seconds: float) -> Comparison:
+    def __call__(self, candidate: Change, seconds: float) -> Comparison:
         """Compare; errors as of `strongest`, `find_locks` and `between`."""
         names = strongest(self.project, candidate)
         found = find_locks(self.project, candidate, self.narrator)
@@ -104,11 +104,11 @@ class RealDuets:
                 return session.compare(question, self.reporter)
 
 
-def _label(state: StackState, run: str) -> str:
+def _label(state: StackState, run: str | None) -> str:
     return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
 
 
-def strongest(project: Project, candidate: Candidate) -> tuple[str, ...]:
+def strongest(project: Project, candidate: Change) -> tuple[str, ...]:
     """What is played: the stack's strongest cases, and jobs, that are still declared.
 
     UsageError: none is.
@@ -181,9 +181,6 @@ class Between:
     head_commit: str | None
 
 
-Change = Candidate | ChangeRecord | Between
-
-
 def least(judgement: Judgement) -> float:
     """By how much it moved at least, as the logarithm of a ratio; zero: it may not have."""
     low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
@@ -211,7 +208,7 @@ class Locks:
     notes: tuple[str, ...] = ()
 
 
-def find_locks(project: Project, change: Change, narrator: Narrator) -> Locks:
+def find_locks(project: Project, change: Change | Between, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
 
     Raises:
@@ -239,14 +236,14 @@ def find_locks(project: Project, change: Change, narrator: Narrator) -> Locks:
 
 
 def _found(
-    project: Project, change: Change, side: SideName, narrator: Narrator, notes: list[str]
+    project: Project, change: Change | Between, side: SideName, narrator: Narrator, notes: list[str]
 ) -> str | None:
     """The lock of a side, in git or kept here, or resolved as of its date; None: in none of these.
 
     Where the index has changed since, it is that date's with the versions that were recorded.
     """
     state = change.base if side == "base" else change.head
-    text = lock_text(project, state, getattr(change, f"{side}_commit", None))
+    text = lock_text(project, state, change.base_commit if side == "base" else change.head_commit)
     if text is not None or state.as_of is None:
         return text
     again = revisions.resolved(project, state.stack, narrator, date.fromisoformat(state.as_of))
@@ -261,7 +258,7 @@ def _found(
 
 
 def _recorded(
-    project: Project, change: Change, side: SideName, keep: str, narrator: Narrator
+    project: Project, change: Change | Between, side: SideName, keep: str, narrator: Narrator
 ) -> str:
     """A lock with the versions that were recorded of one side, else as another lock."""
     versions = {move.package: getattr(move, side) for move in change.packages}

@@ -8,7 +8,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats
-from duetbench.store.change import Cause, ChangeRecord, Effect, Narrowed, Release, Share
+from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share
 from duetbench.store.points import INSTRUCTIONS
 
 
@@ -21,7 +21,7 @@ class ChangeText:
     nobody knows which release did it.
     """
 
-    record: ChangeRecord
+    record: Change
     name: CaseName
     sentence: str
     title: str
@@ -36,7 +36,7 @@ class ChangeText:
         return ", ".join(map(_release, self.record.releases))
 
 
-def describe(record: ChangeRecord) -> ChangeText:
+def describe(record: Change) -> ChangeText:
     """Put a change into words."""
     metric, word = record.series.metric, formats.worded(record.series.metric, record.verdict)
     parts, cause = record.parts, ""
@@ -103,9 +103,7 @@ def _effect(effect: Effect) -> str:
     return f"{formats.percent(effect.ratio)} ({within}, {effect.duets} duets)"
 
 
-def commands(
-    record: ChangeRecord, before: int | None, after: int | None
-) -> tuple[tuple[str, str], ...]:
+def commands(record: Change, before: int | None, after: int | None) -> tuple[tuple[str, str], ...]:
     """What measures a change again: pairs of words and command.
 
     `before` and `after` are times (s since 1970) of the runs next to it, for records without dates.

@@ -1,11 +1,9 @@
-"""The words of detection as types: steps, candidates, and what was confirmed or not.
+"""A change of a series for good: found as a candidate, judged by duets, searched for its cause.
 
-A change record says where a series moved for good, with the evidence; one file per change.
-
-A record is written when a change point has been confirmed, and read by the site. Its figures are
-those of the confirming comparison and do not move any more; only `status`, `culprit`, `shares`,
-`narrowed` and `note` may be filled in later, and `unplayed` may grow. Files are
-`results/changes/<id>.json`.
+One file per change, `results/changes/<id>.json`. The figures of a confirmed change are those of the
+confirming comparison and do not move any more; only `status`, `culprit`, `shares`, `narrowed` and
+`note` may be filled in later, and `unplayed` may grow. A candidate that no duet confirmed is kept,
+too, so that it is not judged again every night.
 """
 
 import re
@@ -23,9 +21,6 @@ from duetbench.store.files import read as read_file
 FOLDER: Final = "changes"
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
-
-DISMISSED: Final = "dismissed"
-"""Folder below `results/` for what was not confirmed."""
 
 MOST_TRIES: Final = 3
 """A candidate that stayed undecided so often is left alone."""
@@ -121,14 +116,39 @@ class StackState(Frozen):
     as_of: str | None = Field(default=None, description="Date for which it was resolved.")
 
 
-class ChangeRecord(Artefact):
-    """One change point with its frozen evidence. Ratios are after over before."""
+class Step(Frozen):
+    """A series stands on another level from some night on."""
+
+    series: SeriesName
+    ratio: float = Field(gt=0, description="The level after over the level before.")
+    within: tuple[float, float] | None = Field(
+        default=None,
+        description="Where the points have standard errors: the ratio's 95 % interval.",
+    )
+    strength: float = Field(
+        description="Height of the step over its standard error, or over the scatter beside it."
+    )
+    before_run: str = Field(description="The last run on the old level.")
+    after_run: str = Field(description="The first run on the new level.")
+    when: AwareDatetime = Field(description="Start of that run.")
+    nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
+
+
+class Change(Artefact):
+    """A series moved where a stack changed. Ratios are after over before.
+
+    A candidate has its strongest step's series and figures, and those of a confirming comparison
+    from then on.
+    """
 
     what: ClassVar[str] = "a change record"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME)
-    status: Literal["open", "closed"]
+    status: Literal["candidate", "dismissed", "open", "closed"] = Field(
+        description="What no duet has judged; what none confirmed; what was confirmed, and is open "
+        "while it makes something slower."
+    )
     series: SeriesName
     others: tuple[SeriesName, ...] = Field(
         default=(), description="Series that moved with it: the same duets say so."
@@ -143,7 +163,11 @@ class ChangeRecord(Artefact):
     after_run: str | None = Field(default=None, description="The first run after the change.")
     base: StackState
     head: StackState
+    base_commit: str | None = Field(default=None, description="Of the last run before the change.")
+    head_commit: str | None = Field(default=None, description="Of the first run after it.")
     packages: tuple[PackageChange, ...] = ()
+    steps: tuple[Step, ...] = Field(default=(), description="Of a candidate, strongest first.")
+    tries: int = Field(default=0, ge=0, description="Comparisons that did not confirm it so far.")
     ratio: float = Field(ge=1e-3, le=1e3)
     low: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
     high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
@@ -157,14 +181,32 @@ class ChangeRecord(Artefact):
         description="Where several releases lie between the versions of the largest share: those "
         "that did it.",
     )
-    evidence: str | None = Field(default=None, description="Id of the confirming comparison.")
+    evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(
         default=None,
         description="The machine of its duets, and so of the ratio, where it is another one than "
         "that of the series.",
     )
-    method: str = Field(description="How it was found and confirmed, in a sentence.")
-    note: str = Field(default="", description="Why it was closed, where the release is fixed, …")
+    method: str = Field(default="", description="How it was found and confirmed, in a sentence.")
+    note: str = Field(
+        default="", description="Why it was closed or not confirmed, where the release is fixed, …"
+    )
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether duets have confirmed it."""
+        return self.status in {"open", "closed"}
+
+    @property
+    def final(self) -> bool:
+        """Whether it is judged, and no other comparison would be."""
+        given_up = self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
+        return self.confirmed or (self.status == "dismissed" and given_up)
+
+    @property
+    def stepped(self) -> tuple[SeriesName, ...]:
+        """All series that are known to have moved, the main one first."""
+        return (self.series, *self.others)
 
     @property
     def interval(self) -> Interval:
@@ -203,97 +245,36 @@ class ChangeRecord(Artefact):
         return self
 
 
-class Step(Frozen):
-    """A series stands on another level from some night on."""
-
-    series: SeriesName
-    ratio: float = Field(gt=0, description="The level after over the level before.")
-    within: tuple[float, float] | None = Field(
-        default=None,
-        description="Where the points have standard errors: the ratio's 95 % interval.",
-    )
-    strength: float = Field(
-        description="Height of the step over its standard error, or over the scatter beside it."
-    )
-    before_run: str = Field(description="The last run on the old level.")
-    after_run: str = Field(description="The first run on the new level.")
-    when: AwareDatetime = Field(description="Start of that run.")
-    nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
-
-
-class Candidate(Frozen):
-    """Steps on one machine that begin where one stack changed; a duet has to confirm them."""
-
-    id: str = Field(pattern=_NAME, description="Of the change record that it may become.")
-    machine: str = Field(pattern=_NAME)
-    when: AwareDatetime = Field(
-        description="Start of the first run with the new stack, or the date of its commit."
-    )
-    before_run: str
-    after_run: str
-    base: StackState
-    head: StackState
-    base_commit: str | None = Field(description="Of the last run with the old stack.")
-    head_commit: str | None = Field(description="Of the first run with the new one.")
-    packages: tuple[PackageChange, ...]
-    steps: tuple[Step, ...] = Field(min_length=1, description="Strongest first.")
-    tries: int = Field(default=0, ge=0, description="Duets that left it undecided so far.")
-
-
 class Candidates(Artefact):
     """What detection found."""
 
     what: ClassVar[str] = "candidates (duetbench ci detect)"
 
     format: Literal[1] = FORMAT_VERSION
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[Change, ...] = ()
     unexplained: tuple[Step, ...] = Field(
         default=(), description="Steps where no stack changed: the machine's, or our own."
     )
     known: int = Field(default=0, ge=0, description="Candidates that were judged already.")
 
 
-class Dismissal(Artefact):
-    """A candidate that no duet confirmed, so that it is not asked again every night."""
-
-    what: ClassVar[str] = "a dismissal"
-
-    format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME, description="The candidate's.")
-    machine: str
-    when: AwareDatetime
-    before_run: str
-    after_run: str
-    stack: str
-    series: tuple[SeriesName, ...]
-    verdict: Verdict
-    tries: int = Field(ge=1)
-    evidence: str | None = Field(description="Id of the latest comparison.")
-    note: str = ""
-
-    @property
-    def final(self) -> bool:
-        return self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
-
-
-def save(results: Path, record: ChangeRecord) -> Path:
-    """Write a record, in place of an earlier state of it; RecordError if it cannot be written."""
+def save(results: Path, record: Change) -> Path:
+    """Write a change in place of an earlier state of it; RecordError if it cannot be written."""
     return write(results / FOLDER / f"{record.id}.json", record)
 
 
-def read(path: Path) -> ChangeRecord:
-    """Read one record; RecordError if it is none, or is not named as its file."""
-    return read_file(ChangeRecord, path, named=True)
+def read(path: Path) -> Change:
+    """Read one change; RecordError if it is none, or is not named as its file."""
+    return read_file(Change, path, named=True)
 
 
 def files(results: Path) -> list[Path]:
-    """The files of all records, by name."""
+    """The files of all changes, by name."""
     return sorted((results / FOLDER).glob("*.json"))
 
 
-def dismissals(results: Path) -> tuple[dict[str, Dismissal], tuple[str, ...]]:
-    """All dismissals by id, and sentences about those that cannot be read."""
-    problems: list[str] = []
-    paths = sorted((results / DISMISSED).glob("*.json"))
-    found = attempted(paths, lambda path: (path.stem, read_file(Dismissal, path)), problems)
-    return dict(found), tuple(problems)
+def read_all(results: Path, problems: list[str] | None = None) -> list[Change]:
+    """All changes by id; those that cannot be read are named among `problems`, or raise."""
+    if problems is None:
+        return [read(path) for path in files(results)]
+    return attempted(files(results), read, problems)

@@ -22,7 +22,7 @@ from duetbench.store import (
     store,
 )
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import ChangeRecord, Dismissal
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
@@ -121,14 +121,8 @@ KINDS: Final = (
     _record(
         "change",
         rf"{change.FOLDER}/{_NAME}",
-        ChangeRecord,
+        Change,
         lambda one: f"{change.FOLDER}/{one.id}.json",
-    ),
-    _record(
-        "dismissal",
-        rf"{change.DISMISSED}/{_NAME}",
-        Dismissal,
-        lambda one: f"{change.DISMISSED}/{one.id}.json",
     ),
     _record(
         "links of a package",

@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetbench.host import cache
-from duetbench.store.change import Candidate, Candidates, ChangeRecord, Dismissal, StackState, Step
+from duetbench.store.change import Candidates, Change, StackState, Step
+from duetbench.store.comparison import Verdict
 from duetbench.trend.events import bumps, differences
 from duetbench.trend.steps import anchored_too, steps
 from duetbench.trend.table import Table
@@ -38,22 +39,15 @@ class Searched:
     """A table, its candidates whether judged or not, and steps where no stack changed."""
 
     table: Table
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Change, ...]
     unexplained: tuple[Step, ...]
 
 
 def detect(
-    tables: Iterable[Table],
-    records: Sequence[ChangeRecord] = (),
-    dismissed: Mapping[str, Dismissal] | None = None,
-    inside: Collection[str] = (),
+    tables: Iterable[Table], judged: Sequence[Change] = (), inside: Collection[str] = ()
 ) -> Candidates:
-    """Find what moved and was not judged yet.
-
-    `records` and `dismissed` (by id) were judged; `inside` are benchmarks that a comparison can
-    play.
-    """
-    return unjudged(searched(tables, inside), records, dismissed)
+    """Find what moved and was not `judged` yet; `inside` are jobs that a comparison can count."""
+    return unjudged(searched(tables, inside), judged)
 
 
 def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Searched, ...]:
@@ -65,122 +59,119 @@ def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Sea
     )
 
 
-def unjudged(
-    every: Sequence[Searched],
-    records: Sequence[ChangeRecord] = (),
-    dismissed: Mapping[str, Dismissal] | None = None,
-) -> Candidates:
-    """What was found and not judged yet, as in `detect`."""
-    found: list[Candidate] = []
-    judged = 0
-    known: list[ChangeRecord | Dismissal] = [*records, *(dismissed or {}).values()]
-    for one_table in every:
-        places = {night.run: place for place, night in enumerate(one_table.table.nights)}
-        for candidate in one_table.candidates:
+def unjudged(tables: Sequence[Searched], judged: Sequence[Change] = ()) -> Candidates:
+    """The candidates that were not judged yet, as in `detect`."""
+    new: list[Change] = []
+    old = 0
+    for table in tables:
+        places = {night.run: place for place, night in enumerate(table.table.nights)}
+        for candidate in table.candidates:
             earlier = [
-                one for one in known if one.id == candidate.id or _same(candidate, one, places)
+                one for one in judged if one.id == candidate.id or _same(candidate, one, places)
             ]
-            if any(isinstance(one, ChangeRecord) or one.final for one in earlier):
-                judged += 1
+            if any(one.final for one in earlier):
+                old += 1
             else:
-                tries = max((one.tries for one in earlier if isinstance(one, Dismissal)), default=0)
-                _join(found, candidate.model_copy(update={"tries": tries}))
+                tries = max((one.tries for one in earlier), default=0)
+                _join(new, candidate.model_copy(update={"tries": tries}))
     return Candidates(
-        candidates=tuple(_united(found)),
-        unexplained=tuple(step for one in every for step in one.unexplained),
-        known=judged,
+        candidates=tuple(_united(new)),
+        unexplained=tuple(step for table in tables for step in table.unexplained),
+        known=old,
     )
 
 
-def _join(found: list[Candidate], candidate: Candidate) -> None:
+def _join(candidates: list[Change], candidate: Change) -> None:
     """Add a candidate, to the one of the other kind that has its locks and commit, if there is."""
-    kind = candidate.steps[0].series.inprocess
-    for place, other in enumerate(found):
-        alike = (other.machine, other.base, other.head, other.head_commit) == (
-            candidate.machine, candidate.base, candidate.head, candidate.head_commit,
-        )  # fmt: skip
-        if alike and not any(step.series.inprocess == kind for step in other.steps):
-            both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
+    inside = candidate.series.inprocess
+    for place, other in enumerate(candidates):
+        where = candidate.series.machine, candidate.base, candidate.head, candidate.head_commit
+        alike = (other.series.machine, other.base, other.head, other.head_commit) == where
+        if alike and not any(step.series.inprocess == inside for step in other.steps):
             tries = max(other.tries, candidate.tries)
-            found[place] = other.model_copy(update={"steps": tuple(both), "tries": tries})
+            candidates[place] = _of_steps(other, (*other.steps, *candidate.steps), tries=tries)
             return
-    found.append(candidate)
+    candidates.append(candidate)
 
 
-def _united(found: Iterable[Candidate]) -> list[Candidate]:
+def _of_steps(candidate: Change, steps: Iterable[Step], **update: Any) -> Change:
+    """The candidate with these steps, of which the strongest gives its series and figures."""
+    ordered = tuple(sorted(steps, key=lambda step: -step.strength))
+    return candidate.model_copy(update={**figures_of(ordered), **update})
+
+
+def figures_of(steps: tuple[Step, ...]) -> dict[str, Any]:
+    """The series and figures of a candidate with these steps, strongest first."""
+    low, high = steps[0].within or (steps[0].ratio, steps[0].ratio)
+    others = tuple(dict.fromkeys(step.series for step in steps[1:]))
+    return {
+        "steps": steps, "series": steps[0].series, "others": others,
+        "ratio": steps[0].ratio, "low": low, "high": high,
+    }  # fmt: skip
+
+
+def _united(found: Iterable[Change]) -> list[Change]:
     """Candidates, strongest first; of several stacks that the same releases came to at once, one.
 
     It is that of the stack to which all of them came.
     """
 
-    def releases(one: Candidate) -> set[tuple[str, str | None, str | None]]:
+    def releases(one: Change) -> set[tuple[str, str | None, str | None]]:
         return {(move.package, move.base, move.head) for move in one.packages}
 
-    def strongest(one: Candidate) -> tuple[float, str]:
+    def strongest(one: Change) -> tuple[float, str]:
         return -one.steps[0].strength, one.id
 
-    kept: list[Candidate] = []
+    kept: list[Change] = []
     for candidate in sorted(found, key=lambda one: (-len(releases(one)), *strongest(one))):
-        where = candidate.machine, candidate.before_run, candidate.after_run
+        where = candidate.series.machine, candidate.before_run, candidate.after_run
         for place, other in enumerate(kept):
             if (
-                where == (other.machine, other.before_run, other.after_run)
+                where == (other.series.machine, other.before_run, other.after_run)
                 and candidate.base.stack != other.base.stack
                 and releases(candidate)
                 and releases(candidate) <= releases(other)
             ):
-                both = sorted((*other.steps, *candidate.steps), key=lambda step: -step.strength)
-                kept[place] = other.model_copy(update={"steps": tuple(both)})
+                kept[place] = _of_steps(other, (*other.steps, *candidate.steps))
                 break
         else:
             kept.append(candidate)
     return sorted(kept, key=strongest)
 
 
-def _same(
-    candidate: Candidate, judged: ChangeRecord | Dismissal, places: Mapping[str, int]
-) -> bool:
+def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     """Whether something that was judged lies between the same runs, at least in part.
 
     With every night the step may be seen a night earlier or later, and must not be a new one. A
-    record of another stack has judged what it tells.
-    `places` are those of the runs of the candidate's table; names of others sort by time.
+    confirmed change of another stack has judged what it names. `places` are those of the runs of
+    the candidate's table; names of others sort by time.
     """
-    if isinstance(judged, ChangeRecord):
-        where, series = (judged.series.machine, judged.base.stack), (judged.series, *judged.others)
-        told = {*series, *judged.unplayed}.intersection(step.series for step in candidate.steps)
-    else:
-        where, series = (judged.machine, judged.stack), judged.series
-        told = set()
-    kinds = {one.inprocess for one in series} or {False}
-    if (
-        not (told or where == (candidate.machine, candidate.base.stack))
-        or not any(step.series.inprocess in kinds for step in candidate.steps)
-        or judged.before_run is None
-        or judged.after_run is None
-    ):
+    series = judged.stepped
+    kinds = {one.inprocess for one in series}
+    stepped = {step.series for step in candidate.steps}
+    named = judged.confirmed and not stepped.isdisjoint((*series, *judged.unplayed))
+    here = candidate.series.machine, candidate.base.stack
+    if not named and (judged.series.machine, judged.base.stack) != here:
+        return False
+    if not any(one.inprocess in kinds for one in stepped):
         return False
     runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
+    if None in runs:
+        return False
     order: Sequence[Any] = runs
-    if isinstance(judged, ChangeRecord) and all(dates := _dates(judged, candidate)):
+    dates = judged.base.as_of, candidate.head.as_of, candidate.base.as_of, judged.head.as_of
+    if judged.confirmed and all(dates):
         # Stacks of past dates are measured in any order, and may be measured again.
         order = dates
     elif all(run in places for run in runs):
         # Commits stand in the order of their dates, whenever they were measured.
-        order = [places[run] for run in runs]
+        order = [places[str(run)] for run in runs]
     return bool(order[0] < order[1] and order[2] < order[3])
-
-
-def _dates(judged: ChangeRecord, candidate: Candidate) -> tuple[str | None, ...]:
-    """The dates of their stacks, as far as they are as of one, in the order of `_same`."""
-    return (
-        judged.base.as_of, candidate.head.as_of, candidate.base.as_of, judged.head.as_of,
-    )  # fmt: skip
 
 
 def of_table(
     table: Table, inside: Collection[str] = (), without: Collection[str] = ()
-) -> tuple[tuple[Candidate, ...], tuple[Step, ...]]:
+) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
     """The candidates of a machine, and steps where no stack changed; the rest as in `steps`."""
     changed: dict[str, list[int]] = {}
     for bump in bumps(table):
@@ -230,15 +221,16 @@ def _clusters(found: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
     return clusters
 
 
-def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) -> Candidate:
+def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) -> Change:
     head = table.nights[max(nights)]
     base = next(night for night in reversed(table.nights[: min(nights)]) if stack in night.stacks)
     digests = base.stacks[stack], head.stacks[stack]
     when = datetime.fromtimestamp(head.time, UTC)
     name = f"{when:%Y%m%d}-{stack}{table.track.suffix}"
-    return Candidate(
+    return Change(
+        status="candidate",
+        verdict=Verdict.INCONCLUSIVE,
         id=f"{name}-{cache.digest(table.machine, *digests)[:6]}",
-        machine=table.machine,
         when=when,
         before_run=base.run,
         after_run=head.run,
@@ -247,5 +239,5 @@ def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) ->
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
-        steps=tuple(sorted(moved, key=lambda step: -step.strength)),
+        **figures_of(tuple(sorted(moved, key=lambda step: -step.strength))),
     )

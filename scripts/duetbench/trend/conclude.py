@@ -1,18 +1,10 @@
-"""What duets between stacks say of a candidate: a change record, or a dismissal. Pure."""
+"""What duets between stacks say of a candidate: it is a change, or it is dismissed. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from duetbench.core.metrics import row
-from duetbench.store.change import (
-    Candidate,
-    ChangeRecord,
-    Dismissal,
-    Release,
-    SeriesName,
-    Step,
-)
+from duetbench.store.change import Change, Release, SeriesName, Step
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, Verdict
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.steps import CPU
@@ -22,7 +14,7 @@ IMPROVED = "An improvement: there is nothing to do."
 _MOVED = frozenset({Verdict.SLOWER, Verdict.FASTER})
 
 
-def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dismissal:
+def conclude(candidate: Change, comparison: Comparison) -> Change:
     """Judge a candidate.
 
     A step is confirmed if its case and metric moved in the duets in the same direction; a step of
@@ -30,59 +22,49 @@ def conclude(candidate: Candidate, comparison: Comparison) -> ChangeRecord | Dis
     were not played are named beside it, and not claimed, where others of their kind (server runs,
     or benchmarks inside the process) are confirmed; those that were played and did not move, not.
     """
-    found = [(step, judgement_on(comparison, judged_as(step.series))) for step in candidate.steps]
-    judged = [(step, one) for step, one in found if one is not None]
+    every = [(step, judgement_on(comparison, judged_as(step.series))) for step in candidate.steps]
+    judged = [(step, one) for step, one in every if one is not None]
     confirmed = [
         (step, one)
         for step, one in judged
         if one.verdict in _MOVED and one.ratio and one.low and one.high
         if (one.ratio > 1) == (step.ratio > 1)
     ]
-    given: dict[str, Any] = {
-        name: getattr(candidate, name) for name in ("id", "when", "before_run", "after_run")
-    }
-    given["evidence"] = comparison.id
     if not confirmed:
         verdict, note = _dismissed([one for _, one in judged], untouched(comparison))
-        return Dismissal(
-            machine=candidate.machine,
-            stack=candidate.base.stack,
-            series=tuple(step.series for step in candidate.steps),
-            verdict=verdict,
-            tries=candidate.tries + 1,
-            note=note,
-            **given,
-        )
+        update: dict[str, object] = {"status": "dismissed", "verdict": verdict, "note": note}
+        update |= {"tries": candidate.tries + 1, "evidence": comparison.id}
+        return candidate.model_copy(update=update)
     # That which moved most at the least: by the end of its interval that is next to no change.
-    main, said = max(
+    main, found = max(
         confirmed,
         key=lambda one: min(abs(math.log(end)) for end in (one[1].low, one[1].high) if end),
     )
     # What only a server loads moves nothing inside the process, which then was not played.
     kinds = {step.series.inprocess for step, _ in confirmed}
-    slower = said.verdict is Verdict.SLOWER
-    return ChangeRecord(
-        status="open" if slower else "closed",
-        series=judged_as(main.series),
-        others=tuple(
-            one
-            for one in dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
-            if one != judged_as(main.series)
-        ),
-        unplayed=tuple(
-            step.series
-            for step in candidate.steps
-            if step.series.inprocess in kinds and not played(comparison, step.series)
-        ),
-        base=candidate.base,
-        head=candidate.head,
-        packages=candidate.packages,
-        culprit=culprit(candidate.packages),
-        confirmed_on=None if comparison.machine.id == candidate.machine else comparison.machine.id,
-        method=_method(main, said, comparison.machine.id),
-        note="" if slower else IMPROVED,
-        **said.model_dump(include={"ratio", "low", "high", "verdict"}),
-        **given,
+    series, machine = judged_as(main.series), comparison.machine.id
+    moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
+    unplayed = (
+        step.series
+        for step in candidate.steps
+        if step.series.inprocess in kinds and not played(comparison, step.series)
+    )
+    slower = found.verdict is Verdict.SLOWER
+    return candidate.model_copy(
+        update={
+            **{name: getattr(found, name) for name in ("ratio", "low", "high", "verdict")},
+            "status": "open" if slower else "closed",
+            "series": series,
+            "others": tuple(one for one in moved if one != series),
+            "unplayed": tuple(unplayed),
+            "steps": (),
+            "tries": 0,
+            "culprit": culprit(candidate.packages),
+            "evidence": comparison.id,
+            "confirmed_on": None if machine == candidate.series.machine else machine,
+            "method": _method(main, found, machine),
+            "note": "" if slower else IMPROVED,
+        }
     )
 
 
@@ -92,8 +74,8 @@ def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, st
         return Verdict.NO_CHANGE, "None of the packages that moved is loaded by these cases."
     if judged and all(one.verdict is Verdict.NO_CHANGE for one in judged):
         return Verdict.NO_CHANGE, "The duets between the two stacks saw no change."
-    said = sorted({str(one.verdict) for one in judged}) or ["nothing of these series"]
-    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(said)}."
+    verdicts = sorted({str(one.verdict) for one in judged}) or ["nothing of these series"]
+    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(verdicts)}."
 
 
 def judged_as(series: SeriesName) -> SeriesName:
@@ -127,15 +109,13 @@ def culprit(packages: Sequence[PackageChange]) -> Release | None:
     return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
-def closed(
-    records: Sequence[ChangeRecord], evidence: Mapping[str, Comparison]
-) -> tuple[ChangeRecord, ...]:
-    """Close open records that a later confirmed change undid: their new states.
+def closed(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
+    """Close open changes that a later confirmed one undid: their new states.
 
     A change is undone when both together leave the series no worse than before, within what the
     metric tolerates. `evidence` has comparisons by id: what a change did to other series too.
     """
-    found = []
+    new = []
     for record in records:
         undone = (
             later.id
@@ -147,22 +127,20 @@ def closed(
         )
         if by := next(undone, None):
             note = f"{record.note} Undone by the change {by}.".lstrip()
-            found.append(record.model_copy(update={"status": "closed", "note": note}))
-    return tuple(found)
+            new.append(record.model_copy(update={"status": "closed", "note": note}))
+    return tuple(new)
 
 
 def grown(
-    records: Sequence[ChangeRecord],
-    candidates: Iterable[Candidate],
-    evidence: Mapping[str, Comparison],
-) -> tuple[ChangeRecord, ...]:
-    """Records between whose two stacks other series have stepped since, which no duet has played.
+    records: Sequence[Change], candidates: Iterable[Change], evidence: Mapping[str, Comparison]
+) -> tuple[Change, ...]:
+    """Changes between whose two stacks other series have stepped since, which no duet has played.
 
     As after a backfill of more cases. They are named beside the change, and not claimed.
     `candidates` are all that were found, those that were judged as well.
     """
     by_id = {record.id: record for record in records}
-    found = []
+    new = []
     for candidate in candidates:
         record = by_id.get(candidate.id)
         comparison = evidence.get(record.evidence or "") if record else None
@@ -172,12 +150,12 @@ def grown(
         more = [one for one in stepped if not played(comparison, one)]
         unplayed = tuple(dict.fromkeys((*record.unplayed, *more)))
         if unplayed != record.unplayed:
-            found.append(record.model_copy(update={"unplayed": unplayed}))
-    return tuple(found)
+            new.append(record.model_copy(update={"unplayed": unplayed}))
+    return tuple(new)
 
 
 def _ratio_of(
-    record: ChangeRecord, series: SeriesName, evidence: Mapping[str, Comparison]
+    record: Change, series: SeriesName, evidence: Mapping[str, Comparison]
 ) -> float | None:
     """What a change did to a series; None if it is not known to have moved it."""
     if record.series == series:

@@ -9,7 +9,7 @@ from typing import Final
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.judge.duets import Judge
 from duetbench.store import change, comparison_store
-from duetbench.store.change import DISMISSED, Candidate, ChangeRecord, Dismissal
+from duetbench.store.change import Change
 from duetbench.store.files import write
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.conclude import conclude
@@ -22,19 +22,18 @@ LEAST_SECONDS: Final = 60.0
 class Conclusions:
     """What came of the candidates; `left` were not judged, for the reason beside them."""
 
-    records: tuple[ChangeRecord, ...]
-    dismissed: tuple[Dismissal, ...]
-    left: tuple[tuple[Candidate, str], ...]
+    judged: tuple[Change, ...]
+    left: tuple[tuple[Change, str], ...]
 
 
 def confirm(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Change],
     judge: Judge,
     seconds: float,
     results: Path,
     *,
-    told: Callable[[str], None],
-    explain: Callable[[Candidate | ChangeRecord], None] | None = None,
+    log: Callable[[str], None],
+    explain: Callable[[Change], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Conclusions:
     """Judge candidates of this machine in so many seconds, and keep all in `results`.
@@ -47,9 +46,8 @@ def confirm(
         RecordError: A file cannot be written.
     """
     ends = clock() + seconds
-    records: list[ChangeRecord] = []
-    dismissed: list[Dismissal] = []
-    left: list[tuple[Candidate, str]] = []
+    judged: list[Change] = []
+    left: list[tuple[Change, str]] = []
     for place, candidate in enumerate(candidates):
         if explain and any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
             explain(candidate)
@@ -58,7 +56,7 @@ def confirm(
         if remaining < LEAST_SECONDS:
             left.append((candidate, "the time was up"))
             continue
-        told(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
+        log(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
         try:
             comparison = judge(candidate, share)
         except (HistoryError, SetupError, UsageError) as problem:
@@ -67,12 +65,8 @@ def confirm(
             continue
         concluded = conclude(candidate, comparison)
         write(results / comparison_store.FOLDER / f"{comparison.id}.json", comparison)
-        if isinstance(concluded, ChangeRecord):
-            change.save(results, concluded)
-            records.append(concluded)
-            if explain:
-                explain(concluded)
-        else:
-            write(results / DISMISSED / f"{concluded.id}.json", concluded)
-            dismissed.append(concluded)
-    return Conclusions(tuple(records), tuple(dismissed), tuple(left))
+        change.save(results, concluded)
+        judged.append(concluded)
+        if explain and concluded.confirmed:
+            explain(concluded)
+    return Conclusions(tuple(judged), tuple(left))

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from duetbench.store.change import ChangeRecord, Narrowed, Release, SeriesName, Share
+from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share
 from duetbench.store.points import AnchoredPoint
 from duetbench.trend import conclude, releases
 from duetbench.trend.releases import Measured, ReleaseAxis, ReleaseEffect, order
@@ -17,7 +17,7 @@ Axes = Mapping[str, Sequence[ReleaseAxis]]
 """What was measured of the releases of each package."""
 
 
-def narrowed(records: Iterable[ChangeRecord], axes: Axes) -> tuple[ChangeRecord, ...]:
+def narrowed(records: Iterable[Change], axes: Axes) -> tuple[Change, ...]:
     """Records whose release is known more closely than when they were made: their new states."""
     found = ((record, _of(record, axes)) for record in records)
     return tuple(
@@ -52,7 +52,7 @@ def unmeasured(versions: Sequence[str], axis: ReleaseAxis | None) -> tuple[str, 
     return tuple(found)
 
 
-def _of(record: ChangeRecord, axes: Axes) -> Narrowed | None:
+def _of(record: Change, axes: Axes) -> Narrowed | None:
     """What its own machine says, else another one, of the first series that moved and has it."""
     span = record.shares[0].releases[0] if record.shares else conclude.culprit(record.packages)
     if span is None or span.previous is None:

@@ -24,7 +24,7 @@ from duetbench.store import (
 )
 from duetbench.store import points as record_points
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
@@ -44,6 +44,8 @@ class Sources:
         nights: Runs, and stacks against their anchor; in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
         comparisons: Those that are stored, oldest first; of each launch only what is judged.
+        changes: Those that duets have confirmed.
+        dismissed: Candidates that none confirmed.
         problems: What could not be read, in sentences.
         night_records: What came of each night's shards, oldest first.
         points: All files of anchored points, oldest measurement first; those that are of a time,
@@ -55,7 +57,8 @@ class Sources:
 
     nights: tuple[RunColumns, ...] = ()
     runs: dict[str, Path] = field(default_factory=dict)
-    changes: tuple[ChangeRecord, ...] = ()
+    changes: tuple[Change, ...] = ()
+    dismissed: tuple[Change, ...] = ()
     problems: tuple[str, ...] = ()
     night_records: tuple[NightRecord, ...] = ()
     points: tuple[Points, ...] = ()
@@ -71,7 +74,7 @@ def read(results: Path, cache_dir: Path) -> Sources:
     problems: list[str] = []
     kept = cache.opened(cache_dir, results)
     found = files.attempted(store.runs(results), partial(_of_run, kept), problems)
-    records = files.attempted(change.files(results), change.read, problems)
+    changes = change.read_all(results, problems)
     stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
     comparisons = files.attempted(stored, _comparison, problems)
     comparisons.sort(key=lambda one: (one.started, one.id))
@@ -87,7 +90,8 @@ def read(results: Path, cache_dir: Path) -> Sources:
     return Sources(
         nights=(*(one for _, (one,) in found), *ratios),
         runs={path.stem: path for path, _ in found},
-        changes=tuple(records),
+        changes=tuple(one for one in changes if one.confirmed),
+        dismissed=tuple(one for one in changes if not one.confirmed),
         # People read them on the site, where the folders of the machine that built it mean nothing.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(nights),

@@ -12,6 +12,7 @@ from duetbench.host.progress import Narrator
 from duetbench.judge import duets, pairs, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.builder import MOVED
+from duetbench.judge.duets import Between
 from duetbench.judge.inprocess import unit_of
 from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why.attribute import attribute
@@ -19,12 +20,12 @@ from duetbench.measure.duet import SideCase
 from duetbench.project.project import Project
 from duetbench.store import attribution
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Candidate, ChangeRecord, SeriesName
+from duetbench.store.change import Change, SeriesName
 from duetbench.store.comparison import Comparison, Judgement
 from duetbench.store.points import INSTRUCTIONS
 
 
-def explain(project: Project, change: Candidate | ChangeRecord, narrator: Narrator) -> Attribution:
+def explain(project: Project, change: Change, narrator: Narrator) -> Attribution:
     """Attribute a change: count the instructions of the case that moved most, on both stacks.
 
     Raises:
@@ -43,7 +44,7 @@ def explain(project: Project, change: Candidate | ChangeRecord, narrator: Narrat
 
 def keep(
     project: Project,
-    change: Candidate | ChangeRecord,
+    change: Change,
     results: Path,
     narrator: Narrator,
     note: Callable[[str], None],
@@ -57,7 +58,7 @@ def keep(
         note(f"note: {change.id}: its code was not looked at: {problem}")
 
 
-def sides_of(project: Project, change: Candidate | ChangeRecord, scope: Scope) -> Sides:
+def sides_of(project: Project, change: Change, scope: Scope) -> Sides:
     """Prepare both stacks of a change, with the case that it was seen in unless some are selected.
 
     Raises:
@@ -114,15 +115,14 @@ def _executes(metric: str) -> bool:
     return metric not in METRICS or METRICS[metric].unit != "B"
 
 
-def _of_locks(project: Project, moved: duets.Change, scope: Scope) -> Sides:
+def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:
     locks = duets.find_locks(project, moved, scope.narrator)
     stack = moved.base.stack
     before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
     return sides_.of_locks(project, stack, before, after, scope)
 
 
-def _series(change: Candidate | ChangeRecord) -> SeriesName:
-    if isinstance(change, ChangeRecord):
-        return change.series
-    moved = [step.series for step in change.steps]
-    return next((one for one in moved if one.metric == INSTRUCTIONS), moved[0])
+def _series(change: Change) -> SeriesName:
+    """The series whose case is attributed: of a candidate one whose instructions moved."""
+    moved = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
+    return next(moved, change.series)

@@ -13,7 +13,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.units import significant
 from duetbench.project.published import Headline, headlines
 from duetbench.show.site.data_files import FORMAT, LETTERS, SeriesFile
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Verdict
 from duetbench.trend import table as series
 from duetbench.trend.summary import estimate, too_few
@@ -83,7 +83,7 @@ class Stated:
 
 
 def overview(
-    tables: Iterable[Table], changes: Iterable[ChangeRecord], problems: Sequence[str]
+    tables: Iterable[Table], changes: Iterable[Change], problems: Sequence[str]
 ) -> dict[str, Any]:
     """The newest figure of every series, as columns, SI units, six digits.
 
@@ -121,7 +121,7 @@ def index(
     }
 
 
-def badges(tables: Sequence[Table], changes: Sequence[ChangeRecord]) -> dict[str, dict[str, Any]]:
+def badges(tables: Sequence[Table], changes: Sequence[Change]) -> dict[str, dict[str, Any]]:
     """By name: what shields.io shows (its endpoint format, version 1).
 
     All figures are of one machine (`speaker`).

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.packages import PackageRecord, VersionLinks
 from duetbench.store.points import Points
@@ -29,7 +29,7 @@ class ReleasedPackage:
     name: str
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
-    changes: tuple[ChangeRecord, ...] = ()
+    changes: tuple[Change, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     versions: tuple[str, ...] = ()
     about: PackageRecord | None = None
@@ -49,7 +49,7 @@ class ReleasedPackage:
 def packages(
     points: Sequence[Points],
     headers: Iterable[RunHeader],
-    changes: Iterable[ChangeRecord],
+    changes: Iterable[Change],
     comparisons: Iterable[Comparison],
     about: Iterable[PackageRecord],
 ) -> dict[str, ReleasedPackage]:
@@ -58,7 +58,7 @@ def packages(
     `headers` with the oldest first, changes and comparisons with the newest.
     """
     measured = axes(points)
-    named: dict[str, list[ChangeRecord]] = defaultdict(list)
+    named: dict[str, list[Change]] = defaultdict(list)
     compared: dict[str, list[Comparison]] = defaultdict(list)
     versions: dict[str, set[str]] = defaultdict(set)
     stacks: dict[str, Mapping[str, str]] = {}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from duetbench.store.change import SUSPECTS, Cause, ChangeRecord, Effect, Share
+from duetbench.store.change import SUSPECTS, Cause, Change, Effect, Share
 from duetbench.store.comparison import PackageChange
 from duetbench.trend.conclude import culprit
 
@@ -18,10 +18,6 @@ NOT_APART: Final = "no mixture that parts them can be installed"
 NOT_PLAYED: Final = "they cannot be played apart"
 TIME_IS_UP: Final = "the time was up"
 NOT_ALONE: Final = "{} alone does not show the change"
-REASONS: Final = (
-    ONLY_CAME_OR_WENT, NOT_DECIDED, ALONE_NOT_DECIDED, NOT_AGAIN, NOT_LOADED, NOT_APART,
-    NOT_PLAYED, TIME_IS_UP,
-)  # fmt: skip
 
 Names = frozenset[str]
 """Packages that have moved in a mixture."""
@@ -50,7 +46,7 @@ class Outcome:
     reason: str = ""
 
 
-def blame(record: ChangeRecord, cause: Cause) -> ChangeRecord:
+def blame(record: Change, cause: Cause) -> Change:
     """The record with its culprit, or with what is known of it, in place of an earlier search's."""
     note = SUSPECTS.sub("", record.note).strip()
     if cause.reason:
@@ -84,29 +80,3 @@ def cause_of(outcome: Outcome, packages: Sequence[PackageChange]) -> Cause:
         suspects=tuple(sorted(outcome.suspects)),
         reason=outcome.reason,
     )
-
-
-def follows(found: ChangeRecord, concluded: ChangeRecord) -> bool:
-    """Whether a record is what was concluded, but for what a search for its cause may add.
-
-    Which of the packages it names, and what they do alone, nobody can check from here; that they
-    are some of them, and that the words are ours, can be.
-    """
-    if found == concluded:
-        return True
-    added = {"culprit": None, "note": concluded.note, "shares": ()}
-    if found.model_copy(update=added) != concluded:  # nor has that a culprit already
-        return False
-    releases = [culprit((move,)) for move in concluded.packages]
-    shares = found.shares
-    if found.culprit != (shares[0].releases[0] if shares else None):
-        return False
-    if any(one not in releases for share in shares for one in share.releases):
-        return False
-    if found.note == concluded.note:
-        return bool(shares)
-    names = {move.package for move in concluded.packages}
-    note = found.note.removeprefix(concluded.note).lstrip()
-    said = SUSPECTS.fullmatch(note) if found.note.startswith(concluded.note) else None
-    reasons = {*REASONS, *map(NOT_ALONE.format, names)}
-    return said is not None and set(said[1].split(", ")) <= names and said[2] in reasons

@@ -16,7 +16,7 @@ from duetbench.judge.builder import MOVED
 from duetbench.judge.duets import PROFILES, carrier, declared_cases, find_locks
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
-from duetbench.store.change import Cause, ChangeRecord, SeriesName
+from duetbench.store.change import Cause, Change, SeriesName
 from duetbench.store.comparison import Comparison
 from duetbench.trend.bisect import cause
 from duetbench.trend.bisect import decision as bisect
@@ -27,7 +27,7 @@ METRIC: Final = "server_cpu_per_request"
 """What is searched for where nothing says which metric moved."""
 
 
-def of_record(project: Project, record: ChangeRecord, narrator: Narrator) -> Sought:
+def of_record(project: Project, record: Change, narrator: Narrator) -> Sought:
     """A confirmed change; errors as of `duets.find_locks`."""
     found = find_locks(project, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)

@@ -22,7 +22,7 @@ from duetbench.show.site.charts.forest import Dot, DotGroup, Forest, forest
 from duetbench.show.site.pages import addresses, trace, trends, words
 from duetbench.show.site.pages.page import PageFile, markup, render
 from duetbench.show.site.pages.site import Site, Trended, grouped, has_page
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.trend import table as history
 from duetbench.trend.columns import RunHeader
 from duetbench.trend.summary import RunSummary
@@ -91,7 +91,7 @@ def _page(
     site: Site,
     case: str,
     tables: tuple[Table, ...],
-    changes: tuple[ChangeRecord, ...],
+    changes: tuple[Change, ...],
     others: tuple[RunHeader, ...],
     seen: str,
     folders: Folders,
@@ -142,7 +142,7 @@ def _page(
 
 
 def _view(
-    site: Site, root: str, table: Table, case: str, changes: tuple[ChangeRecord, ...], anchor: str
+    site: Site, root: str, table: Table, case: str, changes: tuple[Change, ...], anchor: str
 ) -> CaseView:
     names = trends.metrics(table, case)
     metric = names[0] if names else (table.metrics[0] if table.metrics else "")
@@ -242,7 +242,7 @@ def _folders(site: Site) -> Folders:
 
 
 def _for_scripts(
-    where: Folders, case: str, tables: Iterable[Table], changes: Iterable[ChangeRecord], root: str
+    where: Folders, case: str, tables: Iterable[Table], changes: Iterable[Change], root: str
 ) -> dict[str, Any]:
     """What the page's script needs to know to fetch and draw every series of the case."""
     return {
@@ -276,7 +276,7 @@ def _for_scripts(
     }
 
 
-def _moved(record: ChangeRecord, metric: str, root: str) -> dict[str, Any]:
+def _moved(record: Change, metric: str, root: str) -> dict[str, Any]:
     change = describe(record)
     parts = (f"{change.word} {change.change} ({change.interval})", change.cause)
     return {

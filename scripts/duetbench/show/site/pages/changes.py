@@ -22,7 +22,7 @@ from duetbench.show.site.pages import addresses, why, words
 from duetbench.show.site.pages.page import PageFile, filled, markup, render
 from duetbench.show.site.pages.site import Site
 from duetbench.show.site.pages.trends import Around, around, trend_around
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import PackageChange, Verdict
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
@@ -53,14 +53,14 @@ def feeds(site: Site) -> Iterator[tuple[str, bytes]]:
         yield address, feed(own, site.base, address, f"duetbench: changes by {package.name}")
 
 
-def may_be(record: ChangeRecord, package: str) -> bool:
+def may_be(record: Change, package: str) -> bool:
     """Whether a change may be a package's: it was found to be, or nothing says that it is not."""
     moves = [one for one in record.packages if one.package == package]
     return not moves or blame(record, moves[0]) != "no"
 
 
 def feed(
-    changes: Iterable[ChangeRecord],
+    changes: Iterable[Change],
     base: str = "",
     address: str = addresses.FEED,
     title: str = "duetbench: changes of the Python web stack",
@@ -85,7 +85,7 @@ def feed(
     return document.encode() + b"\n"
 
 
-def feed_title(record: ChangeRecord) -> str:
+def feed_title(record: Change) -> str:
     """The change in a sentence: what, by how much, how surely, since when, because of what."""
     text = describe(record)
     said = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
@@ -93,22 +93,22 @@ def feed_title(record: ChangeRecord) -> str:
 
 
 def listed(
-    records: Iterable[ChangeRecord],
-) -> tuple[tuple[ChangeRecord, ...], tuple[ChangeRecord, ...]]:
+    records: Iterable[Change],
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
     """Open changes, the worst first; and closed ones, in the order given."""
     found = tuple(records)
     still = sorted((one for one in found if one.status == "open"), key=_weight, reverse=True)
     return tuple(still), tuple(one for one in found if one.status == "closed")
 
 
-def _weight(record: ChangeRecord) -> tuple[bool, float]:
+def _weight(record: Change) -> tuple[bool, float]:
     """Worse before better, and what is furthest beyond its relevance floor first."""
     row = METRICS.get(record.series.metric)
     floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
     return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
 
 
-def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
+def _page(site: Site, record: Change, cut: Around | None) -> PageFile:
     name, told_, address = record.series, describe(record), addresses.change(record.id)
     before, after = (
         None if run not in site.headers else site.headers[run].time
@@ -147,7 +147,7 @@ def _page(site: Site, record: ChangeRecord, cut: Around | None) -> PageFile:
     )
 
 
-def blame(record: ChangeRecord, package: PackageChange) -> str:
+def blame(record: Change, package: PackageChange) -> str:
     """Whether a package did it: `no` only where a search tried the change without it."""
     found = [release for share in record.shares for release in share.releases]
     if package.package in {one.package for one in (*found, record.culprit) if one}:

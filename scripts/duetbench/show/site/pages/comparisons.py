@@ -28,7 +28,7 @@ from duetbench.show.site.pages import addresses, why
 from duetbench.show.site.pages.page import PageFile, markup, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.show.view import View, make_view
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -112,9 +112,7 @@ def pages(site: Site) -> Iterator[PageFile]:
     )
 
 
-def _page(
-    site: Site, comparison: Comparison, view: View, confirmed: Sequence[ChangeRecord]
-) -> PageFile:
+def _page(site: Site, comparison: Comparison, view: View, confirmed: Sequence[Change]) -> PageFile:
     address = addresses.comparison(comparison.id)
     root = addresses.root(addresses.file(address))
 

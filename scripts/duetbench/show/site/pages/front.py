@@ -23,7 +23,7 @@ from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.news import matrix, news
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Verdict
 from duetbench.trend.events import Events
 from duetbench.trend.table import STATES, Table
@@ -166,7 +166,7 @@ class NightStatus:
     slower: tuple[str, ...]
     faster: tuple[str, ...]
     releases: tuple[str, ...]
-    still: tuple[ChangeRecord, ...]
+    still: tuple[Change, ...]
     cases: Mapping[str, tuple[str, ...]]
 
     @property
@@ -179,7 +179,7 @@ class NightStatus:
         )
 
 
-def night_status(table: Table, happened: Events, changes: Iterable[ChangeRecord]) -> NightStatus:
+def night_status(table: Table, happened: Events, changes: Iterable[Change]) -> NightStatus:
     """The status of a table's newest night."""
     newest, last = table.nights[-1], len(table.nights) - 1
     records = [
@@ -265,5 +265,5 @@ def _outcome(status: str, measured_before: bool) -> str:
     return status if status in {"failed", "disturbed"} else "missing"
 
 
-def _cases(record: ChangeRecord, machine: str) -> list[str]:
+def _cases(record: Change, machine: str) -> list[str]:
     return [one.case for one in (record.series, *record.others) if one.machine == machine]

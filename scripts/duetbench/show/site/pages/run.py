@@ -19,7 +19,7 @@ from duetbench.show.site.pages import addresses, trace, trends, words
 from duetbench.show.site.pages.case import suite_of
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.trend.columns import CaseState, RunColumns, RunHeader
 from duetbench.trend.summary import RunSummary
 
@@ -173,7 +173,7 @@ def _page(
     summary: RunSummary | None,
     problem: str,
     beside: tuple[str, str],
-    changes: tuple[ChangeRecord, ...],
+    changes: tuple[Change, ...],
 ) -> PageFile:
     header = night.header
     page = make_page(summary, site.published, site.about) if summary is not None else None

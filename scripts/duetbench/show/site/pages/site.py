@@ -19,7 +19,7 @@ from duetbench.show.site.released import ReleasedPackage
 from duetbench.store import asv_results, store
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.trend.columns import TRACKS, Kind, RunColumns, RunHeader
 from duetbench.trend.events import Events
@@ -93,7 +93,7 @@ class Site:
         return self.sources.runs
 
     @property
-    def changes(self) -> tuple[ChangeRecord, ...]:
+    def changes(self) -> tuple[Change, ...]:
         return _newest_first(self.sources.changes)
 
     @property
@@ -185,7 +185,7 @@ def gather(
     )
 
 
-def _newest_first(changes: Iterable[ChangeRecord]) -> tuple[ChangeRecord, ...]:
+def _newest_first(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda record: (record.when, record.id), reverse=True))
 
 

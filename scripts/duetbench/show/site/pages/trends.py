@@ -15,7 +15,7 @@ from duetbench.show.site.charts.data import Caption, Quantity, Value
 from duetbench.show.site.charts.trend import Trend, TrendEvent, TrendPoint
 from duetbench.show.site.pages import addresses, words
 from duetbench.show.site.pages.site import Site
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.trend import table as history
 from duetbench.trend.columns import TRACKS
 from duetbench.trend.events import Bump, Events
@@ -70,7 +70,7 @@ def trend(
     root: str,
     table: Table,
     happened: Events,
-    changes: Iterable[ChangeRecord],
+    changes: Iterable[Change],
     case: str,
     metric: str,
     anchor: str = "trend",
@@ -113,7 +113,7 @@ def trend(
     )
 
 
-def around(site: Site, record: ChangeRecord) -> Around | None:
+def around(site: Site, record: Change) -> Around | None:
     """The nights around a change; None if its series is not on this site."""
     name = record.series
     there = filter(None, (site.tables.get((name.machine, kind)) for kind in TRACKS))
@@ -132,9 +132,7 @@ def around(site: Site, record: ChangeRecord) -> Around | None:
     return None
 
 
-def trend_around(
-    root: str, record: ChangeRecord, cut: Around, happened: Events, what: str
-) -> Trend:
+def trend_around(root: str, record: Change, cut: Around, happened: Events, what: str) -> Trend:
     """What is drawn of the nights around a change; `what`: what is measured, in words."""
     name, (table, points) = record.series, cut
     first, last = points[0].time, points[-1].time
@@ -235,6 +233,6 @@ def value(night: Point, *, with_ends: bool) -> Value:
     return Value(night.mean, low, high, valid=valid, note=", ".join(night.flags))
 
 
-def _change(record: ChangeRecord, href: str = "") -> TrendEvent:
+def _change(record: Change, href: str = "") -> TrendEvent:
     ratio = Value.of(record.interval)
     return TrendEvent(record.when, describe(record).cause, record.verdict, ratio, href)

@@ -14,7 +14,7 @@ from duetbench.show.site.pages import addresses
 from duetbench.show.site.pages.page import PageFile, markup, render
 from duetbench.show.site.pages.site import Site
 from duetbench.store.attribution import Attribution, Function, Row
-from duetbench.store.change import ChangeRecord
+from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 
 
@@ -55,7 +55,7 @@ _CAPTION = Caption(
 )
 
 
-def of_change(site: Site, record: ChangeRecord) -> list[AttributionText]:
+def of_change(site: Site, record: Change) -> list[AttributionText]:
     """Attributions of a change, the newest first."""
     return _told(one for one in site.attributions.values() if one.change == record.id)
 
