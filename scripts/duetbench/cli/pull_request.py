@@ -22,13 +22,14 @@ from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.github import actions, archives, comment, event, incoming, upgrades
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.github.event import MeasuringRun, Sides
+from duetbench.github.event import MeasuringRun
 from duetbench.github.upgrades import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.judge.builder import MOVED
 from duetbench.show.view import UNDECIDED
 from duetbench.store import comparison_store, files
+from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
 from duetbench.store.comparison import Comparison
 
@@ -157,7 +158,7 @@ def compare_command(
     cause = _cause(found, file, [*target, *limit]) if upgrade else None
     if cause is not None:
         files.write(report / incoming.UPGRADE, cause)
-    moved = incoming.read_attribution(code_file, found) if code_file.is_file() else None
+    moved = files.read(Attribution, code_file) if code_file.is_file() else None
     actions.summary(comment.report(found, partial(comment.preface, upgrade=cause, code=moved)))
     if keep:
         files.write(results / comparison_store.FOLDER / f"{found.id}.json", found)
@@ -211,7 +212,7 @@ def report_command(
         Path | None,
         Option(
             "--from",
-            help="The folder that `ci accept` has checked, with --pr and --head; default: fetched.",
+            help="The artifact's folder, with --pr, --base and --head; default: fetched.",
         ),
     ] = None,
     pull: Annotated[int | None, Option("--pr", min=1, help="Number of the pull request.")] = None,
@@ -221,33 +222,34 @@ def report_command(
 ) -> None:
     """Comment on a pull request, in place of what was said before, with what was found.
 
-    In a later job of the workflow that has compared, with --from, --pr and --head; where nothing
-    that can be shown has come, the comment says so. Or in a workflow that runs when that one has
-    ended (`on: workflow_run`): then the artifacts are fetched, and the pull requests are those that
-    GitHub knows of the measured commit. It is foreign data, and shown only if it is the comparison
-    of that commit with where it left its base. An application with a name has a comment of its own.
+    In a later job of the workflow that has compared, with --from, --pr, --base and --head; where
+    nothing that can be shown has come, the comment says so. Or in a workflow that runs when that
+    one has ended (`on: workflow_run`): then the artifacts are fetched, and the pull requests are
+    those that GitHub knows of the measured commit. It is foreign data, and shown only if it is the
+    comparison of that commit with where it left its base. An application with a name has a comment
+    of its own.
 
     Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
     code 0: said, or nothing to say; 4: it cannot be shown, or GitHub could not be asked or told.
     """
     if (source is None, pull is None, head is None).count(True) not in {0, 3}:
-        raise UsageError("expected --from, --pr and --head together, or none of them")
+        raise UsageError("expected --from, --pr, --base and --head together, or none of them")
     with connected() as (context, github):
         if source is not None and pull is not None and head is not None:
-            _report_here(context, github, source, pull, commit("--head", head))
+            sides = commit("--base", base), commit("--head", head)
+            _report_here(context, github, source, pull, *sides)
         else:
             link = words if URL.fullmatch(words) and "//" not in words.partition("://")[2] else ""
             _report_run(context, github, event.measuring_run(context.event()), base, link)
 
 
-def _report_here(context: Context, github: GitHub, source: Path, pull: int, head: str) -> None:
-    """Comment with the checked comparison of this workflow's run, or why there is none."""
-    code, problem = source / incoming.WHY, None
+def _report_here(
+    context: Context, github: GitHub, source: Path, pull: int, base: str, head: str
+) -> None:
+    """Comment with what an earlier job of this run has found, or why there is nothing."""
+    words, problem = f"{site_address(None, context)}glossary/", None
     try:
-        found = incoming.read_comparison(source / incoming.COMPARISON, head)
-        lead = comment.explained(incoming.read_attribution(code, found)) if code.is_file() else None
-        words = f"{site_address(None, context)}glossary/"
-        body = comment.final(found, head, context.run_url, words, lead)
+        body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
         problem, body = error, comment.failed(head, context.run_url, str(error))
     outcome, url = comment.publish(github, pull, comment.KIND, body)
@@ -268,28 +270,29 @@ def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, 
         pulls = event.sides_of(run, github, base) if ours else ()
         problems = [f"artifact {one.artifact}: {one.reason}" for one in refused]
         for sides, (artifact, name) in product(pulls, sorted(ours.items())):
+            if sides.pull is None or sides.base is None:
+                continue
             try:
-                _report_artifact(github, sides, Path(place) / artifact, url, words, name)
+                body = _report(Path(place) / artifact, sides.base, sides.head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
+                continue
+            title = f"### duetbench: {name}\n\n" if name else ""
+            outcome, address = comment.publish(github, sides.pull, comment.KIND, title + body, name)
+            Console().say(f"{outcome} {address}".rstrip())
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _report_artifact(
-    github: GitHub, sides: Sides, source: Path, url: str, words: str, name: str
-) -> None:
-    """Check one artifact and comment with it; raises ArtifactError, RecordError or ServiceError."""
-    if sides.pull is None or sides.base is None:
-        return
-    found, upgrade, code = incoming.proposed(source, sides.base, sides.head)
+def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
+    """The checked comparison of two commits as a comment; raises ArtifactError or RecordError."""
+    if not source.exists():
+        raise ArtifactError("no comparison has come")
+    found, upgrade, code = incoming.proposed(source, base, head)
     lead = partial(comment.preface, upgrade=upgrade, code=code)
-    title = f"### duetbench: {name}\n\n" if name else ""
-    body = title + comment.final(found, sides.head, url, words, lead)
-    outcome, address = comment.publish(github, sides.pull, comment.KIND, body, name)
-    Console().say(f"{outcome} {address}".rstrip())
+    return comment.final(found, head, url, words, lead)
 
 
 def _artifact(name: str) -> str:

@@ -138,11 +138,6 @@ def report(comparison: Comparison, lead: Lead | None = None) -> str:
     return text.bounded(f"{headline}{gap}{paragraphs}{rest}", text.LIMIT - _ROOM)
 
 
-def explained(record: Attribution) -> Lead:
-    """Which code a comparison's change of instructions is in: its first rows, which do nothing."""
-    return lambda _: f"{text.report(attribution.brief(record))}\n\n"
-
-
 def preface(
     comparison: Comparison, upgrade: Upgrade | None, code: Attribution | None = None
 ) -> str:

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Frozen, Run
-from duetbench.core.text import one_line, require_plain, shown
+from duetbench.core.text import require_plain, shown
 from duetbench.github import archives
 from duetbench.github.archives import Files, Refusal, reason
 from duetbench.github.upgrades import Upgrade
@@ -191,19 +191,6 @@ def confirmed(
     return Acceptance(accepted=tuple(accepted), refused=refused)
 
 
-def comparison(source: Path, target: Path, base: str, head: str) -> Acceptance:
-    """Check what a comparison of two commits has sent, and write it; raises RecordError."""
-    try:
-        found, _, code = proposed(source, base, head)
-    except ArtifactError as error:
-        return Acceptance(refused=(Refusal(artifact="comparison", reason=str(error)),))
-    accepted = {COMPARISON: files_.encode(found)}
-    if code is not None:
-        accepted[WHY] = files_.encode(code)
-    _write(target, accepted)
-    return Acceptance(accepted=tuple(accepted))
-
-
 def proposed(
     source: Path, base: str, head: str
 ) -> tuple[Comparison, Upgrade | None, Attribution | None]:
@@ -250,29 +237,6 @@ def _require_moved(upgrade: Upgrade | None, found: Comparison) -> None:
         raise ArtifactError(f"{what} as a cause, or a suspect, which does not differ so")
 
 
-def read_comparison(path: Path, head: str) -> Comparison:
-    """Read the comparison of a certain commit (40 hex digits), to show it; raises RecordError."""
-    found = _shown(Comparison, path)
-    if found.head.commit != head or found.head.dirty:
-        raise RecordError(
-            f"{path.name}: expected a comparison of {head[:12]}, found one of "
-            f"{shown((found.head.commit or 'no commit')[:12])}"
-            f"{' with uncommitted changes' if found.head.dirty else ''}"
-        )
-    return found
-
-
-def read_attribution(path: Path, comparison: Comparison) -> Attribution:
-    """Read which code a comparison's change of instructions is in; raises RecordError."""
-    found = _shown(Attribution, path)
-    if found.comparison != comparison.id:
-        raise RecordError(
-            f"{path.name}: expected an attribution of {shown(comparison.id)}, found one of "
-            f"{shown(str(found.comparison))}"
-        )
-    return found
-
-
 def require(what: str, expected: object, found: object) -> None:
     """Refuse what is not as it should be; raises ArtifactError."""
     if expected != found:
@@ -290,17 +254,6 @@ def _parsed(kind: type[_Kind], data: bytes) -> _Kind:
     found = files_.parse(kind, data, "the file")
     require_plain(json.loads(data))
     return found
-
-
-def _shown(kind: type[_Kind], path: Path) -> _Kind:
-    if path.is_symlink() or not path.is_file():
-        found = "it is not a plain file" if path.exists() else "none has arrived"
-        raise RecordError(f"{path.name}: expected {kind.what}, and {found}")
-    try:
-        data = files_.contents(path, archives.MOST_BYTES)
-        return files_.parse(kind, data, path.name, quoted=False)
-    except RecordError as error:
-        raise RecordError(one_line(str(error))) from error
 
 
 def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
