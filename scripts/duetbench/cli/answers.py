@@ -1,5 +1,6 @@
 """What a verb has found, handed over in the forms that were asked for."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,6 +10,7 @@ from duetbench.cli.options import require_writable
 from duetbench.host.console import Console, write
 
 _STANDARD: Final = Path("-")
+_PAGES: Final = "duetbench.show.site.alone"
 
 HtmlOption = Annotated[
     Path | None,
@@ -49,6 +51,12 @@ def put(text: str, path: Path | None) -> None:
     """Write a text to a file or, with `-`, to standard output; RecordError if it cannot be."""
     if path is not None:
         write(text, _file(path))
+
+
+def put_html(path: Path | None, writer: str, *content: object) -> None:
+    """Write one HTML page with a function of the site, which nothing else of a verb imports."""
+    if path is not None:
+        put(getattr(import_module(_PAGES), writer)(*content), path)
 
 
 def _file(path: Path | None) -> Path | None:

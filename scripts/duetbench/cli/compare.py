@@ -237,10 +237,7 @@ def _write(
     actions.summary(text)
     answers.put(text, markdown)
     answers.put(comparison.model_dump_json(indent=1) + "\n", document)
-    if html is not None:
-        from duetbench.show.site import alone  # noqa: PLC0415 - numpy and jinja2 come with it
-
-        answers.put(alone.of_comparison(comparison), html)
+    answers.put_html(html, "of_comparison", comparison)
 
 
 def sides_of(

@@ -196,10 +196,7 @@ def _write(
     actions.summary(text)
     answers.put(text, markdown)
     answers.put(summary.run.model_dump_json(indent=1) + "\n", document)
-    if html is not None:
-        from duetbench.show.site import alone  # noqa: PLC0415 - jinja2 comes with it
-
-        answers.put(alone.of_run(summary, page), html)
+    answers.put_html(html, "of_run", summary, page)
 
 
 def _earlier(resume: str | None, results: Path) -> Run | None:

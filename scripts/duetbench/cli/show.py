@@ -6,6 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from duetbench.cli import answers
 from duetbench.cli.answers import HtmlOption
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
 from duetbench.core.errors import RecordError, UsageError
@@ -21,7 +22,6 @@ from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
 from duetbench.show.run import as_markdown as run_markdown
 from duetbench.show.run import print_page
-from duetbench.show.site import alone
 from duetbench.store import anything, asv_results, comparison_store, files, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
@@ -68,8 +68,7 @@ def show_command(
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
-        if html is not None:
-            write(alone.of_comparison(comparison), html)
+        answers.put_html(html, "of_comparison", comparison)
         if as_json_:
             print_json(comparison.model_dump(mode="json"))
         elif as_markdown:
@@ -155,8 +154,7 @@ def _show_run(
     root = paths.project_root()
     published = load_published(root)
     page = pages.make_page(summary, published, read_about(root), select)
-    if html is not None:
-        write(alone.of_run(chosen, page), html)
+    answers.put_html(html, "of_run", chosen, page)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:
