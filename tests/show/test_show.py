@@ -30,8 +30,8 @@ from duetbench.project.experiments import load_experiments
 from duetbench.project.published import Published, load_published
 from duetbench.show import formats
 from duetbench.show.claims import judge
-from duetbench.show.markdown import comparison as report
 from duetbench.show.page import RunPage, make_page
+from duetbench.show.report import comparison as report
 from duetbench.show.run import print_page, section_text
 from duetbench.show.tables import experiment_tables
 from duetbench.show.terminal import print_comparison

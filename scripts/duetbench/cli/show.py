@@ -16,7 +16,7 @@ from duetbench.host.console import Console, print_json, write
 from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.project.suites import read_suites
-from duetbench.show import inprocess, markdown, terminal
+from duetbench.show import inprocess, report, terminal
 from duetbench.show import page as pages
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
@@ -72,7 +72,7 @@ def show_command(
         if as_json_:
             print_json(comparison.model_dump(mode="json"))
         elif as_markdown:
-            write(markdown.comparison(comparison), None)
+            write(report.comparison(comparison), None)
         else:
             terminal.print_comparison(Console(), comparison)
     else:

@@ -236,6 +236,9 @@ _ROWS: Final[list[Metric]] = [
 
 METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 
+INSTRUCTIONS: Final = "instructions"
+"""Metric of the instructions of a request inside the process, which no launch has."""
+
 TIME_INSIDE: Final = Metric(
     "seconds", "time in process (seconds)", "s", "lower", 0.01, units.seconds,
     "Core time of a call inside the process.",

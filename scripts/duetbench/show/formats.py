@@ -6,9 +6,8 @@ from typing import Final
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.store.comparison import Verdict
-from duetbench.store.points import INSTRUCTIONS
 
 GLOSSARY: Final = "docs/glossary.md"
 """What the words of reports mean; the site has it at `glossary/`."""

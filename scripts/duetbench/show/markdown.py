@@ -1,25 +1,16 @@
-"""Comparisons as Markdown, and its elements. Everything that comes from a file is escaped."""
+"""Elements of Markdown. Everything that comes from a file is escaped."""
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from typing import Final
 
 from duetbench.core.text import visible
 from duetbench.show import formats
-from duetbench.show.view import Block, make_view
-from duetbench.store.comparison import Comparison
-
-LIMIT: Final = 60_000
-"""Characters of a comparison's report. GitHub refuses comments above 65,536."""
 
 WORDS: Final = f"<sub>What the words mean: `{formats.GLOSSARY}` of duetbench.</sub>\n"
 """The end of a report, where the address of no site is known."""
 
-_ROOM: Final = 400  # for what is said of rows and blocks that were left out
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
-_FOLD_END: Final = "\n</details>\n\n"
 
 
 def escape(text: str) -> str:
@@ -28,11 +19,12 @@ def escape(text: str) -> str:
 
 
 def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; cells are escaped here."""
-    return "\n".join([_line(head), f"| {' | '.join(align)} |", *map(_line, rows)])
+    """A Markdown table."""
+    return "\n".join([row(head), f"| {' | '.join(align)} |", *map(row, rows)])
 
 
-def _line(cells: Iterable[str]) -> str:
+def row(cells: Iterable[str]) -> str:
+    """A line of a table; cells are escaped here."""
     return f"| {' | '.join(map(escape, cells))} |"
 
 
@@ -44,54 +36,3 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 def bullets(notes: Iterable[str]) -> str:
     """Sentences as a list."""
     return "\n".join(f"- {escape(note)}" for note in notes)
-
-
-def comparison(found: Comparison, *, limit: int = LIMIT, end: str = WORDS) -> str:
-    """A comparison as a comment on a pull request, bounded by construction.
-
-    A block that no longer fits loses its last rows, and says how many; one of which nothing fits is
-    named at the end. The headline and the rows that got worse are there whatever the size.
-    """
-    view = make_view(found)
-    text, lost = f"## {escape(view.headline)}\n\n", []
-    for block in view.blocks:
-        opening, lines, closing = _block(block)
-        room = limit - len(text) - _ROOM - len(opening) - len(closing)
-        kept = sum(size <= room for size in accumulate(map(len, lines)))
-        if kept:
-            left = len(lines) - kept
-            more = f"\n… and {left} more, in the comparison's JSON.\n" if left else ""
-            text += opening + "".join(lines[:kept]) + more + closing
-        else:
-            lost.append(block.name)
-    if lost:
-        text += f"Left out, for lack of room: {', '.join(dict.fromkeys(lost))}.\n\n"
-    return text + end
-
-
-def _block(block: Block) -> tuple[str, list[str], str]:
-    """What stands before its lines, the lines, and what stands after them."""
-    opening = f"### {block.under}\n\n" if block.under else ""
-    if block.folded:
-        opening += f"<details><summary>{block.title}</summary>\n\n"
-    elif block.title:
-        opening += f"### {block.title}\n\n"
-    closing = _FOLD_END if block.folded else "\n"
-    if block.grid is not None:
-        opening += "".join(f"{escape(line)}\n\n" for _, line in block.lines)
-        opening += grid(block.grid.head, block.grid.align, []) + "\n"
-        return opening, [f"{_line(row)}\n" for row in block.grid.rows], closing
-    if block.kind == "facts":
-        return opening, [f"{facts(block.lines)}\n"], closing
-    if block.kind == "legend":
-        meanings = (f"**{name}**: {escape(meaning)}" for name, meaning in block.lines)
-        return opening, [f"<sub>{'. '.join(meanings)}.</sub>\n"], closing
-    if block.kind == "news":
-        return opening, [f"> {escape(line)}\n\n" for _, line in block.lines], ""
-    if block.kind == "commands":
-        # Indented, not fenced: no text can close an indented block.
-        texts = (visible(f"# {what}\n{command}\n") for what, command in block.lines)
-        return opening, [textwrap.indent(one, "    ") for one in texts], closing
-    named = (f"{escape(name)}: " if name else "" for name, _ in block.lines)
-    lines = (escape(line) for _, line in block.lines)
-    return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing

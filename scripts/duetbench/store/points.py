@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import AwareDatetime, Field
 
+from duetbench.core import metrics
 from duetbench.core.interval import Interval
 from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, StackRecord
 from duetbench.store import files
@@ -21,8 +22,7 @@ from duetbench.store.comparison import Missing
 FOLDER: Final = "points"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
-INSTRUCTIONS: Final = "instructions"
-"""Metric of the instructions of a request inside the process."""
+INSTRUCTIONS: Final = metrics.INSTRUCTIONS
 
 CANARY: Final = "anchor/"
 """What the id of a case begins with where the anchor is measured against a copy of itself."""
