@@ -2,7 +2,7 @@
 
 `instructions.py` starts it under Valgrind, in the environment of the stack, as
 `python -P -m benchmarks._counted`. Its targets are `request/<endpoint>`, by the names of
-`handlers`, `pydantic/<what>/<size>/<source>`, the jobs of `pydantic_models`, and `served/<name>`,
+`handlers`, `pydantic/<what>/<size>/<form>`, the jobs of `pydantic_models`, and `served/<name>`,
 requests to the application that servers would be told to serve.
 """
 
@@ -63,10 +63,14 @@ def prepare(target: str) -> Unit:
         )
     from . import pydantic_models  # noqa: PLC0415 - imports the application
 
-    what, size, source = rest.split("/")
-    jobs = {"valid": pydantic_models._validation, "refused": pydantic_models._refusal}
+    what, size, form = rest.split("/")
+    jobs = {
+        "valid": pydantic_models._validation,
+        "refused": pydantic_models._refusal,
+        "written": pydantic_models._serialisation,
+    }
     n = _VALIDATIONS[size]
-    return Unit(jobs[what](int(size), source), n=n, warmup=n)
+    return Unit(jobs[what](int(size), form), n=n, warmup=n)
 
 
 def _served(unit: type[Unit]) -> Unit:

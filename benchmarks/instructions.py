@@ -71,6 +71,17 @@ class Pydantic:
         return _figure(counted, f"pydantic/{document}/{size}/{source}")
 
 
+class Written:
+    """Instructions to write a document that was validated."""
+
+    params = ([1, 20], ["python", "json"])
+    param_names = ("size", "target")
+
+    def track_serialisation(self, counted: Counted, size: int, target: str) -> float:
+        """To Python objects or to JSON text, as in `pydantic_models`."""
+        return _figure(counted, f"pydantic/written/{size}/{target}")
+
+
 def targets() -> list[str]:
     """All that can be counted, on some stack."""
     return [
@@ -80,6 +91,11 @@ def targets() -> list[str]:
             for document in Pydantic.params[0]
             for size in Pydantic.params[1]
             for source in Pydantic.params[2]
+        ),
+        *(
+            f"pydantic/written/{size}/{target}"
+            for size in Written.params[0]
+            for target in Written.params[1]
         ),
     ]
 

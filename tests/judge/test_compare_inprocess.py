@@ -36,9 +36,13 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
     other = make_case("one/a")
     found = inprocess.jobs([models(), models(), models("pydantic-v1"), Pair(other, other)])
     assert [(job.name, job.pair.head.stack) for job in found] == [
-        (f"instructions.Pydantic.track_validation('valid', 20, '{source}')", stack)
+        (name, stack)
         for stack in ("pydantic-v2", "pydantic-v1")
-        for source in ("python", "json")
+        for name in (
+            "instructions.Pydantic.track_validation('valid', 20, 'python')",
+            "instructions.Pydantic.track_validation('valid', 20, 'json')",
+            "instructions.Written.track_serialisation(20, 'json')",
+        )
     ]
     assert found[1].series == f"{JSON}/py3.14/pydantic-v2"
     assert all(INSIDE.fullmatch(job.series) for job in found)
@@ -63,7 +67,7 @@ def test_what_asv_alone_measures_is_not_counted() -> None:
     ],
 )
 def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdict) -> None:
-    (job, _) = inprocess.jobs([models()])
+    job, *_ = inprocess.jobs([models()])
     found = inprocess.judged(job, Instructions(base=1e6, head=1e6 * ratio, spread=0.02))
     assert (found.judgement.verdict, found.unit) == (verdict, "instructions")
     assert found.judgement.ratio == pytest.approx(ratio)
@@ -91,11 +95,11 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
     fake = FakeInstruments(slower={models().head.id: 0.06})
     found = compared(tmp_path / "kept", (), fake)
     assert (found.status, found.planned, found.cases, fake.played) == ("complete", 0, (), [])
-    assert [one.judgement.verdict for one in found.micro] == [Verdict.SLOWER] * 2
+    assert [one.judgement.verdict for one in found.micro] == [Verdict.SLOWER] * 3
     assert found.method["inprocess_floor"] == inprocess.FLOOR
     view = make_view(found)
     assert view.headline.startswith(
-        "Worse in 2 of 2 in-process benchmarks, most of all instructions.Pydantic.track_validation"
+        "Worse in 3 of 3 in-process benchmarks, most of all instructions.Pydantic.track_validation"
     )
     assert "takes 6.00 % more instructions in process (5.89…6.11 %)" in view.headline
     assert exit_code(found) == 1
@@ -113,8 +117,8 @@ def test_jobs_are_counted_beside_cases(tmp_path: Path) -> None:
     """In one go with the requests of the same environment, before the first duet."""
     fake = FakeInstruments()
     found = compared(tmp_path / "kept", (models(),), fake)
-    assert fake.counted == [models().head.id] * 3
-    assert [one.judgement.verdict for one in found.micro] == [Verdict.NO_CHANGE] * 2
+    assert fake.counted == [models().head.id] * 4
+    assert [one.judgement.verdict for one in found.micro] == [Verdict.NO_CHANGE] * 3
     assert found.cases[0].instructions is not None
     assert math.isclose(found.micro[0].base[0], 300_000)
 
@@ -125,7 +129,7 @@ def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(fake, "instructions", lambda pairs, _: (lacking,) * len(pairs))
     found = compared(tmp_path / "kept", (), fake)
     assert found.micro == ()
-    assert [(one.case, one.reason) for one in found.missing][1:] == [
+    assert [(one.case, one.reason) for one in found.missing][1:2] == [
         (f"{JSON}/py3.14/pydantic-v2", lacking)
     ]
     assert not untouched(found)

@@ -500,4 +500,7 @@ def test_every_benchmark_has_a_target(instructions: ModuleType) -> None:
         for size in sizes:
             for source in sources:
                 instructions.Pydantic().track_validation(counted, document, size, source)
+    for size in instructions.Written.params[0]:
+        for target in instructions.Written.params[1]:
+            instructions.Written().track_serialisation(counted, size, target)
     assert asked == instructions.targets()

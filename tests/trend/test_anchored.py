@@ -177,8 +177,9 @@ def test_jobs_inside_the_process_have_points_of_their_counts(tmp_path: Path) -> 
     found, _ = one.points()
     assert [case.case.split("(")[0] for case in found] == [
         "pydantic-v1-v2/services/py3.14", *["inprocess/instructions.Pydantic.track_validation"] * 2,
+        "inprocess/instructions.Written.track_serialisation",
     ]  # fmt: skip
-    assert [[p.metric for p in case.points] for case in found[1:]] == [["instructions"]] * 2
+    assert [[p.metric for p in case.points] for case in found[1:]] == [["instructions"]] * 3
 
 
 def test_dates_and_releases() -> None:

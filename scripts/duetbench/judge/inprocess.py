@@ -30,14 +30,16 @@ UNITS: Final = {
     "pydantic-v1-v2": (
         "pydantic/valid/20/python",
         "pydantic/valid/20/json",
+        "pydantic/written/20/json",
     )
 }
 """Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases."""
 
-_NAMES: Final = {
-    "valid": ("instructions.Pydantic.track_validation", "document", "source"),
+_BENCHMARKS: Final = {
+    "valid": ("instructions.Pydantic.track_validation", ("document", "size", "source")),
+    "written": ("instructions.Written.track_serialisation", ("size", "target")),
 }
-"""By kind of work: asv's benchmark, and the names of its parameters around the size."""
+"""By kind of work: asv's benchmark, and the names of its parameters, the last parts of the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ class Job:
     @property
     def name(self) -> str:
         """As asv shows it: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
-        _, kind, size, form = self.unit.split("/")
-        return f"{_NAMES[kind][0]}({kind!r}, {size}, {form!r})"
+        benchmark, parameters = _asv(self.unit)
+        values = (value if value.isdigit() else repr(value) for value in parameters.values())
+        return f"{benchmark}({', '.join(values)})"
 
     @property
     def series(self) -> str:
@@ -126,6 +129,14 @@ def judged(job: Job, found: Instructions) -> MicroComparison:
 
 def _benchmark(unit: str) -> str:
     """The series of a unit without its environment."""
-    _, kind, size, form = unit.split("/")
-    name, first, last = _NAMES[kind]
-    return f"{INPROCESS}{name}({first}={kind}, size={size}, {last}={form})"
+    benchmark, parameters = _asv(unit)
+    said = ", ".join(f"{name}={value}" for name, value in parameters.items())
+    return f"{INPROCESS}{benchmark}({said})"
+
+
+def _asv(unit: str) -> tuple[str, dict[str, str]]:
+    """Asv's benchmark of a unit, and its parameters."""
+    _, kind, *rest = unit.split("/")
+    benchmark, names = _BENCHMARKS[kind]
+    values = [kind, *rest][-len(names) :]
+    return benchmark, dict(zip(names, values, strict=True))
