@@ -123,6 +123,18 @@ def test_silence_ends_a_request_and_so_do_too_many_bytes(step: Step) -> None:
             github.request("GET", "/pulls/12", most=9)
 
 
+def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
+    """And of artifacts of one name the newest counts."""
+    step.github.leave(7, "one", b"old")
+    step.github.leave(7, "one", b"new")
+    with step.connected() as github:
+        (artifact,) = github.artifacts(7)
+        assert github.archive(artifact.id, 3) == b"new"
+        with pytest.raises(ServiceError, match="expected at most 2 bytes, found more"):
+            github.archive(artifact.id, 2)
+    assert step.github.tokens_elsewhere == [None, None]
+
+
 def test_strange_answers_are_refused(step: Step) -> None:
     """Something that is no JSON, no list, or has not the keys: what was expected, and what not."""
     with step.connected() as github:

@@ -127,7 +127,7 @@ class FakeGitHub:
             self.state = state or State()
             self.faults: list[Fault] = []
             self.artifacts: list[Table] = []
-            self.told_elsewhere: list[str | None] = []  # the token, by who keeps the archives
+            self.tokens_elsewhere: list[str | None] = []  # the token, by who keeps the archives
             self._next = 1000
 
     @property
@@ -277,7 +277,7 @@ class FakeGitHub:
     def _answer(self, request: Request) -> Response:
         with self._lock:
             if request.path.startswith("/_archive/"):
-                self.told_elsewhere.append(request.headers.get("Authorization"))
+                self.tokens_elsewhere.append(request.headers.get("Authorization"))
                 number = int(request.path.rpartition("/")[2])
                 (data,) = (one["data"] for one in self.artifacts if one["id"] == number)
                 return Response(data, 200, content_type="application/zip")
