@@ -14,7 +14,7 @@ from duetbench.project import locks, stacks, target, target_packages, tools, whe
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Deployment, Project
 from duetbench.project.target import Target
-from duetbench.project.target_packages import Given
+from duetbench.project.target_packages import ProjectPackages
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -90,7 +90,7 @@ def uv(root: Path, *arguments: str) -> None:
     subprocess.run([tools.uv(), "--quiet", *arguments], cwd=root, check=True)
 
 
-def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> Given:
+def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
     file = target_packages.lock_of(root)
     return (
         target_packages.read(root, file, wanted, python, QUIET) if file else target_packages.NOTHING

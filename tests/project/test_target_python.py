@@ -43,13 +43,13 @@ def test_what_is_no_cpython_is_refused() -> None:
 
 
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
-    assert target_python.wanted(tmp_path).text == "any"
+    assert target_python.request(tmp_path).text == "any"
     write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
-    assert (found := target_python.wanted(tmp_path)).source == "requires-python"
+    assert (found := target_python.request(tmp_path)).source == "requires-python"
     assert found.fits(Version("3.14.1"), free_threaded=False)
     write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
-    assert target_python.wanted(tmp_path).text == "3.12.8"
-    assert target_python.wanted(tmp_path, "3.13t").source == "--python"
+    assert target_python.request(tmp_path).text == "3.12.8"
+    assert target_python.request(tmp_path, "3.13t").source == "--python"
 
 
 def test_one_that_set_up_has_made_is_preferred() -> None:
@@ -88,7 +88,7 @@ def test_what_cannot_be_had_is_told_with_what_is_here(
     monkeypatch.setenv("UV_OFFLINE", "1")
     write(tmp_path, ".python-version", "3.10.1\n")
     with pytest.raises(SetupError) as error:
-        target_python.choose(target_python.wanted(tmp_path), Project.here().settings, QUIET)
+        target_python.choose(target_python.request(tmp_path), Project.here().settings, QUIET)
     said = str(error.value)
     assert said.startswith(".python-version asks for Python 3.10.1, and this machine has 3.14")
     assert said.endswith("Install it, or choose one that is here with --python")

@@ -49,7 +49,7 @@ def init_command(
             "first"
         )
     chosen = _chosen(root, app, console)
-    lock, asked = target_packages.lock_of(root), target_python.wanted(root)
+    lock, asked = target_packages.lock_of(root), target_python.request(root)
     said = lock.name if lock else "no packages of its own"
     source = f" ({asked.source})" if asked.text != "any" else ""
     console.say(f"packages: {said}; Python: {asked.text}{source}")

@@ -61,7 +61,7 @@ def deploy(
     """
     wanted = _target(project)
     if like is None:
-        asked = [target_python.wanted(place, name) for name in wanted.python or (None,)]
+        asked = [target_python.request(place, name) for name in wanted.python or (None,)]
         specs = [target_python.choose(one, project.settings, narrator) for one in asked]
         declared = {target_python.name_of(spec): spec for spec in specs}
     else:
@@ -220,7 +220,7 @@ def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tupl
     """What to say of a side that asks for another interpreter than the other one."""
     if wanted.python:
         return ()
-    asked = target_python.wanted(place)
+    asked = target_python.request(place)
     if asked.fits(Version(python.version), free_threaded=python.free_threaded):
         return ()
     note = (
@@ -236,7 +236,7 @@ class _Deploying:
 
     project: Project
     place: Path
-    given: target_packages.Given
+    given: target_packages.ProjectPackages
     imports: tuple[str, ...]
     python: Interpreter
     narrator: Narrator

@@ -51,7 +51,7 @@ _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Registry:
     """What a declaration's words may refer to; stacks with the interpreters they are made for."""
 
     interpreters: Mapping[str, InterpreterSpec]
@@ -71,7 +71,7 @@ class Expansion:
     file: str
     declared: Declaration
     written: Mapping[str, Any]
-    known: Known
+    known: Registry
     titles: dict[str, str] = field(default_factory=dict)
     folder: Path = Path()
 
@@ -351,14 +351,14 @@ class Experiment:
     titles: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_experiments(root: Path, known: Known | None = None) -> tuple[Experiment, ...]:
+def load_experiments(root: Path, known: Registry | None = None) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, by name.
 
     Raises:
         DeclarationError: One of them is wrong; says where, what was found and what is allowed.
         UsageError: There is none.
     """
-    known = known or registered(root)
+    known = known or registry(root)
     declared = sorted((root / "apps").glob(f"*/{FILE}"))
     if not declared:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
@@ -374,12 +374,14 @@ def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Cas
     return tuple(case for experiment in experiments for case in experiment.cases[profile])
 
 
-def registered(root: Path) -> Known:
+def registry(root: Path) -> Registry:
     """The registries of interpreters, stacks and servers of a checkout."""
-    return Known(settings.load(root).interpreters, settings.stacks(root), SERVERS)
+    return Registry(settings.load(root).interpreters, settings.stacks(root), SERVERS)
 
 
-def _read(name: str, folder: Path, shown: str, written: dict[str, Any], known: Known) -> Experiment:
+def _read(
+    name: str, folder: Path, shown: str, written: dict[str, Any], known: Registry
+) -> Experiment:
     declared = validated(Declaration, written, shown)
     expansion = Expansion(name, shown, declared, written, known, folder=folder)
     cases = expansion.all_cases()

@@ -41,24 +41,24 @@ _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A project's packages, as it gives them itself.
+class ProjectPackages:
+    """A project's packages, as its own lock or metadata have them.
 
     Attributes:
         label: Where it does, for people.
         text: A lock, one line per package.
         packages: Name → version, of the packages that this platform gets.
-        asked: What it asks for itself, one line each; see `locks.resolve`.
+        requirements: What it asks for itself, one line each; see `locks.resolve`.
     """
 
     label: str
     text: str
     packages: Mapping[str, str]
-    asked: tuple[str, ...]
+    requirements: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
 
-NOTHING: Final = Given("nowhere", "", {}, ())
+NOTHING: Final = ProjectPackages("nowhere", "", {}, ())
 """Of a project that names no packages."""
 
 
@@ -99,7 +99,9 @@ def _poetry(document: Mapping[str, Any]) -> bool:
     return "poetry" in document.get("tool", {})
 
 
-def read(root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator) -> Given:
+def read(
+    root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator
+) -> ProjectPackages:
     """Read a project's packages from a file; what has no version there is found by uv.
 
     Raises:
@@ -132,7 +134,9 @@ def read(root: Path, file: Path, wanted: Target, python: Interpreter, narrator: 
                 text = _compiled(root, arguments, python, file.name, tick)
     text = wheels.hashed(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
-    return Given(file.name, text, packages, direct if direct is not None else _names(text), notes)
+    return ProjectPackages(
+        file.name, text, packages, direct if direct is not None else _names(text), notes
+    )
 
 
 def _unread(root: Path) -> tuple[str, ...]:
@@ -242,7 +246,7 @@ def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
 
 def locked(
     root: Path,
-    given: Given,
+    given: ProjectPackages,
     added: Collection[str],
     python: Interpreter,
     narrator: Narrator,
@@ -267,7 +271,7 @@ def locked(
             text = _with(root, given, lacking, like.packages if like else {}, python, tick)
         text = wheels.hashed(text, root, python, narrator)
     placed = {_name(line): line for line in _names(text) if " @ " in line}
-    lines = [placed.get(_name(line), line) for line in (*given.asked, *lacking)]
+    lines = [placed.get(_name(line), line) for line in (*given.requirements, *lacking)]
     locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
     locks.write(before, given.text)
     locks.write(file, text)
@@ -276,7 +280,7 @@ def locked(
 
 def _with(
     root: Path,
-    given: Given,
+    given: ProjectPackages,
     lacking: Sequence[str],
     like: Mapping[str, str],
     python: Interpreter,

@@ -35,7 +35,7 @@ _NAMED: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class WantedPython:
+class PythonRequest:
     """What a project asks for: which versions, without the GIL or with it, in its words."""
 
     versions: SpecifierSet
@@ -52,7 +52,7 @@ class WantedPython:
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
+class _LocalPython:
     """An interpreter of the machine; `name`: set-up has made it."""
 
     version: Version
@@ -61,7 +61,7 @@ class _Here:
     name: str = ""
 
 
-def wanted(root: Path, chosen: str | None = None) -> WantedPython:
+def request(root: Path, chosen: str | None = None) -> PythonRequest:
     """What a project, or whoever has chosen one for it, asks for.
 
     Raises:
@@ -78,26 +78,26 @@ def wanted(root: Path, chosen: str | None = None) -> WantedPython:
     document = read_toml(project) if project.is_file() else {}
     if asked := str(document.get("project", {}).get("requires-python", "")):
         return read(asked, "requires-python")
-    return WantedPython(SpecifierSet(), free_threaded=False, text="any", source=str(root))
+    return PythonRequest(SpecifierSet(), free_threaded=False, text="any", source=str(root))
 
 
-def read(text: str, source: str) -> WantedPython:
-    """Read a request such as 3.13, 3.13t or >=3.11; errors as in `wanted`."""
+def read(text: str, source: str) -> PythonRequest:
+    """Read a request such as 3.13, 3.13t or >=3.11; errors as in `request`."""
     if found := _NAMED.fullmatch(text.strip()):
         exact = found["version"].count(".") == 2
         versions = SpecifierSet(f"=={found['version']}{'' if exact else '.*'}")
         if Version(found["version"]).release[:2] < OLDEST.release and len(found["version"]) > 1:
             raise UsageError(f"{source} {text}: expected Python {OLDEST} or newer")
-        return WantedPython(versions, bool(found["free"]), text, source)
+        return PythonRequest(versions, bool(found["free"]), text, source)
     try:
-        return WantedPython(SpecifierSet(text), free_threaded=False, text=text, source=source)
+        return PythonRequest(SpecifierSet(text), free_threaded=False, text=text, source=source)
     except InvalidSpecifier as error:
         raise UsageError(
             f"{source} {text!r}: expected a CPython such as 3.13, 3.13t or 3.13.5"
         ) from error
 
 
-def choose(asked: WantedPython, configured: Settings, narrator: Narrator) -> InterpreterSpec:
+def choose(asked: PythonRequest, configured: Settings, narrator: Narrator) -> InterpreterSpec:
     """Find the newest interpreter that a project asks for, or have uv install one.
 
     It goes by `name_of` its declaration from then on.
@@ -144,20 +144,22 @@ def _fault(spec: InterpreterSpec, place: Path) -> str | None:
     return interpreters.fault(spec, place)
 
 
-def _best(asked: WantedPython, configured: Settings) -> _Here | None:
+def _best(asked: PythonRequest, configured: Settings) -> _LocalPython | None:
     fitting = [
-        one for one in _here(configured) if asked.fits(one.version, free_threaded=one.free_threaded)
+        one
+        for one in _local(configured)
+        if asked.fits(one.version, free_threaded=one.free_threaded)
     ]
     # Finished releases first; of the same version one that set-up has made.
     order = [(not o.version.is_prerelease, o.version, bool(o.name)) for o in fitting]
     return fitting[order.index(max(order))] if fitting else None
 
 
-def _here(configured: Settings) -> Iterator[_Here]:
+def _local(configured: Settings) -> Iterator[_LocalPython]:
     for name in configured.interpreters:
         with suppress(SetupError):
             made = interpreters.locate(name, configured)
-            yield _Here(Version(made.version), made.free_threaded, made.executable, name)
+            yield _LocalPython(Version(made.version), made.free_threaded, made.executable, name)
     try:
         done = subprocess.run(
             [tools.uv(), "python", "list", "--only-installed", "--output-format", "json"],
@@ -175,10 +177,10 @@ def _here(configured: Settings) -> Iterator[_Here]:
             continue
         if real not in seen:
             seen.add(real)
-            yield _Here(Version(one["version"]), one["variant"] == "freethreaded", path)
+            yield _LocalPython(Version(one["version"]), one["variant"] == "freethreaded", path)
 
 
-def _install(asked: WantedPython, narrator: Narrator) -> None:
+def _install(asked: PythonRequest, narrator: Narrator) -> None:
     request = asked.text
     if found := _NAMED.fullmatch(asked.text.strip()):
         request = found["version"] + "t" * bool(found["free"])
@@ -192,8 +194,8 @@ def _install(asked: WantedPython, narrator: Narrator) -> None:
         )
 
 
-def _none(asked: WantedPython, configured: Settings, why: str) -> SetupError:
-    here = dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in _here(configured))
+def _none(asked: PythonRequest, configured: Settings, why: str) -> SetupError:
+    here = dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in _local(configured))
     return SetupError(
         f"{asked.source} asks for Python {asked.text}, and this machine has "
         f"{', '.join(here) or 'none'}; {why}. Install it, or choose one that is here with --python"
