@@ -234,7 +234,7 @@ def test_all_judges_what_the_change_cannot_touch(
     question = played.question
     assert question is not None
     assert [pair.reason for pair in question.affected.pairs] == ["asked for with --all"] * 2
-    assert question.base.rig.apps != question.head.rig.apps  # each has its own copy
+    assert question.base.testbed.apps != question.head.testbed.apps  # each has its own copy
     assert "--all" in question.reproduce[0]
 
 

@@ -22,7 +22,8 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import CaseResult, RunStatus, Status
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.measure import runner, testbed
+from duetbench.measure import runner
+from duetbench.measure.testbed import assemble
 from duetbench.project import oha
 from duetbench.project import plan as planning
 from duetbench.project.project import Project
@@ -133,7 +134,7 @@ def test_what_cannot_be_is_told_first(bench: Bench) -> None:
 
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
     plan = planning.make_plan(Project.here(), "quick", ["badapps/right"], 1, 1)
-    here = testbed.assemble(Project.here(), plan.cases, tmp_path / "logs")
+    here = assemble(Project.here(), plan.cases, tmp_path / "logs")
     run = runner.header(plan, here, bench.root)
     runner.require_resumable(run, here, bench.root)
     (stack,), (interpreter,) = run.stacks, run.interpreters
@@ -162,9 +163,7 @@ def test_a_resumed_run_keeps_its_lock_profile_and_seed(
     """What was given and would be passed over is refused; what says the same is not."""
     # With another lock: it ends before anything is started, where nothing else is wrong.
     plan = planning.make_plan(Project.here(), "quick", ["badapps/right"], 1, 5)
-    run = runner.header(
-        plan, testbed.assemble(Project.here(), plan.cases, tmp_path / "logs"), checkout
-    )
+    run = runner.header(plan, assemble(Project.here(), plan.cases, tmp_path / "logs"), checkout)
     (stack,) = run.stacks
     older = stack.model_copy(update={"digest": "0" * 64})
     empty = [{"case": case} for case in plan.cases]

@@ -89,7 +89,7 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     case: Case, tmp_path: Path
 ) -> None:
     base = side(case, tmp_path / "base", BEFORE)
-    assert base.rig.oha == Path("oha")  # not looked for
+    assert base.testbed.oha == Path("oha")  # not looked for
     found = attribute(base, side(case, tmp_path / "head", AFTER), runs=1)
     first = found.rows[0]
     function = first.function

@@ -16,7 +16,7 @@ from duetbench.judge import affected, dependencies
 from duetbench.judge.affected import Affected, Change
 from duetbench.judge.dependencies import Dependencies, Imports, Installed
 from duetbench.judge.pairs import Pair, differences, paired
-from duetbench.measure import testbed
+from duetbench.measure.testbed import assemble
 from duetbench.project import experiments, stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
@@ -43,7 +43,7 @@ def cases() -> tuple[Case, ...]:
 @pytest.fixture(scope="module")
 def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     reader = dependencies.Reader(
-        ROOT, testbed.assemble(Project.here(), cases, tmp_path_factory.mktemp("logs"))
+        ROOT, assemble(Project.here(), cases, tmp_path_factory.mktemp("logs"))
     )
     return {case.id: reader.read(case) for case in cases}
 

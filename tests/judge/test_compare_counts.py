@@ -11,7 +11,7 @@ from comparing import busy
 from duetbench.core.model import Case
 from duetbench.judge.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments, differ
 from duetbench.measure.duet import SideCase
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 from duetbench.store.comparison import Instructions
 
 
@@ -51,7 +51,8 @@ def counted(
     cases: Sequence[Case], counter: Counter, seconds: float = 1e9
 ) -> tuple[Counts, list[str]]:
     sides = {
-        case.id: (SideCase(case, cast(Rig, SimpleNamespace(target=False))),) * 2 for case in cases
+        case.id: (SideCase(case, cast(Testbed, SimpleNamespace(target=False))),) * 2
+        for case in cases
     }
     counts = Counts(cast(Instruments, counter), sides)
     told = Notes()

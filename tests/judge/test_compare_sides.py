@@ -93,12 +93,12 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert (both.base.record.kind, both.base.record.dirty, both.cross) == ("revision", False, False)
     assert (both.base.root / app).read_text() == text
     assert (both.head.root / app).read_text() == text + "\nSLOW = True\n"
-    assert both.head.rig.apps == both.head.root / "apps"
+    assert both.head.testbed.apps == both.head.root / "apps"
     assert [case.id for case in both.head.cases] == [JSON]
     assert not (both.head.root / "results").exists()
     assert len(str(both.base.root)) == len(str(both.head.root))
-    assert both.base.rig.pythons == both.head.rig.pythons  # the locks are the same
-    environment = both.head.rig.environment(both.head.cases[0])
+    assert both.base.testbed.pythons == both.head.testbed.pythons  # the locks are the same
+    environment = both.head.testbed.environment(both.head.cases[0])
     assert str(both.head.root / "apps") in environment["PYTHONPATH"]
 
     assert sorted(path for path in (repository / ".git").iterdir()) == before
@@ -143,7 +143,11 @@ def test_a_load_generator_that_is_missing_is_had(
     monkeypatch.setattr(oha, "fetch", fetched)
     both = revised(shop, "HEAD", None, everything)
     assert asked == [oha.version(oha.find(Project.here().settings.oha))]
-    assert both.base.rig.oha == both.head.rig.oha == cache / "tools" / made.name / "bin" / "oha"
+    assert (
+        both.base.testbed.oha
+        == both.head.testbed.oha
+        == cache / "tools" / made.name / "bin" / "oha"
+    )
 
 
 def test_what_is_not_committed_is_compared_without_being_changed(
@@ -279,7 +283,7 @@ def test_stacks_are_compared_in_copies_of_the_files_as_they_are(tmp_path: Path) 
         )
         assert len({root, both.base.root, both.head.root}) == 3
         assert (both.base.root / "apps/asgi-wsgi/new.py").is_file()
-        assert both.base.rig.apps == both.base.root / "apps"
+        assert both.base.testbed.apps == both.base.root / "apps"
         assert not (both.base.root / "results").exists()
         assert (both.base.root / ".venv").exists() is (root / ".git").exists()
         shutil.rmtree(root / ".git", ignore_errors=True)
@@ -303,7 +307,7 @@ def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
     assert found.nothing.startswith("Nothing to judge: only files of applications")
     assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
     assert (both.base.root / app).read_text() == (root / app).read_text()
-    assert both.base.rig.pythons == both.head.rig.pythons
+    assert both.base.testbed.pythons == both.head.testbed.pythons
 
     both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
     assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
@@ -417,7 +421,7 @@ def everything(tmp_path: Path) -> Scope:
 
 
 def packages(both: Sides) -> list[dict[str, str]]:
-    return [side.rig.stacks["one"].packages for side in (both.base, both.head)]
+    return [side.testbed.stacks["one"].packages for side in (both.base, both.head)]
 
 
 def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: Scope) -> None:
@@ -427,7 +431,7 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     base = both.base.record
     assert (base.kind, base.commit, base.label) == ("stack", None, "stacks as of 2026-01-31")
     assert both.head.record.label == "stacks as locked"
-    python = both.base.rig.pythons["one", "3.14"]
+    python = both.base.testbed.pythons["one", "3.14"]
     assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
     assert Project.here().lock_file("one").read_bytes() == lock
 

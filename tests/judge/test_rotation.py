@@ -27,13 +27,13 @@ def test_each_duet_has_another_pair_of_copies(
     interpreter, stack = Project.here().interpreter("3.14"), Project.here().lock("current")
     python = stacks.executable(stack, interpreter)
     case = make_case("a/b/py3.14")
-    rig = replace(
-        side("base", (case,)).rig, pythons={("current", "3.14"): python},
+    testbed = replace(
+        side("base", (case,)).testbed, pythons={("current", "3.14"): python},
         interpreters={"3.14": interpreter},
     )  # fmt: skip
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rotation = Rotation(copies=3)
-    both = SideCase(case, rig), SideCase(case, rig)
+    both = SideCase(case, testbed), SideCase(case, testbed)
     turns = [rotation.turn(*both) for _ in range(6)]
     used = [tuple(one.pythons["current", "3.14"] for one in turn) for turn in turns]
     base, head = zip(*used, strict=True)
@@ -57,5 +57,5 @@ def test_each_duet_has_another_pair_of_copies(
 def test_without_room_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("duetbench.host.command.free_gb", lambda _: 4.0)
-    one, other = (SideCase(make_case("a/b"), side(name, ()).rig) for name in ("base", "head"))
-    assert Rotation().turn(one, other) == (one.rig, other.rig)
+    one, other = (SideCase(make_case("a/b"), side(name, ()).testbed) for name in ("base", "head"))
+    assert Rotation().turn(one, other) == (one.testbed, other.testbed)

@@ -186,7 +186,7 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
             self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
         ) -> tuple[Duet, ...]:
             base, head = pairs[0]
-            if base.rig is not head.rig:
+            if base.testbed is not head.testbed:
                 partial = list(tmp_path.glob(f"*{PARTIAL}"))
                 kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
                 counts.append(sum(len(case.duets) for one in kept for case in one.cases))
@@ -228,9 +228,9 @@ def test_the_follow_up_keeps_a_tenth_at_most() -> None:
 
 
 def matches(*names: str) -> list[Match]:
-    rigs = side("base", ()).rig, side("head", ()).rig
+    testbeds = side("base", ()).testbed, side("head", ()).testbed
     cases = [busy(name) for name in names]
-    return [Match(SideCase(c, rigs[0]), SideCase(c, rigs[1]), CaseDuets(c)) for c in cases]
+    return [Match(SideCase(c, testbeds[0]), SideCase(c, testbeds[1]), CaseDuets(c)) for c in cases]
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:

@@ -85,12 +85,12 @@ def test_revisions_that_declare_nothing_are_prepared(
     assert case.id == "shop/get-items-7/py3.14/c64"
     assert (case.endpoint.interface, case.server, case.stack) == ("asgi", "granian", "project")
     assert case.env_names == ("SECRET",)
-    base, head = both.base.rig.stacks["project"], both.head.rig.stacks["project"]
+    base, head = both.base.testbed.stacks["project"], both.head.testbed.stacks["project"]
     assert base.digest == head.digest
     assert "granian" in head.packages
     assert targets.describe(both.head.project) == (
         f"shop.main:app by granian {head.packages['granian']}, 1 worker, asyncio, 64 connections, "
-        f"Python {both.head.rig.interpreters['3.14'].version}, packages from pyproject.toml"
+        f"Python {both.head.testbed.interpreters['3.14'].version}, packages from pyproject.toml"
     )
     found = affected.find(both)
     assert [(p.head.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
@@ -109,7 +109,7 @@ def test_another_interpreter_is_asked_for_by_base_and_head_s_is_used(
     commit(shop, "Older", **{".python-version": "3.11\n"})
     commit(shop, "Newer again", **{".python-version": "3.14\n"})
     both = sides.of_revisions(project, "HEAD~1", None, scope)
-    assert both.base.rig.interpreters == both.head.rig.interpreters
+    assert both.base.testbed.interpreters == both.head.testbed.interpreters
     assert any(
         note.startswith("base asks for Python 3.11 (.python-version)") for note in both.notes
     )

@@ -26,7 +26,7 @@ from duetbench.host.session import Session
 from duetbench.measure import figures, launch, oha, oha_results, runner, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.measure.testbed import ENTRY, Rig
+from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project import stacks, tools
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
@@ -66,7 +66,7 @@ class Day:
         words: Some of the reason.
         late: Whether there were figures by then, which are lost.
         change: What is patched for it alone.
-        rig: What it is launched with.
+        testbed: What it is launched with.
         seconds: Length of its load; None: as declared.
     """
 
@@ -74,14 +74,14 @@ class Day:
     words: str
     late: bool = False
     change: Callable[[pytest.MonkeyPatch], None] = lambda _patch: None
-    rig: Callable[[Rig], Rig] = lambda same: same
+    testbed: Callable[[Testbed], Testbed] = lambda same: same
     seconds: float | None = None
 
 
 def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
     real = launch.perform
 
-    def perform(case: Case, given: Rig, *arguments: Any) -> runner.LaunchOutcome:
+    def perform(case: Case, given: Testbed, *arguments: Any) -> runner.LaunchOutcome:
         day = days.get(_name(case))
         if day is None:
             return real(case, given, *arguments)
@@ -89,7 +89,7 @@ def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
             day.change(patch)
             if day.seconds is not None:
                 case = shortened(case, duration=day.seconds)
-            return real(case, day.rig(given), *arguments)
+            return real(case, day.testbed(given), *arguments)
 
     monkeypatch.setattr(launch, "perform", perform)
 
@@ -204,7 +204,7 @@ def _short_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(SERVERS, "uvicorn", dataclasses.replace(SERVERS["uvicorn"], grace=GRACE))
 
 
-def swapped(given: Rig) -> Rig:
+def swapped(given: Testbed) -> Testbed:
     other = stacks.executable(
         Project.here().lock("pydantic-v2"), Project.here().interpreter("3.14")
     )
@@ -235,10 +235,10 @@ def test_whatever_else_goes_wrong_gives_no_figure(
 ) -> None:
     """Servers that never get ready, strangers on the port, other packages, bad generators."""
 
-    def without_oha(given: Rig) -> Rig:
+    def without_oha(given: Testbed) -> Testbed:
         return dataclasses.replace(given, oha=tmp_path / "nowhere" / "oha")
 
-    def rubbish(given: Rig) -> Rig:
+    def rubbish(given: Testbed) -> Testbed:
         """It works in the warm-up, and then says something else than a summary, with success."""
         fake = tmp_path / "oha"
         fake.write_text(
@@ -277,12 +277,12 @@ def test_whatever_else_goes_wrong_gives_no_figure(
                 "foreign_listener", f"listens on 127.0.0.1:{taken[1]}", change=at(taken[1])
             ),
             "victim/granian/3": Day("foreign_listener", "process ", change=joined),
-            "swapped": Day("version_mismatch", "pydantic: expected 1.10", rig=swapped),
-            "victim/uvicorn/1": Day("client_failed", "No such file", rig=without_oha),
+            "swapped": Day("version_mismatch", "pydantic: expected 1.10", testbed=swapped),
+            "victim/uvicorn/1": Day("client_failed", "No such file", testbed=without_oha),
             "victim/uvicorn/2": Day(
                 "client_failed", "expected exit code 0, found -9", change=killed, seconds=20
             ),
-            "victim/uvicorn/3": Day("client_failed", "<b>502</b>", rig=rubbish),
+            "victim/uvicorn/3": Day("client_failed", "<b>502</b>", testbed=rubbish),
             "victim": Day("harness_error", "ZeroDivisionError", change=mistaken),
         }
         reasons = bad_days(bench, monkeypatch, computed, days)

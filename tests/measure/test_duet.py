@@ -49,10 +49,12 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         *pairs: tuple[Case, Case], head_first: bool = False, seconds: float = 1.5
     ) -> tuple[Duet, ...]:
         used.clear()
-        rig = assemble(Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs")
+        testbed = assemble(
+            Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs"
+        )
         try:
             return duet.perform(
-                [(SideCase(base, rig), SideCase(head, rig)) for base, head in pairs],
+                [(SideCase(base, testbed), SideCase(head, testbed)) for base, head in pairs],
                 lambda side: tmp_path / "logs" / f"{side}.log",
                 head_first=head_first,
                 seconds=seconds,
@@ -327,8 +329,8 @@ def test_two_endpoints_of_granian(play: Play) -> None:
 
 
 def test_cases_of_two_servers_are_not_played_on_one() -> None:
-    rig = cast(Any, None)
-    cases = [SideCase(make_case("e/x"), rig), SideCase(make_case("e/y", workers=2), rig)]
+    testbed = cast(Any, None)
+    cases = [SideCase(make_case("e/x"), testbed), SideCase(make_case("e/y", workers=2), testbed)]
     with pytest.raises(ValueError, match="e/x, e/y: not of one server"):
         duet.SideRun("base", cases, [case.case.load for case in cases], Path("log"))
 

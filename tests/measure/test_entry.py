@@ -15,12 +15,11 @@ import pytest
 
 from bench import PROJECT
 from duetbench.core.errors import UsageError
-from duetbench.measure import testbed
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.identity import Identity
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
-from duetbench.measure.testbed import ENTRY
+from duetbench.measure.testbed import ENTRY, find_interface
 from duetbench.project import stacks
 from duetbench.project.project import Project
 
@@ -139,9 +138,7 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
 
     def found(app: str, *, factory: bool = False) -> str:
         python, env = Path(sys.executable), {"WHERE": "{tmp}"}
-        return testbed.find_interface(
-            python, app, factory=factory, root=tmp_path, imports=(".",), env=env
-        )
+        return find_interface(python, app, factory=factory, root=tmp_path, imports=(".",), env=env)
 
     assert found("shop.main:Site.make", factory=True) == "wsgi"
     for app, words in (
@@ -160,7 +157,7 @@ def test_frameworks_are_found_out(interface: str) -> None:
         stacks.executable(Project.here().lock("current"), Project.here().interpreter("3.14")),
         PROJECT / "apps" / "asgi-wsgi",
     )
-    found = testbed.find_interface(
+    found = find_interface(
         python, f"{interface}_app:app", factory=False, root=root, imports=(".",), env={}
     )
     assert found == interface

@@ -27,7 +27,7 @@ from duetbench.host.session import Session
 from duetbench.measure import identity, launch, server, validity, verify
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter
-from duetbench.measure.testbed import ENTRY, Rig, assemble
+from duetbench.measure.testbed import ENTRY, Testbed, assemble
 from duetbench.project import experiments
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
@@ -79,10 +79,10 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         case: Case,
         *,
         count: bool = False,
-        rig: Callable[[Rig], Rig] = lambda same: same,
+        testbed: Callable[[Testbed], Testbed] = lambda same: same,
         phase: Callable[[str], None] = lambda _name: None,
     ) -> LaunchOutcome:
-        given = rig(assemble(Project.here(), [case], tmp_path / "logs"))
+        given = testbed(assemble(Project.here(), [case], tmp_path / "logs"))
         options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
@@ -178,11 +178,11 @@ def test_workers_and_cores(
 
 @pytest.mark.real
 def test_a_machine_that_cannot_pin(bench: Bench, perform: Perform) -> None:
-    def unpinned(given: Rig) -> Rig:
+    def unpinned(given: Testbed) -> Testbed:
         machine = given.machine.model_copy(update={"pinned": False})
         return dataclasses.replace(given, machine=machine)
 
-    outcome = perform(shortened(declared("badapps/right", root=bench.root)), rig=unpinned)
+    outcome = perform(shortened(declared("badapps/right", root=bench.root)), testbed=unpinned)
     assert not failures(outcome), outcome.flags
     assert FlagName.UNPINNED in {flag.name for flag in outcome.flags}
 
@@ -203,11 +203,11 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
     They serve the bare application: nothing of ours has to be installed there.
     """
     case = shortened(declared(case_id))
-    rig = assemble(Project.here(), [case], tmp_path / "logs")
-    commands, port = rig.commands(case), ports.free_port()
+    testbed = assemble(Project.here(), [case], tmp_path / "logs")
+    commands, port = testbed.commands(case), ports.free_port()
     env = {
-        "PATH": os.pathsep.join((str(rig.oha.parent), os.environ["PATH"])),
-        "PYTHON": str(rig.pythons[case.stack, case.python]),
+        "PATH": os.pathsep.join((str(testbed.oha.parent), os.environ["PATH"])),
+        "PYTHON": str(testbed.pythons[case.stack, case.python]),
         "PORT": str(port),
     }
     base = f"http://127.0.0.1:{port}"
@@ -237,9 +237,9 @@ def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> Non
         for profile in ("quick", "nightly", "published")
         for case in experiment.cases[profile]
     ]
-    rig = assemble(Project.here(), cases, tmp_path)
+    testbed = assemble(Project.here(), cases, tmp_path)
     for case in cases:
-        commands = rig.commands(case)
+        commands = testbed.commands(case)
         for word in shlex.split(f"{commands.server} {commands.load}"):
             for part in word.partition("=")[2].split(":") if "=" in word else [word]:
                 assert not Path(part).is_absolute(), (case.id, word)
@@ -303,12 +303,12 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
 def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     """Split: to each its own; shared: both get all."""
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    rig = assemble(Project.here(), [case], tmp_path)
-    machine = rig.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
-    rig = dataclasses.replace(rig, machine=machine)
-    assert (rig.server_cores(case), rig.client_cores(case)) == ((0, 1, 2), (3,))
+    testbed = assemble(Project.here(), [case], tmp_path)
+    machine = testbed.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
+    testbed = dataclasses.replace(testbed, machine=machine)
+    assert (testbed.server_cores(case), testbed.client_cores(case)) == ((0, 1, 2), (3,))
     shared = case.model_copy(update={"cores": "shared"})
-    assert (rig.server_cores(shared), rig.client_cores(shared)) == ((0, 1, 2, 3),) * 2
+    assert (testbed.server_cores(shared), testbed.client_cores(shared)) == ((0, 1, 2, 3),) * 2
 
 
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from duetbench.core.errors import CountError
 from duetbench.host import paths
-from duetbench.measure import testbed
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import TRAMPOLINE, Code, Profile
+from duetbench.measure.testbed import ENTRY
 from duetbench.project.project import Project
 
 MAP = """\
@@ -137,7 +137,7 @@ def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) 
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "greeting").write_text("Hello, ")
     env = {
-        "PYTHONPATH": os.pathsep.join(map(str, (paths.OWN, testbed.ENTRY, tmp_path))),
+        "PYTHONPATH": os.pathsep.join(map(str, (paths.OWN, ENTRY, tmp_path))),
         "DUETBENCH_CHECKOUT": str(tmp_path), "DUETBENCH_STACK": "project",
         "DUETBENCH_APP": "shop:make", "DUETBENCH_FACTORY": "1", "DUETBENCH_INTERFACE": "wsgi",
         "DUETBENCH_REQUEST": str(tmp_path / "request.json"),

@@ -80,7 +80,7 @@ class _Disk(FakeInstruments):
     ) -> tuple[Duet, ...]:
         found = super().duets(pairs, head_first=head_first, order=order)
         for one, (base, head) in zip(found, pairs, strict=True):
-            written = {"base": 4000.0, "head": 4000.0 if base.rig is head.rig else 4400.0}
+            written = {"base": 4000.0, "head": 4000.0 if base.testbed is head.testbed else 4400.0}
             for side, metrics in (("base", one.base), ("head", one.head)):
                 metrics["disk_per_request"] = written[side] * self.source.lognormvariate(0, 0.005)
         return found

@@ -15,7 +15,8 @@ import pytest
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.session import Session
-from duetbench.measure import identity, testbed, verify
+from duetbench.measure import identity, verify
+from duetbench.measure.testbed import Testbed, assemble
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
@@ -62,7 +63,7 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
 
 
 @contextmanager
-def serving(case: Case, prepared: testbed.Rig, log: Path) -> Iterator[str]:
+def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
     """Start the case's server as a launch does, without pinning."""
     server, port = SERVERS[case.server], ports.free_port()
     session = Session.start(
@@ -89,7 +90,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     assert all(case.env.items() <= merged.items() for case in cases)
     first = cases[0].model_copy(update={"env": merged})
     logs = state_home / "logs"
-    prepared = testbed.assemble(Project.here(), cases, logs)
+    prepared = assemble(Project.here(), cases, logs)
     python = prepared.interpreters[first.python]
     with serving(first, prepared, tmp_path / "server.log") as url:
         asgi = first.endpoint.interface == "asgi"
@@ -146,7 +147,7 @@ def test_nothing_of_ours_is_in_the_request_path(
         for case in EXPERIMENTS[experiment].cases[profile]
         if case.endpoint.app == app
     )
-    prepared = testbed.assemble(Project.here(), [case], state_home / "logs")
+    prepared = assemble(Project.here(), [case], state_home / "logs")
     done = subprocess.run(
         [prepared.pythons[case.stack, case.python], "-c", _LOOK, app],
         env=prepared.environment(case), cwd=prepared.folder(case),

@@ -16,7 +16,7 @@ from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import InterpreterSpec
-from foreign import rig
+from foreign import make_testbed
 from synthetic import MACHINE
 
 IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"
@@ -109,7 +109,7 @@ def declared(profile: Profile) -> dict[str, Case]:
 def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
     """A case's ceiling on a machine of so many cores."""
     machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
-    found = rig(machine).ceiling(case, unit)
+    found = make_testbed(machine).ceiling(case, unit)
     assert found is not None
     return found
 

@@ -14,7 +14,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import paths
-from duetbench.measure import testbed
+from duetbench.measure.testbed import assemble
 from duetbench.project import plan as planning
 from duetbench.project.plan import (
     Costs,
@@ -244,7 +244,7 @@ def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
     first = next(case for case in plan.cases if case.stack == "current")
     served = first.model_copy(update={"server": "uvicorn", "loop": "uvloop"})
     with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):
-        testbed.assemble(Project.here(), [served], tmp_path / "logs")
+        assemble(Project.here(), [served], tmp_path / "logs")
     lock.write_text("".join(line for line in lines if not line.startswith("granian==")))
     result = dry_run()
     assert "note: this cannot be run yet: " in result.stdout

@@ -13,7 +13,7 @@ from bench import PROJECT, failures
 from duetbench.core.model import Case, Interface
 from duetbench.host.progress import Narrator
 from duetbench.measure import launch
-from duetbench.measure.testbed import Rig, equip
+from duetbench.measure.testbed import Testbed, equip
 from duetbench.project import locks, oha, stacks
 from duetbench.project.experiments import expand_all, load_experiments, registry
 from duetbench.project.project import Project
@@ -136,7 +136,7 @@ def test_a_counter_comes_with_its_exporter(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """What starts the servers that are in none of our stacks, and applications for them."""
     root = tmp_path_factory.mktemp("others")
     for name, text in OTHERS.items():
@@ -160,7 +160,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     [("asgi/hypercorn", 2), ("asgi/gunicorn", 2), ("wsgi/gunicorn", 1)],
 )
 def test_servers_of_no_stack_of_ours_are_measured(
-    others: Rig, case_id: str, workers: int, tmp_path: Path
+    others: Testbed, case_id: str, workers: int, tmp_path: Path
 ) -> None:
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
     root = others.apps.parent
@@ -179,7 +179,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
 
 @pytest.mark.real
 @EVERY
-def test_the_locked_version_knows_every_option(server: Server, others: Rig) -> None:
+def test_the_locked_version_knows_every_option(server: Server, others: Testbed) -> None:
     ours = server.name in Project.here().lock("current").packages
     python = (
         stacks.executable(Project.here().lock("current"), Project.here().interpreter("3.14"))

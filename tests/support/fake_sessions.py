@@ -17,7 +17,7 @@ from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
 from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures
@@ -77,7 +77,7 @@ class FakeInstruments:
 
     def _duet(self, base: SideCase, head: SideCase, head_first: bool, order: int) -> Duet:
         name = head.case.id
-        itself = base.rig is head.rig
+        itself = base.testbed is head.testbed
         if itself:
             self.against_itself += 1
         else:
@@ -103,7 +103,7 @@ class FakeInstruments:
 
     def launch(self, part: SideCase) -> LaunchOutcome:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
-        self.launches.append(part.rig.apps.name)
+        self.launches.append(part.testbed.apps.name)
         self.now += 5
         number = len(self.launches)
         return LaunchOutcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
@@ -154,14 +154,14 @@ class SilentReporter(Reporter):
 
 
 def side(name: str, cases: tuple[Case, ...]) -> Side:
-    rig = Rig(
+    testbed = Testbed(
         apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, interpreters={}, stacks={},
         logs=Path("logs"), inherited={},
     )  # fmt: skip
     record = SideRecord(
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )
-    return Side(record=record, rig=rig, cases=cases, project=Project(Path(name)))
+    return Side(record=record, testbed=testbed, cases=cases, project=Project(Path(name)))
 
 
 def compared_by(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
 from duetbench.host.machine import asv_profile
-from duetbench.measure import testbed
+from duetbench.measure.testbed import Testbed
 from duetbench.store import store
 from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import (
@@ -66,17 +66,17 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def rig(machine: Machine) -> testbed.Rig:
+def make_testbed(machine: Machine) -> Testbed:
     """What a case needs of a machine for what is worked out from it."""
     nowhere = Path("/")
-    return testbed.Rig(
+    return Testbed(
         apps=nowhere, oha=nowhere, machine=machine, pythons={}, interpreters={}, stacks={},
         logs=nowhere, inherited={},
     )  # fmt: skip
 
 
 def commands(case: Case, machine: Machine) -> Any:
-    return rig(machine).commands(case)
+    return make_testbed(machine).commands(case)
 
 
 def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:

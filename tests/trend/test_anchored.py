@@ -67,13 +67,13 @@ class Given:
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
         for _, head in pairs:
-            name = f"{head.rig.apps} {head.case.id}"
+            name = f"{head.testbed.apps} {head.case.id}"
             number = self.played.count(name)
             self.played.append(name)
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.severity == "fail" for flag in flags)
-            alpha = head.rig.stacks["one"].packages["alpha"] if self.more else ""
+            alpha = head.testbed.stacks["one"].packages["alpha"] if self.more else ""
             grown = math.exp(self.logs[number % len(self.logs)] + self.more.get(alpha, 0.0))
             figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
             duets.append(

@@ -137,9 +137,9 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
     sides = question.base, question.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
-        stack = side.rig.stacks["one"]
+        stack = side.testbed.stacks["one"]
         assert (stack.packages["beta"], stack.digest) == (version, digest)
-        python = side.rig.pythons["one", "3.14"]
+        python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
     assert (question.affected.unaffected, question.affected.jobs) == (1, ())
@@ -431,7 +431,7 @@ class Ratios:
     ) -> tuple[Duet, ...]:
         ((base, head),) = pairs
         self.first.append(head_first)
-        versions = [side.rig.stacks["one"].packages for side in (base, head)]
+        versions = [side.testbed.stacks["one"].packages for side in (base, head)]
         assert all(one["wrap"][0] == one["core"][0] for one in versions)
         self.played.append((str(versions[0]), str(versions[1])))
         if len(self.played) == self.stop:
@@ -518,7 +518,7 @@ def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: 
     surest = explain.moved_most(comparison, sides)
     assert surest is not None
     assert [one.case.id for one in surest] == [cases[1].id] * 2
-    assert surest[1].rig is question.head.rig
+    assert surest[1].testbed is question.head.testbed
     larger = judged[1].judgements[0].model_copy(update={"metric": "pss_steady"})
     memory = judged[1].model_copy(update={"judgements": (larger,)})
     assert explain.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
@@ -550,7 +550,7 @@ def test_a_job_inside_the_process_is_counted_without_a_server(
         pairs: Sequence[tuple[SideCase, SideCase]], _limit: float
     ) -> tuple[Instructions | str, ...]:
         (both,) = pairs
-        versions = [one.rig.stacks["one"].packages["gamma"] for one in both]
+        versions = [one.testbed.stacks["one"].packages["gamma"] for one in both]
         asked.append(f"{both[1].job}: {' → '.join(versions)}")
         return (Instructions(base=1e6, head=1.05e6, spread=0.0),)
 
@@ -611,7 +611,7 @@ def test_jobs_inside_the_process_are_judged_without_a_server(
     assert question.affected.pairs == ()
     assert [job.series for job in question.affected.jobs] == [JOB]
     for side, version in ((question.base, "1.0"), (question.head, "1.5")):
-        python = side.rig.pythons["one", "3.14"]
+        python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     timed = "inprocess/handlers.Cpu.time_request(endpoint=tiny/dependent)/py3.14/one"
     with pytest.raises(UsageError, match="asv measures other benchmarks inside the process"):

@@ -16,7 +16,7 @@ from duetbench.host import git, orphans
 from duetbench.host.console import Console, print_json
 from duetbench.host.machine_lock import measuring
 from duetbench.host.signals import interruptible
-from duetbench.measure import oha, room
+from duetbench.measure import oha, workspace
 from duetbench.project.project import Project
 from duetbench.store import files
 
@@ -80,7 +80,7 @@ def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
     found = orphans.reap()
     oha.sweep()
-    room.sweep()
+    workspace.sweep()
     for sentence in found:
         console.say(f"note: {sentence}")
     return found

@@ -47,7 +47,7 @@ from duetbench.host.console import Console
 from duetbench.host.progress import Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import launch, runner
-from duetbench.measure.testbed import Rig, assemble, require_packages
+from duetbench.measure.testbed import Testbed, assemble, require_packages
 from duetbench.project import plan as planning
 from duetbench.project.plan import expected
 from duetbench.project.project import Project
@@ -138,10 +138,10 @@ def run_command(
             _show(console, plan, project, output, cases=details)
             return
         files.require_room(results)
-        rig = assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
+        testbed = assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
         if earlier is not None:
-            runner.require_resumable(earlier, rig, project.repository)
-        start = earlier or runner.header(plan, rig, project.repository)
+            runner.require_resumable(earlier, testbed, project.repository)
+        start = earlier or runner.header(plan, testbed, project.repository)
         if assigned is not None:
             start = assigned.begin(start)
         notes = {
@@ -155,7 +155,7 @@ def run_command(
         start = start.model_copy(update={"notes": (*start.notes, *new)})
         with _advising(project, start, results, options, [python] if python else []):
             finished, path = _measure(
-                plan, start, rig, results, console, count_requests=count_requests
+                plan, start, testbed, results, console, count_requests=count_requests
             )
     made = [launch for result in finished.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in made)
@@ -283,11 +283,17 @@ def _totals(plan: Plan) -> tuple[str, ...]:
 
 
 def _measure(
-    plan: Plan, start: Run, rig: Rig, results: Path, console: Console, *, count_requests: bool
+    plan: Plan,
+    start: Run,
+    testbed: Testbed,
+    results: Path,
+    console: Console,
+    *,
+    count_requests: bool,
 ) -> tuple[Run, Path]:
-    folder = rig.logs / start.id
+    folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
-    logs = sorted((p for p in rig.logs.iterdir() if p.is_dir()), key=lambda path: path.name)
+    logs = sorted((p for p in testbed.logs.iterdir() if p.is_dir()), key=lambda path: path.name)
     for old in logs[:-KEPT_LOGS]:
         shutil.rmtree(old, ignore_errors=True)
     numbers = count(sum(1 for _ in folder.iterdir()))
@@ -298,14 +304,14 @@ def _measure(
 
     def perform(case: Case) -> runner.LaunchOutcome:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return launch.perform(case, rig, options, log)
+        return launch.perform(case, testbed, options, log)
 
     with machine():
         return runner.execute(
             plan,
             start,
             perform=perform,
-            commands=rig.commands,
+            commands=testbed.commands,
             expected=lambda case: expected(case, plan.profile).total,
             results=results,
             progress=told,

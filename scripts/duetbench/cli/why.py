@@ -133,7 +133,7 @@ def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
         case = pair.head
         code = case.python, case.stack, case.experiment, case.endpoint.name
         found.setdefault(
-            code, (SideCase(pair.base, sides.base.rig), SideCase(case, sides.head.rig))
+            code, (SideCase(pair.base, sides.base.testbed), SideCase(case, sides.head.testbed))
         )
     if not 1 <= len(found) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(found.values())[:3]) or "none"

@@ -108,7 +108,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     )
     change = Change(
         files=files,
-        packages=package_changes(base.rig.stacks, head.rig.stacks),
+        packages=package_changes(base.testbed.stacks, head.testbed.stacks),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         experiments=frozenset(
             file.parent.name
@@ -122,7 +122,7 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     common, missing = paired(base.cases, head.cases, cross=sides.cross)
     sources = () if change.own else SOURCES
     readers = [
-        Reader(s.root, s.rig, tuple(s.root / name for name in sources)) for s in (base, head)
+        Reader(s.root, s.testbed, tuple(s.root / name for name in sources)) for s in (base, head)
     ]
 
     loaded = {

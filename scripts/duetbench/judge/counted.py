@@ -18,7 +18,7 @@ from duetbench.core.model import Endpoint
 from duetbench.host import paths, ports
 from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import counting
-from duetbench.measure.room import Room
+from duetbench.measure.workspace import Workspace
 from duetbench.store.comparison import Instructions
 
 MOST_PATHS: Final = 30
@@ -63,35 +63,35 @@ def program(side: SideCase) -> Iterator[Program]:
     A target finds what it finds in a launch: a fresh copy of its files, and what is done before.
     CountError, also in place of one in between: without private values.
     """
-    case, rig = side.case, side.rig
-    python, payload = rig.pythons[case.stack, case.python], ("-P", "-m", "benchmarks._counted")
+    case, testbed = side.case, side.testbed
+    python, payload = testbed.pythons[case.stack, case.python], ("-P", "-m", "benchmarks._counted")
     env = {
         "PYTHONPATH": str(paths.OWN),
-        "DUETBENCH_CHECKOUT": str(rig.apps.parent),
+        "DUETBENCH_CHECKOUT": str(testbed.apps.parent),
         "DUETBENCH_STACK": case.stack,
     }
-    if not rig.target:
-        yield Program(python, payload, {**case.env, **env}, rig.folder(case))
+    if not testbed.target:
+        yield Program(python, payload, {**case.env, **env}, testbed.folder(case))
         return
-    log = rig.logs / f"counted-{uuid4().hex}.log"
-    room = Room(rig, case, ports.free_port(), log)
+    log = testbed.logs / f"counted-{uuid4().hex}.log"
+    workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
-        room.open(None)
-        served, request = room.environment(), room.folder.parent / "request.json"
-        request.write_text(json.dumps(_asked(room.filled(case.endpoint))), "utf-8")
+        workspace.open(None)
+        served, request = workspace.environment(), workspace.folder.parent / "request.json"
+        request.write_text(json.dumps(_asked(workspace.filled(case.endpoint))), "utf-8")
         env |= {
             "PYTHONPATH": os.pathsep.join((env["PYTHONPATH"], served["PYTHONPATH"])),
-            "DUETBENCH_CHECKOUT": str(room.folder),
+            "DUETBENCH_CHECKOUT": str(workspace.folder),
             "DUETBENCH_REQUEST": str(request),
         }
-        yield Program(python, payload, {**served, **env}, room.folder)
-        room.close()
+        yield Program(python, payload, {**served, **env}, workspace.folder)
+        workspace.close()
     except (CountError, LaunchError) as problem:
-        raise CountError(room.hide(str(problem))) from None
+        raise CountError(workspace.hide(str(problem))) from None
     finally:
         with suppress(LaunchError):  # it is the first failure that is told
-            room.close()
-        for file in rig.logs.glob(f"{log.stem}.*"):
+            workspace.close()
+        for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
 
 
@@ -126,7 +126,7 @@ def unit(side: SideCase) -> str:
     case = side.case
     if side.job:
         return side.job
-    if side.rig.target:
+    if side.testbed.target:
         return f"served/{case.endpoint.name}"
     return f"request/{case.experiment}/{case.endpoint.name}"
 

@@ -29,7 +29,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.model import Case
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
 
 _DYNAMIC: Final = frozenset({"__import__", "import_module", "exec", "eval"})
@@ -90,7 +90,7 @@ class Reader:
     """Reads what cases of one side load, each file and environment once."""
 
     root: Path
-    rig: Rig
+    testbed: Testbed
     around: tuple[Path, ...] = ()
     _installed: dict[Path, Installed] = field(default_factory=dict)
     _imports: dict[tuple[str, str], Imports] = field(default_factory=dict)
@@ -99,13 +99,13 @@ class Reader:
         """Find what a case of this side loads."""
         module = case.endpoint.app.partition(":")[0]
         if (case.experiment, module) not in self._imports:
-            folders: tuple[Path, ...] = (self.rig.folder(case), self.rig.apps)
+            folders: tuple[Path, ...] = (self.testbed.folder(case), self.testbed.apps)
             around = self.around
-            if self.rig.imports:
-                folders, around = (), tuple(self.root / name for name in self.rig.imports)
+            if self.testbed.imports:
+                folders, around = (), tuple(self.root / name for name in self.testbed.imports)
             self._imports[case.experiment, module] = imports(module, folders, around)
         imported = self._imports[case.experiment, module]
-        python = self.rig.pythons[case.stack, case.python]
+        python = self.testbed.pythons[case.stack, case.python]
         if python not in self._installed:
             self._installed[python] = installed(python)
         environment = self._installed[python]
@@ -118,7 +118,7 @@ class Reader:
         server = SERVERS[case.server]
         roots = {server.name, *server.loads(case)}
         roots |= set().union(*(environment.provides.get(name, ()) for name in imported.names))
-        markers = marker_environment(self.rig.interpreters[case.python].version)
+        markers = marker_environment(self.testbed.interpreters[case.python].version)
         return Dependencies(
             files=frozenset(path.relative_to(self.root).as_posix() for path in imported.files),
             packages=closure(environment, roots, markers),

@@ -70,8 +70,8 @@ class Job:
     def sides(self, base: Side, head: Side) -> tuple[SideCase, SideCase]:
         """What is counted on both sides."""
         return (
-            SideCase(self.pair.base, base.rig, self.unit),
-            SideCase(self.pair.head, head.rig, self.unit),
+            SideCase(self.pair.base, base.testbed, self.unit),
+            SideCase(self.pair.head, head.testbed, self.unit),
         )
 
 

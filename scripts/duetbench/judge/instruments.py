@@ -101,13 +101,15 @@ class Real:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         log = self._logs(pairs[0][1].case.id)
-        base, head = self._rotation.turn(*pairs[0])  # they share a server, so a rig
-        pairs = [(replace(below, rig=base), replace(above, rig=head)) for below, above in pairs]
+        base, head = self._rotation.turn(*pairs[0])  # they share a server, so a testbed
+        pairs = [
+            (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
+        ]
         return duet.perform(pairs, log, head_first=head_first, order=order, seconds=self._seconds)
 
     def launch(self, side: SideCase) -> LaunchOutcome:
         options = launch.Options(window=WINDOW_SECONDS["quick"])
-        return launch.perform(side.case, side.rig, options, self._logs(side.case.id)("head"))
+        return launch.perform(side.case, side.testbed, options, self._logs(side.case.id)("head"))
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
@@ -153,7 +155,7 @@ class Counts:
         groups: dict[Hashable, dict[Hashable, str]] = {}
         for name in cases:
             code, head = self._code(name), self._sides[name][1]
-            if head.rig.target:
+            if head.testbed.target:
                 continue  # `benchmarks/` of ours know experiments only
             if head.case.endpoint.takes <= LONGEST and code not in self._found:
                 groups.setdefault(code[:3], {}).setdefault(code, name)

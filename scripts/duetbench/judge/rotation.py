@@ -23,7 +23,7 @@ from typing import Final
 from duetbench.core.model import Case
 from duetbench.host import cache, command, paths, scratch
 from duetbench.measure.duet import SideCase, server_of
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 from duetbench.project.interpreters import Interpreter
 from duetbench.store.comparison import SideName
 
@@ -52,27 +52,27 @@ class Rotation:
         self._folder = scratch.make(_PREFIX, base)
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def turn(self, base: SideCase, head: SideCase) -> tuple[Rig, Rig]:
-        """The rigs of both sides for the next duet of these."""
+    def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:
+        """The testbeds of both sides for the next duet of these."""
         if not self.copies:
-            return base.rig, head.rig
+            return base.testbed, head.testbed
         pair = self._key(base), self._key(head), server_of(base.case), server_of(head.case)
         turn = self._turns[pair]
         self._turns[pair] += 1
         # After each round with another partner.
         other = (turn + turn // self.copies) % self.copies
         return (
-            self._copy("base", base.rig, base.case, turn % self.copies),
-            self._copy("head", head.rig, head.case, other),
+            self._copy("base", base.testbed, base.case, turn % self.copies),
+            self._copy("head", head.testbed, head.case, other),
         )
 
     def _key(self, side: SideCase) -> Path:
-        return side.rig.pythons[side.case.stack, side.case.python]
+        return side.testbed.pythons[side.case.stack, side.case.python]
 
-    def _copy(self, side: SideName, rig: Rig, case: Case, number: int) -> Rig:
-        interpreter = rig.interpreters[case.python]
+    def _copy(self, side: SideName, testbed: Testbed, case: Case, number: int) -> Testbed:
+        interpreter = testbed.interpreters[case.python]
         executable = self._interpreter(side, interpreter, number)
-        original = rig.pythons[case.stack, case.python].parent.parent
+        original = testbed.pythons[case.stack, case.python].parent.parent
         environment = self._once((side, number, original), original)
         python, settings = environment / "bin" / "python", environment / "pyvenv.cfg"
         if python.readlink() != executable:
@@ -83,7 +83,7 @@ class Rotation:
             home = f"home = {executable.parent}"
             lines = [home if line.startswith("home = ") else line for line in lines]
             settings.write_text("\n".join(lines) + "\n", "utf-8")
-        return replace(rig, pythons={**rig.pythons, (case.stack, case.python): python})
+        return replace(testbed, pythons={**testbed.pythons, (case.stack, case.python): python})
 
     def _interpreter(self, side: SideName, interpreter: Interpreter, number: int) -> Path:
         """The executable of a copy; of an interpreter that set-up has not made, its own."""

@@ -107,8 +107,8 @@ class _Session:
         self.jobs = {job.series: job for job in question.affected.jobs}
         every = [
             Match(
-                SideCase(pair.base, base.rig),
-                SideCase(pair.head, head.rig),
+                SideCase(pair.base, base.testbed),
+                SideCase(pair.head, head.testbed),
                 CaseDuets(pair.head),
             )
             for pair in question.affected.pairs

@@ -25,7 +25,7 @@ from duetbench.judge import revisions, targets
 from duetbench.judge.pairs import Borrower, Lender, declares, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
-from duetbench.measure.testbed import Rig, equip
+from duetbench.measure.testbed import Testbed, equip
 from duetbench.project import interpreters, oha, stacks
 from duetbench.project import plan as planning
 from duetbench.project.experiments import Experiment
@@ -41,7 +41,7 @@ class Side:
     """Base or head, ready to be measured."""
 
     record: SideRecord
-    rig: Rig  # for the cases that both sides have
+    testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
     project: Project  # the copy that its applications (and benchmarks) are read from
     tree: str | None = None  # the git tree of `root`; None: it is no revision's
@@ -274,7 +274,7 @@ class Anchored:
             try:
                 if name not in locked:
                     locked[name] = lock(name)
-                interpreter = self.base.rig.interpreters[python]
+                interpreter = self.base.testbed.interpreters[python]
                 if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
                     self.made.append(stacks.place(locked[name], interpreter))
             except SetupError as error:
@@ -406,7 +406,7 @@ def _side(
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], scope.narrator)
-    rig = equip(
+    testbed = equip(
         needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=found,
         private=part.project.private, imports=part.project.imports, generator=generator,
     )  # fmt: skip
@@ -417,4 +417,4 @@ def _side(
     record, borrower = part.record.model_copy(update=made), part.borrower
     lent = frozenset(borrower.files) if borrower else frozenset()
     declared = borrower is None or borrower.declared
-    return Side(record, rig, cases, part.project, part.tree, lent, declared=declared)
+    return Side(record, testbed, cases, part.project, part.tree, lent, declared=declared)

@@ -16,7 +16,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.progress import Narrator
 from duetbench.judge import revisions
-from duetbench.measure import testbed
+from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_packages, target_python
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Deployment, Project
@@ -264,7 +264,7 @@ class _Deploying:
     def _interface(self, wanted: Target, stack: Stack) -> Interface:
         stacks.make_environment(stack, self.python, self.narrator)
         try:
-            return testbed.find_interface(
+            return find_interface(
                 stacks.executable(stack, self.python),
                 wanted.app,
                 factory=wanted.factory,

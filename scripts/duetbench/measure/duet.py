@@ -41,7 +41,7 @@ from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.runner import utc_now
 from duetbench.measure.server import Serving
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 from duetbench.store.comparison import Duet, SideName
 
 _POLL_SECONDS: Final = 0.02
@@ -120,13 +120,13 @@ def unshared(
 
 @dataclass(frozen=True, slots=True)
 class SideCase:
-    """A case as one side defines it, with the rig that it is launched on.
+    """A case as one side defines it, with the testbed that it is launched on.
 
     `job`: a unit of work in its environment whose instructions are counted, in place of a request.
     """
 
     case: Case
-    rig: Rig
+    testbed: Testbed
     job: str = ""
 
 
@@ -167,7 +167,7 @@ class SideRun:
             one.case.model_copy(update={"load": load})
             for one, load in zip(launched, loads, strict=True)
         ]
-        self.serving = Serving(self._cases[0], launched[0].rig, log)
+        self.serving = Serving(self._cases[0], launched[0].testbed, log)
         self.take(0)
 
     def take(self, number: int) -> None:
@@ -202,15 +202,15 @@ class SideRun:
 
         That takes half the time on two cores. Only if they are as many: servers may count theirs.
         """
-        rig = self.serving.rig
-        here, there = rig.server_cores(self.case), rig.client_cores(self.case)
+        testbed = self.serving.testbed
+        here, there = testbed.server_cores(self.case), testbed.client_cores(self.case)
         self.serving.start(there if aside and len(there) == len(here) else here)
 
     def meet(self) -> None:
         """Wait for the server to be ready, and see to it that it is where it belongs."""
         self.serving.await_ready()
-        if self.serving.rig.machine.pinned:
-            self.serving.session.move(self.serving.rig.server_cores(self.case))
+        if self.serving.testbed.machine.pinned:
+            self.serving.session.move(self.serving.testbed.server_cores(self.case))
         self.serving.meet()
 
 

@@ -33,7 +33,7 @@ class Watch:
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
         self._host, self.before = resource_usage.host_edge(), tree.edge()
-        self._commands = serving.room.cpu_seconds()
+        self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
     def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
@@ -59,7 +59,7 @@ class Watch:
         self.after = self.tree.edge()
         self.usage = resource_usage.between(self.before, self.after)
         self.host = resource_usage.host_between(self._host, resource_usage.host_edge())
-        used = self.serving.room.cpu_seconds() - self._commands
+        used = self.serving.workspace.cpu_seconds() - self._commands
         self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at
         self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
@@ -101,7 +101,7 @@ def finish(watch: Watch, beside: Beside = ALONE) -> dict[str, float]:
 def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and all flags that they call for."""
     serving, result = watch.serving, watch.result
-    case, rig, unit = serving.case, serving.rig, serving.unit
+    case, testbed, unit = serving.case, serving.testbed, serving.unit
     status = case.endpoint.expect.status
     figures = oha_results.figures(
         result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
@@ -115,7 +115,7 @@ def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Fla
     held = _by_worker(watch.connections, serving.workers)
     if any(held):
         figures["connections_max_share"] = max(held) / sum(held)
-    ceiling, sure = (rig.ceiling(case, value) for value in (unit, NO_UNIT))
+    ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
     if ceiling is not None:
         figures["ceiling"] = ceiling
         if "throughput" in figures:
@@ -126,10 +126,10 @@ def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Fla
             figures=figures,
             ceiling=sure,
             ceiling_unit=ceiling if ceiling != sure else None,
-            server_cores=len(rig.server_cores(case)),
-            client_cores=len(rig.client_cores(case)),
+            server_cores=len(testbed.server_cores(case)),
+            client_cores=len(testbed.client_cores(case)),
             client_beside=beside.client,
-            pinned=rig.machine.pinned,
+            pinned=testbed.machine.pinned,
             pids_before=frozenset(process.pid for process in watch.before.processes),
             pids_after=frozenset(process.pid for process in watch.after.processes),
             connections=held,
@@ -148,7 +148,7 @@ def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Fla
             times=oha_results.time_thirds(result.rows, case.load, status=status),
         )
     )
-    changes = machine.environment_changes(rig.machine, machine.fingerprint())
+    changes = machine.environment_changes(testbed.machine, machine.fingerprint())
     changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
     return figures, (*judged, *changed)
 

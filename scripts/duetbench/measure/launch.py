@@ -16,7 +16,7 @@ from duetbench.host import resource_usage
 from duetbench.measure import figures, warmup
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter, Serving
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Options:
     phase: Callable[[str], None] = lambda _name: None
 
 
-def perform(case: Case, rig: Rig, options: Options, log: Path) -> LaunchOutcome:
+def perform(case: Case, testbed: Testbed, options: Options, log: Path) -> LaunchOutcome:
     """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised."""
     began = time.monotonic()
-    launch = _Launch(case, rig, options, log)
+    launch = _Launch(case, testbed, options, log)
     serving = launch.serving
     try:
         launch.run()
@@ -56,9 +56,9 @@ def perform(case: Case, rig: Rig, options: Options, log: Path) -> LaunchOutcome:
 
 
 class _Launch:
-    def __init__(self, case: Case, rig: Rig, options: Options, log: Path) -> None:
+    def __init__(self, case: Case, testbed: Testbed, options: Options, log: Path) -> None:
         self.options = options
-        self.serving = Serving(case, rig, log, count=options.count)
+        self.serving = Serving(case, testbed, log, count=options.count)
         self.metrics: dict[str, float] = {}
         self.load_seconds = 0.0
 

@@ -17,7 +17,7 @@ from duetbench.host import git
 from duetbench.host.git import HopelessError
 from duetbench.host.progress import Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
 from duetbench.project import oha
 from duetbench.project.plan import RemainingTime, launch_order
 from duetbench.store import store
@@ -43,7 +43,7 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def header(plan: Plan, rig: Rig, root: Path) -> Run:
+def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     """The run of a plan on this machine, without results."""
     started = utc_now()
     commit, dirty = revision(root)
@@ -57,11 +57,11 @@ def header(plan: Plan, rig: Rig, root: Path) -> Run:
         profile=plan.profile,
         launches=plan.launches,
         seed=plan.seed,
-        machine=rig.machine,
-        oha=oha.version(rig.oha),
-        oha_origin=oha.origin(rig.oha),
-        interpreters=tuple(interpreter.record() for interpreter in rig.interpreters.values()),
-        stacks=tuple(stack.record() for stack in rig.stacks.values()),
+        machine=testbed.machine,
+        oha=oha.version(testbed.oha),
+        oha_origin=oha.origin(testbed.oha),
+        interpreters=tuple(interpreter.record() for interpreter in testbed.interpreters.values()),
+        stacks=tuple(stack.record() for stack in testbed.stacks.values()),
         results=(),
     )
 
@@ -75,22 +75,22 @@ def revision(root: Path) -> tuple[str | None, bool]:
         return None, False
 
 
-def require_resumable(run: Run, rig: Rig, root: Path) -> None:
+def require_resumable(run: Run, testbed: Testbed, root: Path) -> None:
     """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
     commit, _ = revision(root)
     conditions = {
         "commit": (commit, run.commit),
-        "machine": (rig.machine.id, run.machine.id),
+        "machine": (testbed.machine.id, run.machine.id),
         "oha": (
-            (oha.version(rig.oha), oha.origin(rig.oha)),
+            (oha.version(testbed.oha), oha.origin(testbed.oha)),
             (run.oha, run.oha_origin or "source"),
         ),
         "stacks": (
-            {stack.name: stack.digest for stack in rig.stacks.values()},
+            {stack.name: stack.digest for stack in testbed.stacks.values()},
             {stack.name: stack.digest for stack in run.stacks},
         ),
         "interpreters": (
-            {name: interpreter.record() for name, interpreter in rig.interpreters.items()},
+            {name: interpreter.record() for name, interpreter in testbed.interpreters.items()},
             {record.name: record for record in run.interpreters},
         ),
     }

@@ -21,8 +21,8 @@ from duetbench.host.command import log_tail, read_log, scrub
 from duetbench.host.session import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
-from duetbench.measure.room import Room
-from duetbench.measure.testbed import Rig
+from duetbench.measure.testbed import Testbed
+from duetbench.measure.workspace import Workspace
 from duetbench.project.servers import SERVERS
 
 READY_SECONDS: Final = 30.0
@@ -41,14 +41,14 @@ _COUNTER_POLL_SECONDS: Final = 0.2
 class Serving:
     """The server of one case, and what was found wrong with it so far."""
 
-    def __init__(self, case: Case, rig: Rig, log: Path, *, count: bool = False) -> None:
-        self.rig, self.log = rig, log
+    def __init__(self, case: Case, testbed: Testbed, log: Path, *, count: bool = False) -> None:
+        self.testbed, self.log = testbed, log
         self.server = SERVERS[case.server]
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0
         """From the start until every worker had answered, s."""
         self.port = ports.free_port()
-        self.room = Room(rig, case, self.port, log)
+        self.workspace = Workspace(testbed, case, self.port, log)
         counting = count and self.server.counter is not None
         self.metrics_port = ports.free_port() if counting else None
         self.base = f"http://127.0.0.1:{self.port}"
@@ -57,8 +57,8 @@ class Serving:
 
     def take(self, case: Case) -> None:
         """Turn to a case that is served with the same command; nothing is known of it yet."""
-        self.case, rig = case, self.rig
-        self.asked = asked = self.room.filled(case.endpoint)
+        self.case, testbed = case, self.testbed
+        self.asked = asked = self.workspace.filled(case.endpoint)
         """What is really sent: no place is left to be filled, so it is recorded nowhere."""
         self.flags: list[Flag] = []
         self.answers: list[verify.Answer] = []
@@ -66,8 +66,8 @@ class Serving:
         self.unit = math.inf
         """Fastest single request to the idle server so far, s."""
         self.client = Client(
-            rig.oha, case.load, self.base + asked.path,
-            rig.client_cores(case) if rig.machine.pinned else None, asked.expect.status,
+            testbed.oha, case.load, self.base + asked.path,
+            testbed.client_cores(case) if testbed.machine.pinned else None, asked.expect.status,
             method=asked.method, headers=asked.headers, body=asked.body,
             urls=tuple(self.base + path for path in asked.paths), told=case.endpoint.headers,
         )  # fmt: skip
@@ -84,7 +84,7 @@ class Serving:
 
     def fail(self, flag: FlagName, detail: str) -> None:
         """Raise a flag, without what is private in its detail; a warning fails nothing."""
-        self.flags.append(Flag(name=flag, detail=scrub(self.room.hide(detail))))
+        self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def fail_by_mistake(self, error: Exception) -> None:
         with self.log.open("a") as file:
@@ -100,18 +100,18 @@ class Serving:
 
         What its case asks for is done before.
         """
-        own = self.rig.server_cores(self.case)
+        own = self.testbed.server_cores(self.case)
         cores = cores or own
-        self.room.open(own if self.rig.machine.pinned else None)
+        self.workspace.open(own if self.testbed.machine.pinned else None)
         for port in (self.port, self.metrics_port):
             if port is not None:
                 ports.require_free(port)
         self._session = Session.start(
-            self.rig.server_argv(self.case, self.port, self.metrics_port),
+            self.testbed.server_argv(self.case, self.port, self.metrics_port),
             role="server",
-            cores=cores if self.rig.machine.pinned else None,
-            env=self.room.environment(),
-            cwd=self.room.folder,
+            cores=cores if self.testbed.machine.pinned else None,
+            env=self.workspace.environment(),
+            cwd=self.workspace.folder,
             log=self.log,
         )
 
@@ -140,7 +140,7 @@ class Serving:
 
     def identify(self) -> tuple[identity.Identity, ...]:
         """Ask every worker who it is, and compare it with what the case names."""
-        case, python = self.case, self.rig.interpreters[self.case.python]
+        case, python = self.case, self.testbed.interpreters[self.case.python]
         asgi = case.endpoint.interface == "asgi"
         # Threads of one process can be told apart by their event loops, which WSGI does not have.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
@@ -152,7 +152,7 @@ class Serving:
             identities,
             free_threaded=python.free_threaded,
             python_version=python.version,
-            packages=self.rig.stacks[case.stack].packages,
+            packages=self.testbed.stacks[case.stack].packages,
             loop=case.loop if asgi else None,
             required=(self.server.name,),
         )
@@ -249,7 +249,7 @@ class Serving:
 
     def abandon(self) -> None:
         """Stop the server after a failure: how it ends says nothing any more."""
-        with suppress(LaunchError), self._room_closed():
+        with suppress(LaunchError), self._workspace_closed():
             if self._session is not None:
                 self._session.stop(self.server.grace)
 
@@ -260,7 +260,7 @@ class Serving:
 
     def kill(self) -> None:
         """End the server at once, if it was started; LaunchError as `stop`, but for server_died."""
-        with self._room_closed():
+        with self._workspace_closed():
             if self._session is not None:
                 self._session.stop(0)
                 ports.wait_free(self.port, FREE_SECONDS)
@@ -272,19 +272,19 @@ class Serving:
         not_stopped, server_died (a bad exit code), foreign_listener or setup_failed (a command
         after it): the server is gone unless a process survives SIGKILL.
         """
-        with self._room_closed():
+        with self._workspace_closed():
             self._stop()
 
     @contextmanager
-    def _room_closed(self) -> Iterator[None]:
-        """Close the room when its server is gone, however it went."""
+    def _workspace_closed(self) -> Iterator[None]:
+        """Close the workspace when its server is gone, however it went."""
         try:
             yield
         except BaseException:
             with suppress(LaunchError):
-                self.room.close()
+                self.workspace.close()
             raise
-        self.room.close()
+        self.workspace.close()
 
     def _stop(self) -> None:
         if self._session is None:

@@ -42,7 +42,7 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rig:
+class Testbed:
     """Tools, interpreters, stacks and cores for all launches of a run.
 
     Attributes:
@@ -227,7 +227,7 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) 
 
 def assemble(
     project: Project, cases: Iterable[Case], logs: Path, narrator: Narrator | None = None
-) -> Rig:
+) -> Testbed:
     """Resolve everything that the cases need, from a checkout; errors as `equip`.
 
     With a narrator, environments that are not there are made.
@@ -261,8 +261,8 @@ def equip(
     private: Mapping[str, str] | None = None,
     generator: Path,
     imports: tuple[str, ...] = (),
-) -> Rig:
-    """Put together what the cases need, with `private` variables and `imports` as a `Rig` has them.
+) -> Testbed:
+    """Put together what the cases need, with `private` variables and `imports` as in `Testbed`.
 
     A private variable that is not given is taken from our environment.
 
@@ -282,7 +282,7 @@ def equip(
                 )
             hidden.setdefault(name, os.environ.get(name, ""))
     logs.mkdir(parents=True, exist_ok=True)
-    return Rig(
+    return Testbed(
         apps=apps,
         oha=generator,
         machine=machine.fingerprint(),

@@ -44,7 +44,7 @@ Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
 _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
-"""Placeholders that each launch fills in; see `measure.room`."""
+"""Placeholders that each launch fills in; see `measure.workspace`."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")

@@ -132,8 +132,8 @@ class Head:
     def __post_init__(self) -> None:
         self.matches = {
             pair.head.id: Match(
-                SideCase(pair.base, self.base.rig),
-                SideCase(pair.head, self.side.rig),
+                SideCase(pair.base, self.base.testbed),
+                SideCase(pair.head, self.side.testbed),
                 CaseDuets(pair.head),
                 self.name,
             )
@@ -350,7 +350,7 @@ def of_checkout(both: Sides, canary: str | None = None) -> Head:
     for case in both.base.cases:
         if case.id == canary:
             again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
-            base, copy = SideCase(case, both.base.rig), SideCase(again, both.base.rig)
+            base, copy = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
             head.matches[again.id] = Match(base, copy, CaseDuets(again), label)
     return head
 
@@ -383,7 +383,7 @@ def points_of(
         seconds=head.seconds,
         duetbench=__version__,
         commit=side.commit,
-        machine=head.side.rig.machine,
+        machine=head.side.testbed.machine,
         interpreters=side.interpreters,
         stacks=side.stacks,
         cases=cases,

@@ -244,7 +244,7 @@ def _head(
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
     side, lost = base.head(wanted.label, wanted.lock(base.base.project, reporter))
-    for program in side.rig.pythons.values():
+    for program in side.testbed.pythons.values():
         packages.remember(task.results, metadata.of_environment(program))
     every = tuple(Pair(case, case, wanted.label) for case in side.cases)
     pairs = [pair for pair in every if pair.head.id not in done]

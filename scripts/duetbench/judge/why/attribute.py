@@ -79,8 +79,8 @@ def attribute(
         [(calls[0](one), calls[1](other)) for one, other in zip(before, after, strict=True)],
     )
     case = head.case
-    stacks = [{side.case.stack: side.rig.stacks[side.case.stack]} for side in (base, head)]
-    pythons = [side.rig.interpreters[side.case.python] for side in (base, head)]
+    stacks = [{side.case.stack: side.testbed.stacks[side.case.stack]} for side in (base, head)]
+    pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
     versions = dict.fromkeys(f"{one.version}{'t' if one.free_threaded else ''}" for one in pythons)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
@@ -88,7 +88,7 @@ def attribute(
         when=when,
         duetbench=__version__,
         case=case.id,
-        asked=names.of(case).what if head.rig.target else None,
+        asked=names.of(case).what if head.testbed.target else None,
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=stacks[0][base.case.stack].digest),
         head=StackState(stack=case.stack, digest=stacks[1][case.stack].digest),
@@ -145,7 +145,7 @@ def _entries(side: SideCase) -> Mapping[Place, Observed]:
 
 def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
     """Map a file of the program's copy of the application to the application's own."""
-    copy, own = f"{program.folder}{os.sep}", f"{side.rig.folder(side.case).resolve()}{os.sep}"
+    copy, own = f"{program.folder}{os.sep}", f"{side.testbed.folder(side.case).resolve()}{os.sep}"
     return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
 
 
@@ -155,7 +155,7 @@ def _calls(
     """Name the functions of a side's profiles, all of which lie in the same folders."""
     packages, standard = profiles[0].packages, profiles[0].standard
     owners = {file: canonicalize_name(name) for file, name in naming.owners(packages).items()}
-    application = side.rig.folder(side.case).resolve()
+    application = side.testbed.folder(side.case).resolve()
     driver = (paths.OWN / "benchmarks", Path(counted.__file__).resolve().parents[1])
     name = cache(Naming(packages, standard, application, driver, owners).of)
     places: defaultdict[Name, list[Fact]] = defaultdict(list)

@@ -36,7 +36,9 @@ def explain(project: Project, change: Change, narrator: Narrator) -> Attribution
     with revisions.copies(narrator) as copies:
         sides = sides_of(project, change, Scope("quick", (), logs, narrator, copies, loaded=False))
         job = unit_of(_series(change).case)
-        base, head = (SideCase(side.cases[0], side.rig, job) for side in (sides.base, sides.head))
+        base, head = (
+            SideCase(side.cases[0], side.testbed, job) for side in (sides.base, sides.head)
+        )
         made = attribute(base, head, narrator)
     same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
     return made.model_copy(update={**same, "change": change.id})
@@ -102,7 +104,7 @@ def moved_most(comparison: Comparison, sides: Sides) -> tuple[SideCase, SideCase
     }
     for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
         if judged and pair.head.id == max(judged, key=judged.__getitem__):
-            return SideCase(pair.base, sides.base.rig), SideCase(pair.head, sides.head.rig)
+            return SideCase(pair.base, sides.base.testbed), SideCase(pair.head, sides.head.testbed)
     return None
 
 

@@ -208,7 +208,7 @@ class Mixtures:
     def _loaded(self) -> tuple[str, ...]:
         """The packages, in order, that moved to another version and that the case may load."""
         sides = self._sides(frozenset(), self._pinned)
-        read = [Reader(side.root, side.rig).read(self.case) for side in sides]
+        read = [Reader(side.root, side.testbed).read(self.case) for side in sides]
         loaded = read[0] | read[1]
         return tuple(
             move.package
@@ -218,7 +218,7 @@ class Mixtures:
         )
 
     def _match(self, base: Side, head: Side) -> Match:
-        before, after = (SideCase(self.case, side.rig, self._job) for side in (base, head))
+        before, after = (SideCase(self.case, side.testbed, self._job) for side in (base, head))
         return Match(before, after, CaseDuets(self.case))
 
 

@@ -23,7 +23,7 @@ from duetbench.core.flags import FlagName
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import orphans, proc, scratch
 from duetbench.host.command import log_tail
-from duetbench.measure.testbed import Rig, fill
+from duetbench.measure.testbed import Testbed, fill
 
 COMMAND_SECONDS: Final = 300.0
 """For one command before or after a server: time to fill a data base."""
@@ -35,20 +35,20 @@ and no secrets."""
 _PREFIX: Final = "duetbench-launch"
 
 
-class Room:
+class Workspace:
     """The surroundings of one launch; `open` before its server starts, `close` when it is gone."""
 
-    def __init__(self, rig: Rig, case: Case, port: int, log: Path) -> None:
-        """Make an empty folder; `close` removes it. Cases that share a server share a room."""
-        self._rig, self._case = rig, case
+    def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
+        """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
+        self._rig, self._case = testbed, case
         self._log = log.with_suffix(".commands.log")
         self._place = scratch.make(_PREFIX, Path(tempfile.gettempdir()))
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
         places = {"tmp": str(self._tmp), "port": str(port)}
-        self._private = {name: fill(text, places) for name, text in rig.private.items()}
+        self._private = {name: fill(text, places) for name, text in testbed.private.items()}
         self._values = {**self._private, **places}
-        self.folder = self._place / "copy" if rig.target else rig.folder(case)
+        self.folder = self._place / "copy" if testbed.target else testbed.folder(case)
         """Where the server and the commands are started."""
         self._marker = ""
         self._opened = self._closed = False
@@ -64,7 +64,7 @@ class Room:
         return endpoint.model_copy(update={"headers": headers, "body": body})
 
     def hide(self, text: str) -> str:
-        """Take private values, and the names of this room's folders, out of a text."""
+        """Take private values, and the names of this workspace's folders, out of a text."""
         for name, value in sorted(self._private.items(), key=lambda item: -len(item[1])):
             if len(value) >= HIDDEN:
                 text = text.replace(value, f"{{{name}}}")
@@ -157,5 +157,5 @@ class Room:
 
 
 def sweep() -> None:
-    """Remove what the rooms of killed processes have left."""
+    """Remove what the workspaces of killed processes have left."""
     scratch.sweep(_PREFIX, Path(tempfile.gettempdir()))

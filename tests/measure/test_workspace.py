@@ -21,9 +21,9 @@ from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import profiling
-from duetbench.measure.room import Room
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.measure.testbed import Rig, equip, fill
+from duetbench.measure.testbed import Testbed, equip, fill
+from duetbench.measure.workspace import Workspace
 from duetbench.project import oha
 from duetbench.project.project import Project
 
@@ -76,7 +76,7 @@ def case() -> Case:
 
 
 @pytest.fixture
-def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
+def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     assert state_home.parent == tmp_path
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
@@ -90,21 +90,25 @@ def rig(case: Case, state_home: Path, tmp_path: Path) -> Rig:
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
 
-def perform(case: Case, rig: Rig) -> LaunchOutcome:
+def perform(case: Case, testbed: Testbed) -> LaunchOutcome:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = launch.perform(case, rig, launch.Options(window=0.1), rig.logs / "server.log")
+        outcome = launch.perform(
+            case, testbed, launch.Options(window=0.1), testbed.logs / "server.log"
+        )
         if not failures(outcome) & {"littles_law", "no_answer"}:
             break
-    assert not list((rig.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
+    assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
     return outcome
 
 
 @pytest.mark.real
-def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_path: Path) -> None:
+def test_a_project_is_measured_in_files_of_its_own(
+    case: Case, testbed: Testbed, tmp_path: Path
+) -> None:
     """Commands around it, their processes ended, nothing left, and nothing private told."""
     for _ in range(2):
-        outcome = perform(case, rig)
-        assert not failures(outcome), (outcome.flags, (rig.logs / "server.log").read_text())
+        outcome = perform(case, testbed)
+        assert not failures(outcome), (outcome.flags, (testbed.logs / "server.log").read_text())
         assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
@@ -113,7 +117,7 @@ def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_pat
     assert not list(
         Path(os.environ.get("TMPDIR", "/tmp")).glob(f"duetbench-launch-*{os.getpid()}*")
     )
-    commands = rig.commands(case)
+    commands = testbed.commands(case)
     assert 'TOKEN="$TOKEN"' in commands.server
     assert commands.server.startswith("env PYTHONPATH=src WORD=blue PORT=$PORT SHOP_DATABASE=$TMP/")
     assert commands.server.endswith("--factory shop.main:create")
@@ -124,9 +128,9 @@ def test_a_project_is_measured_in_files_of_its_own(case: Case, rig: Rig, tmp_pat
 
 @pytest.mark.real
 def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
-    case: Case, rig: Rig, tmp_path: Path
+    case: Case, testbed: Testbed, tmp_path: Path
 ) -> None:
-    side = SideCase(case, rig)
+    side = SideCase(case, testbed)
     for _ in range(2):
         with counted.program(side) as one:
             found = profiling.count_entries(
@@ -144,22 +148,22 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 
 
 @pytest.mark.real
-def test_what_is_done_before_fails_without_a_server_as_well(case: Case, rig: Rig) -> None:
+def test_what_is_done_before_fails_without_a_server_as_well(case: Case, testbed: Testbed) -> None:
     failing = case.model_copy(update={"before": ("echo $TOKEN; exit 3",)})
     with (
         pytest.raises(CountError, match=r"setup_failed.*exit code 3; it said: \{TOKEN\}") as found,
-        counted.program(SideCase(failing, rig)),
+        counted.program(SideCase(failing, testbed)),
     ):
         pass
     assert SECRET not in str(found.value)
 
 
 @pytest.mark.real
-def test_both_sides_of_a_duet_have_theirs(case: Case, rig: Rig, tmp_path: Path) -> None:
+def test_both_sides_of_a_duet_have_theirs(case: Case, testbed: Testbed, tmp_path: Path) -> None:
     """Whose answers differ is noted."""
     other = case.model_copy(update={"env": {**case.env, "WORD": "green"}})
     (found,) = duet.perform(
-        [(SideCase(case, rig), SideCase(other, rig))],
+        [(SideCase(case, testbed), SideCase(other, testbed))],
         lambda side: tmp_path / f"{side}.log",
         head_first=True,
         seconds=0.5,
@@ -182,9 +186,9 @@ def test_both_sides_of_a_duet_have_theirs(case: Case, rig: Rig, tmp_path: Path) 
     ],
 )  # fmt: skip
 def test_a_command_that_fails_fails_the_launch(
-    case: Case, rig: Rig, changes: dict[str, Any], words: str
+    case: Case, testbed: Testbed, changes: dict[str, Any], words: str
 ) -> None:
-    outcome = perform(case.model_copy(update=changes), rig)
+    outcome = perform(case.model_copy(update=changes), testbed)
     (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
     assert flag.name is FlagName.SETUP_FAILED
     assert words in flag.detail
@@ -192,50 +196,52 @@ def test_a_command_that_fails_fails_the_launch(
 
 
 @pytest.mark.real
-def test_an_application_that_dies_says_so_at_once(case: Case, rig: Rig) -> None:
+def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) -> None:
     """And what it says of a secret is not told."""
     broken = case.model_copy(update={"before": ("echo '\"'$TOKEN > $SHOP_DATABASE",)})
-    path = Path(rig.apps.parent, "src", "shop", "main.py")
+    path = Path(testbed.apps.parent, "src", "shop", "main.py")
     path.write_text(path.read_text().replace("json.loads", "exit"))
-    outcome = perform(broken, rig)
+    outcome = perform(broken, testbed)
     (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
     assert flag.name is FlagName.NOT_READY
     assert "{TOKEN}" in flag.detail
     assert SECRET not in flag.detail
 
 
-def test_what_the_commands_leave_running_is_no_noise(case: Case, rig: Rig, tmp_path: Path) -> None:
-    """Its core time is counted, that of its descendants too, and it ends with the room."""
+def test_what_the_commands_leave_running_is_no_noise(
+    case: Case, testbed: Testbed, tmp_path: Path
+) -> None:
+    """Its core time is counted, that of its descendants too, and it ends with the workspace."""
     works = f"echo \\$\\$ > {tmp_path}/noted; while :; do :; done"
     busy = case.model_copy(
         update={"before": (f"sh -c 'env -i sh -c \"{works}\"; :' &",), "after": ()}
     )
-    room = Room(rig, busy, 1, tmp_path / "server.log")
+    workspace = Workspace(testbed, busy, 1, tmp_path / "server.log")
     try:
-        assert room.cpu_seconds() == 0
-        room.open(None)
-        eventually("it has worked", lambda: room.cpu_seconds() > 0.1)
+        assert workspace.cpu_seconds() == 0
+        workspace.open(None)
+        eventually("it has worked", lambda: workspace.cpu_seconds() > 0.1)
         pid = int((tmp_path / "noted").read_text())
     finally:
-        room.close()
+        workspace.close()
     found = proc.stat(pid)
     assert found is None or not found.alive
-    room.close()
+    workspace.close()
 
 
 def test_a_private_variable_is_given_or_asked_for(
-    case: Case, rig: Rig, monkeypatch: pytest.MonkeyPatch
+    case: Case, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def given() -> str:
-        found = {"3.14": rig.interpreters["3.14"]}
+        found = {"3.14": testbed.interpreters["3.14"]}
         return equip(
             [case],
-            rig.logs,
-            apps=rig.apps,
-            locked=rig.stacks,
+            testbed.logs,
+            apps=testbed.apps,
+            locked=testbed.stacks,
             found=found,
             imports=("src",),
-            generator=rig.oha,
+            generator=testbed.oha,
         ).private["TOKEN"]
 
     monkeypatch.delenv("TOKEN", raising=False)
