@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -98,22 +99,22 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     if not (results / LIST).is_file():
         return ()
     wrong: list[str] = []
-    found: list[Results] = []
-    for listed in files.attempted([results], benchmarks, wrong):
-
-        def readable(path: Path, listed: Any = listed) -> Results:
-            result = load(path)
-            with understood(path):
-                snapshots([result], listed)
-            return result
-
-        paths = (path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE)
-        found = files.attempted(paths, readable, wrong)
+    lists = files.attempted([results], benchmarks, wrong)
+    paths = [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
+    found = files.attempted(paths if lists else (), partial(_sound, lists), wrong)
     if problems is None and wrong:
         raise RecordError(wrong[0])
     if problems is not None:
         problems += wrong
-    return snapshots(found, listed) if found else ()
+    return snapshots(found, lists[0]) if found else ()
+
+
+def _sound(lists: Sequence[Any], path: Path) -> Results:
+    """Read one of asv's files, and prove that its figures can be had; RecordError if not."""
+    result = load(path)
+    with understood(path):
+        snapshots([result], lists[0])
+    return result
 
 
 def load(path: Path) -> Results:
