@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from attributing import SEND, attribution, node, row
+from duetbench.core.errors import RecordError
 from duetbench.show import attribution as report
 from duetbench.show.formats import MISSING
 from duetbench.store import attribution as attributions
@@ -92,14 +93,17 @@ def test_the_terminal_has_all_rows(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
-    """And the order of siblings; a list that is no tree is refused."""
+    """And the order of siblings; a list that is no tree is refused, and one of 301 levels."""
     tree = attribution().tree
-    for _ in range(300):
+    for _ in range(297):
         tree = node(SEND, tree.base, tree.head, tree)
     deep = attribution(tree=tree)
     found = attributions.read(attributions.save(tmp_path, deep))
     assert found.model_dump_json() == deep.model_dump_json()
     assert attributions.read(attributions.save(tmp_path, attribution())) == attribution()
+    deeper = attribution(tree=node(SEND, 1, 1, deep.tree))
+    with pytest.raises(RecordError, match="less than or equal to 300, found 301"):
+        attributions.read(attributions.save(tmp_path, deeper))
     listed = attribution().model_dump(mode="json")["tree"]
     assert [one["depth"] for one in listed] == [0, 1, 2, 3, 3, 2, 2, 1]
     for wrong in (listed[1:], [*listed, listed[0]], [listed[0], listed[3]], []):
