@@ -18,8 +18,8 @@ from rich.console import Console
 from bare import NOBODY, Programs
 from bench import Bench, make_checkout
 from duetbench.core import protocol
-from duetbench.host import machine_lock, paths
-from duetbench.host.progress import Narrator
+from duetbench.host import machine, paths
+from duetbench.host.console import Narrator
 from duetbench.measure import verify
 from duetbench.project import interpreters
 from duetbench.store import store
@@ -46,7 +46,7 @@ def pytest_configure() -> None:
     own = str(Path(sys.executable).resolve().parent)  # it may have been found by one of them
     found = [folder for folder in searched if Path(folder).name != "shims"]
     os.environ["PATH"] = os.pathsep.join((*found, own))
-    os.environ[machine_lock.LOCK] = f"duetbench-tests-{os.getpid()}"
+    os.environ[machine.LOCK] = f"duetbench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -12,12 +12,12 @@ from typing import Final
 import pytest
 
 from duetbench.core.errors import BusyError
-from duetbench.host.machine_lock import HOLDER, measuring
+from duetbench.host.machine import HOLDER, measuring
 
 _TRY: Final = """# \x1b[2J
 import sys
 from duetbench.core.errors import BusyError
-from duetbench.host.machine_lock import measuring
+from duetbench.host.machine import measuring
 try:
     with measuring():
         print("measuring", flush=True)

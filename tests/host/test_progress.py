@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.flags import Flag, FlagName
-from duetbench.host.progress import Progress, duration
+from duetbench.host.console import Progress, duration
 from duetbench.measure import runner
 from synthetic import failed, ok
 

@@ -12,7 +12,7 @@ import pytest
 import rich.console
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.judge import affected, revisions, sides
 from duetbench.judge.affected import Affected
 from duetbench.judge.sides import Scope, Sides

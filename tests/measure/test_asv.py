@@ -22,7 +22,7 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 from asv.util import UserError
 
 from duetbench.host import machine, paths
-from duetbench.host.machine_lock import HOLDER, LOCK, measuring
+from duetbench.host.machine import HOLDER, LOCK, measuring
 from duetbench.measure.inprocess import suite_runs
 from duetbench.measure.inprocess.environment import pin
 from duetbench.project import stacks

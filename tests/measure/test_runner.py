@@ -11,7 +11,7 @@ from rich.text import Text
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Case, Commands, Plan, Run, RunStatus, Status
-from duetbench.host.progress import Progress
+from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.measure.runner import LaunchOutcome

@@ -8,7 +8,7 @@ import pytest
 
 from bare import Programs
 from duetbench.core.errors import SetupError
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import tools
 from duetbench.project.project import Project
 from duetbench.project.settings import GoToolSpec

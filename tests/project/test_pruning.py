@@ -14,8 +14,8 @@ from duetbench.cli import setup as setup_cli
 from duetbench.core.errors import BusyError
 from duetbench.host import cache as artefact
 from duetbench.host import paths
-from duetbench.host.machine_lock import measuring
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
+from duetbench.host.machine import measuring
 from duetbench.project import anchor, interpreters, prune, stacks
 from duetbench.project.project import Project
 from duetbench.project.settings import InterpreterSpec

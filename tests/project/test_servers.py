@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bench import PROJECT, failures
 from duetbench.core.model import Case, Interface
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Testbed, equip
 from duetbench.project import locks, oha, stacks

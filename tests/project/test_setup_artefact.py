@@ -16,7 +16,7 @@ from bare import QUIET
 from bench import eventually, lives
 from duetbench.core.errors import SetupError
 from duetbench.host import cache
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 
 # The tool of a maker: it runs until a file is there.
 TOOL = """
@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 from rich.console import Console
 from duetbench.host import cache, command
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.host.signals import interruptible
 
 folder = Path(sys.argv[1])

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bare import QUIET
 from duetbench.core.errors import SetupError
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import interpreters, oha, tools
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.project import Project

@@ -13,7 +13,7 @@ from rich.console import Console
 from bare import NOBODY, QUIET, Programs
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import interpreters, oha, settings, setup
 from duetbench.project.project import Project
 

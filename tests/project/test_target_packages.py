@@ -288,7 +288,7 @@ def test_a_project_that_cannot_be_built_is_measured_from_its_source(
 ) -> None:  # fmt: skip
     import rich.console
 
-    from duetbench.host.progress import Narrator
+    from duetbench.host.console import Narrator
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"

@@ -20,7 +20,7 @@ from browsing import NewPage, Watched, kept, served
 from duetbench.cli.site import asv_app
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.show.site import asv_site
 
 COMMITS = 24

@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.console import Console
 
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 
 QUIET: Final = Narrator(Console(quiet=True))
 NOBODY: Final = "http://127.0.0.1:9"  # the discard port, where nothing listens

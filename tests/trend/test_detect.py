@@ -29,8 +29,7 @@ from detecting import (
     table,
 )
 from duetbench.core.errors import CountError, HistoryError, RecordError
-from duetbench.host.console import errors
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator, errors
 from duetbench.judge.why import explain
 from duetbench.project import oha
 from duetbench.project.project import Project

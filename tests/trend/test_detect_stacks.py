@@ -19,8 +19,8 @@ from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.model import Case
 from duetbench.github import branches
+from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
-from duetbench.host.progress import Narrator
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import inprocess, revisions, session
 from duetbench.judge.builder import Question, unmeasured

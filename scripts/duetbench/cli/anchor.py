@@ -28,7 +28,7 @@ from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, print_json
-from duetbench.host.machine_lock import measuring
+from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge import sides as sides_

@@ -24,9 +24,8 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.host.console import Console, errors, print_json
+from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
-from duetbench.host.progress import Narrator
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
 from duetbench.judge.instruments import Reporter

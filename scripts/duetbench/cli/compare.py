@@ -31,9 +31,8 @@ from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import paths
-from duetbench.host.console import Console
-from duetbench.host.machine_lock import measuring
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Console, Narrator
+from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import affected as affected_
 from duetbench.judge import revisions, session, targets

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
 from duetbench.project import oha
 from duetbench.project.project import Project

@@ -25,8 +25,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.interval import Interval
 from duetbench.github import actions
 from duetbench.host import machine, paths
-from duetbench.host.console import Console, errors, print_json
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.signals import interruptible
 from duetbench.judge.duets import RealDuets, declared_jobs
 from duetbench.judge.instruments import Reporter

@@ -11,8 +11,7 @@ from typer import Exit, Option
 from duetbench.cli.options import JsonOption, clean_up, machine
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, errors, print_json
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.measure.inprocess import suite_runs
 from duetbench.project.project import Project
 from duetbench.project.suites import read_suites

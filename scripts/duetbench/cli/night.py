@@ -15,8 +15,7 @@ from duetbench.cli.options import (
 )
 from duetbench.core.errors import NothingMeasuredError
 from duetbench.github import actions
-from duetbench.host.console import Console
-from duetbench.host.progress import duration
+from duetbench.host.console import Console, duration
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
 from duetbench.project import plan as planning

@@ -14,7 +14,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.host import git, orphans
 from duetbench.host.console import Console, print_json
-from duetbench.host.machine_lock import measuring
+from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.measure import oha, workspace
 from duetbench.project.project import Project

@@ -43,8 +43,7 @@ from duetbench.core.model import Case, Plan, Profile, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.github import actions
 from duetbench.host import paths
-from duetbench.host.console import Console
-from duetbench.host.progress import Narrator, Progress, duration
+from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import launch, runner
 from duetbench.measure.testbed import Testbed, assemble, require_packages

@@ -9,8 +9,7 @@ from duetbench.cli.options import machine
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console
-from duetbench.host.progress import Narrator, duration
+from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
 from duetbench.project import prune as pruning
 from duetbench.project import setup

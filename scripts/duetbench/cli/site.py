@@ -14,8 +14,7 @@ from typer import Option, Typer
 from duetbench.cli.options import JsonOption, ResultsOption
 from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, print_json
-from duetbench.host.progress import Narrator, duration
+from duetbench.host.console import Console, Narrator, duration, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.project.project import Project
 from duetbench.show.site import asv_site, build, local, pictures

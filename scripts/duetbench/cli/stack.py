@@ -11,9 +11,8 @@ from duetbench.cli.options import JsonOption, ResultsOption, day, tell, workflow
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.github import actions, branches
 from duetbench.github.branches import StackBump
-from duetbench.host.console import Console, errors, print_json, write
+from duetbench.host.console import Console, Narrator, errors, print_json, write
 from duetbench.host.git import remote_of
-from duetbench.host.progress import Narrator
 from duetbench.host.signals import interruptible
 from duetbench.project import locks, metadata
 from duetbench.project.locks import Move

@@ -15,7 +15,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface
 from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS

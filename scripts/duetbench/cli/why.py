@@ -11,9 +11,8 @@ from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repos
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, errors, print_json, write
-from duetbench.host.machine_lock import measuring
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Console, Narrator, errors, print_json, write
+from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import pairs, revisions
 from duetbench.judge.inprocess import unit_of

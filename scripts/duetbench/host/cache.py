@@ -19,7 +19,7 @@ import filelock
 
 from duetbench.core.errors import SetupError
 from duetbench.host import paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 
 STAMP: Final = "made.json"
 _STAGING: Final = ".making-"

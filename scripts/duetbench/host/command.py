@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core.errors import SetupError
 from duetbench.core.text import without_control
 from duetbench.host import paths
-from duetbench.host.progress import Tick
+from duetbench.host.console import Tick
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192

@@ -1,20 +1,34 @@
-"""The machine: its fingerprint, which cores do what, what disturbs it, and how asv files it."""
+"""The machine: its fingerprint, which cores do what, what disturbs it, and who measures on it.
+
+Two measurements at once would each measure the other, so they take the machine's lock: an abstract
+Unix socket, which all users of a machine share and nobody can remove. It is free as soon as its
+holder ends, and the kernel says who holds it. Containers with a network of their own have a lock of
+their own.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
+import pwd
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import shlex
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import psutil
 
+from duetbench.core.errors import BusyError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Machine
+from duetbench.core.text import visible
 from duetbench.host import cache
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
@@ -259,3 +273,59 @@ def asv_profile(machine: Machine | None = None) -> dict[str, str]:
         # Rounded as in the machine's id: the kernel keeps a little more or less for itself.
         "ram": f"{round(machine.memory / 2**30)} GiB",
     }
+
+
+HOLDER: Final = "DUETBENCH_MEASURING"
+"""Variable in which a holder tells its number to the measuring programs that it starts."""
+
+LOCK: Final = "DUETBENCH_LOCK"
+"""Variable that names another lock than the machine's, for tests, several of which run at once."""
+
+_LOCK_NAME: Final = "duetbench-measuring"
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
+_LONGEST: Final = 200  # characters of a command line
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Hold the machine, unless an ancestor holds it for us; BusyError says who else does."""
+    if held_for_us():
+        yield
+        return
+    address = b"\0" + os.environ.get(LOCK, _LOCK_NAME).encode()
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise BusyError(
+                "expected this machine for itself, but another duetbench is measuring on it"
+                f"{_holder(address)}: each would be the other's noise. Wait for it, or stop it"
+            ) from error
+        lock.listen()  # nobody is answered; but who connects is told by the kernel who we are
+        yield
+
+
+def held_for_us() -> bool:
+    """Whether one of our ancestors holds the machine and has started us to measure."""
+    holder = os.environ.get(HOLDER, "")
+    return holder in {str(ancestor.pid) for ancestor in psutil.Process().parents()}
+
+
+def _holder(address: bytes) -> str:
+    with suppress(OSError, psutil.Error), socket.socket(socket.AF_UNIX) as asking:
+        asking.setblocking(False)
+        asking.connect(address)
+        credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, uid, _ = _CREDENTIALS.unpack(credentials)
+        user = f"user {uid}"
+        with suppress(KeyError):
+            user = pwd.getpwuid(uid).pw_name
+        process = psutil.Process(pid)
+        since = datetime.fromtimestamp(process.create_time()).astimezone()
+        _, program, *arguments = [*process.cmdline(), "", ""]
+        command = shlex.join([Path(program).name, *filter(None, arguments)])
+        command = " ".join(command.split())[:_LONGEST]
+        return f" (pid {pid} of {user}, since {since:%Y-%m-%d %H:%M}: {visible(command)})"
+    return ""

@@ -18,9 +18,9 @@ from typing import Final, get_args
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
+from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.host.machine_lock import measuring
-from duetbench.host.progress import Narrator
+from duetbench.host.machine import measuring
 from duetbench.judge import affected, revisions, session
 from duetbench.judge import sides as sides_
 from duetbench.judge.builder import Question, unmeasured

@@ -24,8 +24,7 @@ from typing import Final, Protocol
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Status
 from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
-from duetbench.host import progress
-from duetbench.host.progress import duration
+from duetbench.host.console import Progress, duration
 from duetbench.judge import counted, rotation
 from duetbench.measure import duet, launch
 from duetbench.measure.duet import SideCase
@@ -213,7 +212,7 @@ def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.fmean(one[name] for one in launches) for name in names}
 
 
-class Reporter(progress.Progress):
+class Reporter(Progress):
     """One line per duet; on a terminal a bar with the time to the next decisions below them."""
 
     _stage = ""

@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, git, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml

@@ -20,7 +20,7 @@ from pathlib import Path
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
 from duetbench.judge.pairs import Borrower, Lender, declares, paired
 from duetbench.judge.revisions import Revision

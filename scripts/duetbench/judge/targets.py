@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Interface
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_packages, target_python

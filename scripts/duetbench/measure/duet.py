@@ -36,7 +36,7 @@ from duetbench.core.protocol import (
     SLOW_SECONDS,
     UNIT_REQUESTS,
 )
-from duetbench.host import resource_usage
+from duetbench.host import usage
 from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.runner import utc_now
@@ -103,8 +103,8 @@ def drift(base: Rows, head: Rows, duration: float) -> float | None:
 
 def unshared(
     metrics: Mapping[str, float],
-    beside: resource_usage.MemorySample,
-    alone: resource_usage.MemorySample,
+    beside: usage.MemorySample,
+    alone: usage.MemorySample,
 ) -> dict[str, float]:
     """Memory of a side as it would be without the other side's server, bytes by metric.
 
@@ -234,7 +234,7 @@ class _Duets:
 
     def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
-        self.beside: dict[SideName, resource_usage.MemorySample] = {}
+        self.beside: dict[SideName, usage.MemorySample] = {}
 
     def run(self, number: int) -> list[_Played]:
         """Start both servers, play so many duets or until one fails, and end both."""
@@ -313,7 +313,7 @@ class _Duets:
         self._end(other)
         if last.name in self.beside:
             with last.blamed():
-                alone = resource_usage.memory_of(last.serving.session)
+                alone = usage.memory_of(last.serving.session)
                 for metrics in (metrics for one in played for metrics in one.metrics.values()):
                     metrics.update(unshared(metrics, self.beside[last.name], alone))
 
@@ -344,7 +344,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def watch(side: SideRun) -> None:
-                tree = stack.enter_context(resource_usage.TreeSampler(side.serving.session))
+                tree = stack.enter_context(usage.TreeSampler(side.serving.session))
                 watches[side] = figures.Watch(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
@@ -396,4 +396,4 @@ class _Duets:
             other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
         )
         side.metrics = figures.finish(seen[side], beside)
-        self.beside[side.name] = resource_usage.memory_of(side.serving.session)
+        self.beside[side.name] = usage.memory_of(side.serving.session)

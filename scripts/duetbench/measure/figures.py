@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.formula import NO_UNIT
-from duetbench.host import machine, ports, resource_usage
+from duetbench.host import machine, ports, usage
 from duetbench.measure import identity, oha, oha_results, validity, warmup
 from duetbench.measure.server import Serving
 from duetbench.measure.verify import SpotChecks
@@ -26,13 +26,11 @@ class Watch:
     result: oha.LoadResult
     handled: int | None = None
 
-    def __init__(
-        self, serving: Serving, tree: resource_usage.TreeSampler, warm_up: warmup.WarmUp
-    ) -> None:
+    def __init__(self, serving: Serving, tree: usage.TreeSampler, warm_up: warmup.WarmUp) -> None:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
-        self._host, self.before = resource_usage.host_edge(), tree.edge()
+        self._host, self.before = usage.host_edge(), tree.edge()
         self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
@@ -57,8 +55,8 @@ class Watch:
         """The last request has ended. All checks must, too, before anything else is read."""
         self.checks.end()
         self.after = self.tree.edge()
-        self.usage = resource_usage.between(self.before, self.after)
-        self.host = resource_usage.host_between(self._host, resource_usage.host_edge())
+        self.usage = usage.between(self.before, self.after)
+        self.host = usage.host_between(self._host, usage.host_edge())
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at
@@ -154,23 +152,23 @@ def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Fla
 
 
 def _costs(figures: dict[str, float], watch: Watch, beside: Beside) -> dict[str, float]:
-    usage, result, memory, host = watch.usage, watch.result, watch.memory, watch.host
+    used, result, memory, host = watch.usage, watch.result, watch.memory, watch.host
     costs: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.
-        "server_cores": usage.cpu_seconds / result.summary.seconds,
+        "server_cores": used.cpu_seconds / result.summary.seconds,
         "rss_steady": memory.rss.steady,
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
     if requests := figures.get("requests", 0) + watch.checks.asked:
         costs |= {
-            "server_cpu_per_request": usage.cpu_seconds / requests,
-            "switches_voluntary": usage.voluntary / requests,
-            "switches_involuntary": usage.involuntary / requests,
+            "server_cpu_per_request": used.cpu_seconds / requests,
+            "switches_voluntary": used.voluntary / requests,
+            "switches_involuntary": used.involuntary / requests,
         }
     if result.client_cores is not None:
         costs["client_cores"] = result.client_cores
-        ours = usage.cores + result.client_cores + watch.commands
+        ours = used.cores + result.client_cores + watch.commands
         ours += beside.server + beside.client + beside.commands
         costs["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
     if result.began is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from duetbench.core.errors import LaunchError
 from duetbench.core.model import Case
 from duetbench.core.protocol import UNIT_REQUESTS
-from duetbench.host import resource_usage
+from duetbench.host import usage
 from duetbench.measure import figures, warmup
 from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter, Serving
@@ -80,7 +80,7 @@ class _Launch:
         counter = None
         if serving.metrics_port is not None and serving.server.counter is not None:
             counter = Counter(serving.metrics_port, serving.server.counter)
-        with resource_usage.TreeSampler(serving.session) as tree:
+        with usage.TreeSampler(serving.session) as tree:
             phase("warming up")
             warm = self._warm_up()
             earlier = counter.settled() if counter else 0

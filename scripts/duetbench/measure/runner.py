@@ -14,8 +14,8 @@ from duetbench.core.flags import Flag
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.host import git
+from duetbench.host.console import Progress, duration
 from duetbench.host.git import HopelessError
-from duetbench.host.progress import Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed
 from duetbench.project import oha

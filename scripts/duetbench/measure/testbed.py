@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Commands, Interface, Machine
 from duetbench.host import machine
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.project import oha, stacks

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterRecord
 from duetbench.host import cache, command, paths
-from duetbench.host.progress import Narrator, Tick
+from duetbench.host.console import Narrator, Tick
 from duetbench.project import tools
 from duetbench.project.settings import InterpreterSpec, Settings, SourceBuild
 

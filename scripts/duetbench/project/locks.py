@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError
 from duetbench.host import command
-from duetbench.host.progress import Narrator, Tick
+from duetbench.host.console import Narrator, Tick
 from duetbench.project import stacks, tools
 from duetbench.project.project import Project
 from duetbench.store import files

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
 from duetbench.host import command
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import tools
 from duetbench.project.stacks import Stack
 from duetbench.store.packages import Found, Kind, VersionLinks

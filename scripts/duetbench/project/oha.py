@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import interpreters, tools
 from duetbench.project.settings import OhaSpec, Settings
 

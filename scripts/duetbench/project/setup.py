@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from duetbench.core.errors import SetupError
 from duetbench.host import command, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import interpreters, oha, stacks, tools
 from duetbench.project.project import Project
 

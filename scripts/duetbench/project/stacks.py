@@ -24,7 +24,7 @@ from packaging.utils import (
 from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import tools
 from duetbench.project.interpreters import Interpreter
 

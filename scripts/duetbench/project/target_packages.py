@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
-from duetbench.host.progress import Narrator, Tick
+from duetbench.host.console import Narrator, Tick
 from duetbench.project import locks, stacks, target, tools, wheels
 from duetbench.project.interpreters import Interpreter
 from duetbench.project.schema import read_toml

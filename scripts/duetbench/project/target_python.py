@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import interpreters, tools
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import InterpreterSpec, Settings

@@ -16,7 +16,7 @@ import uv as uv_package
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
-from duetbench.host.progress import Narrator, Tick
+from duetbench.host.console import Narrator, Tick
 from duetbench.project.settings import GoToolSpec
 
 _TIMEOUT_S: Final = 30

@@ -17,7 +17,7 @@ from packaging.utils import parse_wheel_filename
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.project import target, tools
 from duetbench.project.interpreters import Interpreter
 

@@ -17,8 +17,8 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, machine, paths
-from duetbench.host.machine_lock import measuring
-from duetbench.host.progress import Narrator, Tick
+from duetbench.host.console import Narrator, Tick
+from duetbench.host.machine import measuring
 from duetbench.judge import revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.instruments import Real, Reporter

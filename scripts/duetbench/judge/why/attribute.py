@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core import __version__
 from duetbench.core.errors import CountError
 from duetbench.host import paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.judge import affected, counted
 from duetbench.judge.why import naming, ranking
 from duetbench.judge.why.naming import Name, Naming

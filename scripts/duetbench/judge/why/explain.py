@@ -8,7 +8,7 @@ from pathlib import Path
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host import paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.judge import duets, pairs, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.builder import MOVED

@@ -23,8 +23,8 @@ from rich.text import Text
 
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host import machine
-from duetbench.host.machine_lock import held_for_us, measuring
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
+from duetbench.host.machine import held_for_us, measuring
 from duetbench.measure.inprocess import suite_runs
 from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project

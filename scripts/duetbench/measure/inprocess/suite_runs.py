@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, paths
-from duetbench.host.machine_lock import HOLDER
-from duetbench.host.progress import Tick
+from duetbench.host.console import Tick
+from duetbench.host.machine import HOLDER
 from duetbench.host.session import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED

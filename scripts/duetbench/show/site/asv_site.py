@@ -16,7 +16,7 @@ from typing import Final
 
 from duetbench.core.errors import SetupError
 from duetbench.host import command, paths
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.show.site import data
 from duetbench.show.site.data import Folder
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from duetbench.host.progress import Narrator
+from duetbench.host.console import Narrator
 from duetbench.show import attribution as report_attribution
 from duetbench.show.site import asv_site, data
 from duetbench.show.site.charts import figure

@@ -9,8 +9,8 @@ from typing import Final
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
 from duetbench.host import machine
-from duetbench.host.machine_lock import measuring
-from duetbench.host.progress import Narrator, duration
+from duetbench.host.console import Narrator, duration
+from duetbench.host.machine import measuring
 from duetbench.judge import duets, revisions
 from duetbench.judge.builder import MOVED
 from duetbench.judge.duets import PROFILES, carrier, declared_cases, find_locks

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bench import eventually
-from duetbench.host import resource_usage
+from duetbench.host import usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.resource_usage import Edge, MemorySample, ProcessEdge, TreeSampler
+from duetbench.host.usage import Edge, MemorySample, ProcessEdge, TreeSampler
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -24,7 +24,7 @@ def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
     return ProcessEdge(pid=pid, start=1000 + pid, clock=cpu, **{**known, **changes})
 
 
-def burned(folder: Path, program: str, *told: object) -> tuple[float, resource_usage.Usage]:
+def burned(folder: Path, program: str, *told: object) -> tuple[float, usage.Usage]:
     """What a program says that it has burned since it was told to, and what was seen of it."""
     with launch(folder, program, *told) as session:
         said(session, "ready")
@@ -32,25 +32,25 @@ def burned(folder: Path, program: str, *told: object) -> tuple[float, resource_u
         before = watch.edge()
         os.kill(session.pid, signal.SIGUSR1)
         own = said(session, "used")
-        usage = resource_usage.between(before, watch.edge())
-    return float(own[0]) if own else 0, usage
+        cost = usage.between(before, watch.edge())
+    return float(own[0]) if own else 0, cost
 
 
 def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
     """Two threads that burn 0.2 s each cost twice one; both agree with the program's getrusage."""
     used = []
     for threads in (1, 2):
-        own, usage = burned(tmp_path, "burn", threads, 0.2)
-        assert usage.cpu_seconds == pytest.approx(own, rel=0.03)
-        assert 0.2 * threads < usage.cpu_seconds < 0.24 * threads
-        used.append(usage)
+        own, cost = burned(tmp_path, "burn", threads, 0.2)
+        assert cost.cpu_seconds == pytest.approx(own, rel=0.03)
+        assert 0.2 * threads < cost.cpu_seconds < 0.24 * threads
+        used.append(cost)
     assert used[1].cpu_seconds / used[0].cpu_seconds == pytest.approx(2, rel=0.1)
     assert used[1].voluntary > 0
 
 
 def test_cpu_of_a_child_that_came_and_went_is_counted(tmp_path: Path) -> None:
-    _, usage = burned(tmp_path, "burn_child", 0.2)
-    assert 0.18 < usage.cpu_seconds < 0.26
+    _, cost = burned(tmp_path, "burn_child", 0.2)
+    assert 0.18 < cost.cpu_seconds < 0.26
 
 
 def test_a_buffer_shared_by_fork_counts_once_in_pss_and_twice_in_rss(tmp_path: Path) -> None:
@@ -138,10 +138,10 @@ def test_usage_is_the_difference_of_the_edges(
     seconds: float,
     switches: tuple[int, int],
 ) -> None:
-    usage = resource_usage.between(Edge(10, before), Edge(14, after))
-    assert usage.cpu_seconds == pytest.approx(seconds)
-    assert usage.cores == pytest.approx(seconds / 4)
-    assert (usage.voluntary, usage.involuntary) == switches
+    cost = usage.between(Edge(10, before), Edge(14, after))
+    assert cost.cpu_seconds == pytest.approx(seconds)
+    assert cost.cores == pytest.approx(seconds / 4)
+    assert (cost.voluntary, cost.involuntary) == switches
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:
@@ -154,40 +154,40 @@ def taken(at: float, *pss: int | None) -> MemorySample:
 def test_memory_is_summarised_over_the_window() -> None:
     """Idle 100 + 20; in the window 200, 300, 280: median 280, peak 300; 900 comes after it."""
     samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
-    memory = resource_usage.summarise(samples, 5, 8)
-    assert memory.pss == resource_usage.Level(120, 280, 300)
-    assert memory.uss == resource_usage.Level(60, 140, 150)
-    assert memory.rss == resource_usage.Level(240, 560, 600)
+    memory = usage.summarise(samples, 5, 8)
+    assert memory.pss == usage.Level(120, 280, 300)
+    assert memory.uss == usage.Level(60, 140, 150)
+    assert memory.rss == usage.Level(240, 560, 600)
     assert (memory.threads_peak, memory.samples) == (4, 3)
 
 
 def test_a_window_without_a_sample_takes_the_last_before_its_end() -> None:
-    memory = resource_usage.summarise([taken(0, 100), taken(1, 110), taken(9, 900)], 1.2, 1.8)
-    assert memory.pss == resource_usage.Level(100, 110, 110)
+    memory = usage.summarise([taken(0, 100), taken(1, 110), taken(9, 900)], 1.2, 1.8)
+    assert memory.pss == usage.Level(100, 110, 110)
     assert memory.samples == 1
 
 
 def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
     """PSS and USS are None; RSS remains."""
-    memory = resource_usage.summarise([taken(0, 100), taken(1, None)])
+    memory = usage.summarise([taken(0, 100), taken(1, None)])
     assert memory.pss is None
     assert memory.uss is None
-    assert memory.rss == resource_usage.Level(200, 150, 200)
+    assert memory.rss == usage.Level(200, 150, 200)
 
 
 def test_the_machines_account_is_a_difference() -> None:
     """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
-    a = resource_usage.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
-    b = resource_usage.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
-    host = resource_usage.host_between(a, b)
+    a = usage.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
+    b = usage.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
+    host = usage.host_between(a, b)
     assert host.busy_cores == pytest.approx(1.9)
     assert host.steal_share == pytest.approx(0.05)
     assert host.harness_cores == pytest.approx(0.1)
 
 
 def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None:
-    before = resource_usage.host_edge()
+    before = usage.host_edge()
     burned(tmp_path, "burn", 1, 0.5)
-    after = resource_usage.host_edge()
+    after = usage.host_edge()
     assert after.times.busy - before.times.busy > 0.4
     assert after.at > before.at
