@@ -26,7 +26,7 @@ CALLED: Final = {"workflow_call"}
 """What starts a workflow that only others of ours call; whoever calls it is held to the same."""
 
 LONGEST: Final = 200  # minutes of a job
-IN_THE_ROOM: Final = {
+IN_THE_SANDBOX: Final = {
     "run", "anchor", "play", "inprocess", "detect", "bisect", "compare",
 }  # fmt: skip
 """Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
@@ -80,7 +80,7 @@ def limits(_: str, text: str) -> Iterator[str]:
 
 
 def machines(name: str, text: str) -> Iterator[str]:
-    """Ours are used where that is meant, without rights or tokens, for code in the room."""
+    """Ours are used where that is meant, without rights or tokens, for code in the sandbox."""
     document = load(text)
     triggers = set(document.get("on", {}))
     for job_name, job in document.get("jobs", {}).items():
@@ -103,7 +103,7 @@ def machines(name: str, text: str) -> Iterator[str]:
             yield f"{job_name}: plays against an anchor that the checkout may not have"
         for step in job.get("steps", []):
             setup = step.get("with", {}).get("target") == "setup" or called(step) == ["setup"]
-            if set(called(step)[:1]) & IN_THE_ROOM or setup:
+            if set(called(step)[:1]) & IN_THE_SANDBOX or setup:
                 yield f"{job_name}: {step} runs others' packages as the runner's user"
         if not triggers <= TAKEN and triggers != CALLED:
             yield f"{job_name}: is started by {sorted(triggers - TAKEN)}"
