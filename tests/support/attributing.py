@@ -3,7 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from duetbench.store.attribution import Attribution, Function, Native, Node, Own, Row, Totals
+from duetbench.store.attribution import (
+    Attribution,
+    Function,
+    Native,
+    Node,
+    PackageTotal,
+    Row,
+    Totals,
+)
 from duetbench.store.change import StackState
 from duetbench.store.comparison import PackageChange
 
@@ -74,9 +82,9 @@ def attribution(**changed: Any) -> Attribution:
             row(ENCODE, 30_000, 30_400, caller=DUMP),
         ),
         "own": (
-            Own(package="application", base=5_000, head=5_000),
-            Own(package="fastapi", base=20_000, head=27_000),
-            Own(package="starlette", base=0, head=8_000),
+            PackageTotal(package="application", base=5_000, head=5_000),
+            PackageTotal(package="fastapi", base=20_000, head=27_000),
+            PackageTotal(package="starlette", base=0, head=8_000),
         ),
         "tree": TREE,
         "notes": ("Waiting, and what the kernel does.",),

@@ -20,7 +20,7 @@ from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
 from duetbench.store import change, comparison_store, packages, store
 from duetbench.store import points as records
-from duetbench.store.attribution import Attribution, Function, Native, Own
+from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
@@ -342,7 +342,7 @@ def _hostile_attribution() -> Attribution:
             ))
             for one in every
         ),
-        own=tuple(Own(package=text, base=1, head=2_000) for text in HOSTILE),
+        own=tuple(PackageTotal(package=text, base=1, head=2_000) for text in HOSTILE),
         tree=attributing.node(every[0], 100_000, 116_000, *leaves),
         packages=(PackageChange(stack=HOSTILE[0], package=HOSTILE[1], base="1", head=HOSTILE[2]),),
     )  # fmt: skip

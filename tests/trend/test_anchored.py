@@ -36,7 +36,7 @@ from duetbench.store.points import Points
 from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
 from duetbench.trend.anchored import Head, Precision
-from duetbench.trend.backfill import BackfillTask, Wanted
+from duetbench.trend.backfill import BackfillTask, PastStack
 from fake_sessions import played, side
 from repos import commit, git, make_tiny, write
 from tiny_index import Index, serving
@@ -241,7 +241,7 @@ def declare(root: Path, **changes: Any) -> Anchor:
     return made
 
 
-def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: Wanted) -> list[Points]:
+def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: PastStack) -> list[Points]:
     scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
@@ -264,9 +264,11 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
         anchor = declare(anchored)
-        wanted = [Wanted(date(2026, month, 20)) for month in (1, 2, 3)]
-        early = Wanted(date(2025, 12, 1))
-        later = Wanted(date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0"))
+        wanted = [PastStack(date(2026, month, 20)) for month in (1, 2, 3)]
+        early = PastStack(date(2025, 12, 1))
+        later = PastStack(
+            date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
+        )
         made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, *wanted, early)}
         newest = backfill.newest_of("alpha", lambda _: None)
         assert newest(date(2026, 2, 12), None) == "2.0"
@@ -347,7 +349,7 @@ def test_an_anchor_that_cannot_be_had_says_what_to_do(
         commit(anchored, "Everything")
         anchor = declare(anchored, **changes)
         with pytest.raises((SetupError, HistoryError), match=said) as refused:
-            backfilled(anchored, anchor, tmp_path, Wanted(date(2026, 2, 20)))
+            backfilled(anchored, anchor, tmp_path, PastStack(date(2026, 2, 20)))
     assert "duetbench anchor renew NAME" in str(refused.value)
 
 

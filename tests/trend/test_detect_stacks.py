@@ -44,7 +44,7 @@ from duetbench.store.comparison import (
 )
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.decision import TimeIsUpError
-from duetbench.trend.bisect.mixtures import Mixtures, Sought
+from duetbench.trend.bisect.mixtures import Mixtures, SearchTask
 from fake_sessions import SilentReporter, played
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write
@@ -556,13 +556,13 @@ def test_a_job_inside_the_process_is_counted_without_a_server(
 
     monkeypatch.setattr("duetbench.judge.counted.instructions", count)
     series = SeriesName(machine=MACHINE, case=JOB, metric="instructions")
-    sought = Sought(series, "one", *four)
+    sought = SearchTask(series, "one", *four)
     mixtures = Mixtures(Project(root), sought, QUIETLY, tmp_path, math.inf)
     assert mixtures.row == ("beta", "core", "gamma", "wrap")
     half: tuple[str, frozenset[str], frozenset[str]] = "half", frozenset(), frozenset({"gamma"})
     assert [mixtures.duet(*half) for _ in range(2)] == [pytest.approx(math.log(1.05))] * 2
     assert asked == ["pydantic/valid/20/json: 1.0 → 2.0"] * 2
-    lost = Sought(series.model_copy(update={"case": f"{JOB}x"}), "one", *four)
+    lost = SearchTask(series.model_copy(update={"case": f"{JOB}x"}), "one", *four)
     with pytest.raises(UsageError, match="no case of this checkout is, or goes with, inprocess"):
         Mixtures(Project(root), lost, QUIETLY, tmp_path, math.inf)
 

@@ -56,17 +56,17 @@ of a quick case, in 4 minutes of it."""
 def show_command(as_json: JsonOption = False) -> None:
     """Show the anchor of this checkout: its commit, locks and interpreters."""
     root = paths.project_root()
-    found = declared.load(root)
-    here = anchored.present(root, found)
+    anchor = declared.load(root)
+    here = anchored.present(root, anchor)
     lines = [
-        f"{found.name}: commit {found.commit[:12]}, since {found.since}"
-        + (f", continues {found.previous}" if found.previous else ""),
-        *([f"against itself: {found.canary}"] if found.canary else []),
-        *(f"interpreter {name}: {version}" for name, version in found.interpreters.items()),
-        *(f"stack {name}: lock {digest[:12]}" for name, digest in found.stacks.items()),
+        f"{anchor.name}: commit {anchor.commit[:12]}, since {anchor.since}"
+        + (f", continues {anchor.previous}" if anchor.previous else ""),
+        *([f"against itself: {anchor.canary}"] if anchor.canary else []),
+        *(f"interpreter {name}: {version}" for name, version in anchor.interpreters.items()),
+        *(f"stack {name}: lock {digest[:12]}" for name, digest in anchor.stacks.items()),
         "its commit is here" if here else "its commit is not here: it is fetched when it is needed",
     ]
-    tell(lines, lambda: {**found.model_dump(mode="json"), "present": here}, as_json=as_json)
+    tell(lines, lambda: {**anchor.model_dump(mode="json"), "present": here}, as_json=as_json)
 
 
 @anchor_app.command("play")
@@ -114,7 +114,7 @@ def play_command(
         # By its name: the other user of a machine cannot write what git makes of files around us.
         commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
-    found, limit = declared.load(root), budget_seconds(budget)
+    anchor, limit = declared.load(root), budget_seconds(budget)
     precision = replace(NIGHTLY, se=se)
 
     def keep(made: Points) -> None:
@@ -122,7 +122,7 @@ def play_command(
         _keep(folder, made.model_copy(update=marks), as_json=as_json)
 
     made = _played(
-        project, found, profile, globs, precision, seed, limit, console, commit=commit,
+        project, anchor, profile, globs, precision, seed, limit, console, commit=commit,
         interrupted=keep,
     )  # fmt: skip
     keep(made)
@@ -172,11 +172,11 @@ def renew_command(
         clean_up(console)
         limit = budget_seconds(budget)
         alone = before.model_copy(update={"canary": None})
-        found = _played(project, alone, "nightly", (), RENEWED, seed, limit, console)
+        renewal = _played(project, alone, "nightly", (), RENEWED, seed, limit, console)
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
-        found = found.model_copy(update=update)
-        _keep(folder, found, as_json=as_json)
-        chained = not found.missing
+        renewal = renewal.model_copy(update=update)
+        _keep(folder, renewal, as_json=as_json)
+        chained = not renewal.missing
     files.replace(declared.place(root), declared.text(made).encode())
     console.say(f"{declared.place(root)}: commit it, and nights go on with {name}")
     if not chained:

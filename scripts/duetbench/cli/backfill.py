@@ -33,7 +33,7 @@ from duetbench.store import files
 from duetbench.store.points import Points
 from duetbench.trend import backfill
 from duetbench.trend.anchored import Precision
-from duetbench.trend.backfill import BackfillTask, Wanted
+from duetbench.trend.backfill import BackfillTask, PastStack
 from duetbench.trend.narrowing import unmeasured
 from duetbench.trend.releases import axes
 
@@ -139,14 +139,14 @@ def backfill_command(
         raise Exit(1 if any(one.cases for one in made) else 3)
 
 
-def _narrower(wanted: Sequence[Wanted], task: BackfillTask) -> Iterator[list[Wanted]]:
+def _narrower(wanted: Sequence[PastStack], task: BackfillTask) -> Iterator[list[PastStack]]:
     """Those on the way to releases that did something, by what is known when they are asked for."""
-    spans: dict[str, dict[str, Wanted]] = {}
+    spans: dict[str, dict[str, PastStack]] = {}
     for one in wanted:
         if one.release is not None:
             package = canonicalize_name(one.release.package)
             spans.setdefault(package, {})[one.release.version] = one
-    asked: set[Wanted] = set()
+    asked: set[PastStack] = set()
     while True:
         known = axes(_selected(points, task.scope.select) for points in backfill.kept(task))
         batch = [
@@ -175,12 +175,12 @@ def _selected(points: Points, select: tuple[str, ...]) -> Points:
 
 def _wanted(
     first: date, last: date, every: str, releases: str | None, reporter: Reporter
-) -> tuple[Wanted, ...]:
+) -> tuple[PastStack, ...]:
     if releases is None:
-        return tuple(Wanted(one) for one in backfill.dates(first, last, every))
-    found: list[Wanted] = []
+        return tuple(PastStack(one) for one in backfill.dates(first, last, every))
+    stacks: list[PastStack] = []
     for package in releases.replace(",", " ").split():
         with reporter.step(f"releases of {package}", "asking the index") as tick:
             newest = backfill.newest_of(package, tick)
-            found += backfill.releases(package, first, last, newest)
-    return tuple(found)
+            stacks += backfill.releases(package, first, last, newest)
+    return tuple(stacks)

@@ -37,7 +37,7 @@ from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.cause import TIME_IS_UP, blame
-from duetbench.trend.bisect.mixtures import Sought
+from duetbench.trend.bisect.mixtures import SearchTask
 from duetbench.trend.narrowing import narrowed
 from duetbench.trend.releases import axes
 
@@ -99,8 +99,8 @@ def bisect_command(
     folder = results or project.results
     limit = budget_seconds(budget) or 0.0
     given = {"--from and --to": from_ or to, "--lock": lock, "names": names}
-    if len(found := [name for name, value in given.items() if value]) > 1:
-        raise UsageError(f"{' and '.join(found)} were given: choose one")
+    if len(several := [name for name, value in given.items() if value]) > 1:
+        raise UsageError(f"{' and '.join(several)} were given: choose one")
     comparison = _comparison(names, folder)
     project = _with_target(project, options, python, folder, names or [], comparison, lock)
     if not (from_ or to or lock or comparison or project.target):
@@ -112,27 +112,27 @@ def bisect_command(
     with ExitStack() as until_found:
         if project.target is not None:
             copies = until_found.enter_context(revisions.copies(narrator))
-            sought, project = _of_target(
+            task, project = _of_target(
                 project, names or [], lock, comparison, select, narrator, copies
             )
         elif comparison is not None:
-            sought = searches.of_comparison(project, comparison, select, narrator)
+            task = searches.of_comparison(project, comparison, select, narrator)
         elif select is None:
             raise UsageError("expected --select with the case that is to be played")
         elif lock is not None:
-            sought = searches.of_locks(
+            task = searches.of_locks(
                 project, select, *(locked(project.root, name) for name in lock)
             )
         elif from_ and to:
             days = day(from_, "--from"), day(to, "--to")
-            sought = searches.of_dates(project, select, days, narrator)
+            task = searches.of_dates(project, select, days, narrator)
         else:
             raise UsageError("expected both --from and --to")
         with _interruptible():
-            cause = searches.find(project, sought, Reporter(console), limit, seed)
+            cause = searches.find(project, task, Reporter(console), limit, seed)
     tell(
         cause_lines(cause),
-        lambda: {"series": sought.series.model_dump(), **cause.model_dump(mode="json")},
+        lambda: {"series": task.series.model_dump(), **cause.model_dump(mode="json")},
         as_json=as_json,
     )
 
@@ -150,19 +150,19 @@ def _with_target(
     known = {record.id for record in _confirmed(folder)}
     if not options["app"] and (set(names) <= known and comparison is None and lock is None):
         return project
-    found = with_options(project, options, [python] if python else [])
+    deployed = with_options(project, options, [python] if python else [])
     if (
-        found.target is not None
+        deployed.target is not None
         and comparison is None
         and lock is None
         and not 1 <= len(names) <= 2
     ):
         raise UsageError(
             f"expected what to search: a revision as in `duetbench bisect HEAD~1 --app "
-            f"{found.target.app}`, --lock BASE HEAD, or a comparison; found "
+            f"{deployed.target.app}`, --lock BASE HEAD, or a comparison; found "
             f"{' '.join(names) or 'nothing'}"
         )
-    return found
+    return deployed
 
 
 def _of_target(
@@ -173,7 +173,7 @@ def _of_target(
     select: str | None,
     narrator: Narrator,
     copies: Path,
-) -> tuple[Sought, Project]:
+) -> tuple[SearchTask, Project]:
     """What is searched for a target, and the copy that is played."""
     after = lock[1] if lock else None
     project = targets.working(repository, narrator, copies, after)
@@ -234,27 +234,27 @@ def _changes(
         points = files.attempted(record_points.found(folder), record_points.read, [])
         measured = axes(sorted(points, key=lambda one: (one.started, one.id)))
     ends = time.monotonic() + limit
-    found: list[Change] = []
+    tried: list[Change] = []
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with _interruptible():
-                sought = searches.of_record(project, record, reporter)
-                cause = searches.find(project, sought, reporter, share, seed)
+                task = searches.of_record(project, record, reporter)
+                cause = searches.find(project, task, reporter, share, seed)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue
         blamed = blame(record, cause)
         blamed = next(iter(narrowed([blamed], measured)), blamed)
         change.save(folder, blamed)
-        found.append(blamed)
+        tried.append(blamed)
         hook("explain_change")(project, blamed, folder, reporter)
         if not as_json:
             more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")
     if as_json:
-        print_json([record.model_dump(mode="json") for record in found])
-    if len(found) < len(chosen):
+        print_json([record.model_dump(mode="json") for record in tried])
+    if len(tried) < len(chosen):
         raise Exit(1)
 
 

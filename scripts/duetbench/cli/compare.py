@@ -291,18 +291,18 @@ def _compared(question: Question, console: Console) -> tuple[Comparison, Interru
     affected = question.affected
     if affected.nothing:
         return unmeasured(question), None
-    told = Reporter(console)
+    reporter = Reporter(console)
     for sentence in affected.notes:
-        told.note(sentence)
+        reporter.note(sentence)
     counts = {
         "cases that can have changed": len(affected.pairs),
         "that cannot": affected.unaffected,
         "without counterpart": len(affected.missing) or None,
         "in-process benchmarks": len(affected.jobs) or None,
     }
-    told.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
+    reporter.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
     try:
         with measuring():
-            return session.compare(question, told), None
+            return session.compare(question, reporter), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption

@@ -113,21 +113,23 @@ def detect_command(
             as_json=as_json,
         )
         return
-    found, undone, more, there = _detected(Project.here().results)
+    candidates, undone, more, there = _detected(Project.here().results)
     for record in (*undone, *more):
         change.save(results, record)
     if output is not None:
-        files.write(output, found)
+        files.write(output, candidates)
     if github_output:
-        actions.outputs(_outputs(found, there))
-    lines = [f"- {_headline(candidate)}" for candidate in found.candidates]
+        actions.outputs(_outputs(candidates, there))
+    lines = [f"- {_headline(candidate)}" for candidate in candidates.candidates]
     lines += [f"- closed: `{record.id}`: {record.note}" for record in undone]
-    heading = f"### Detection: {len(found.candidates)} candidates"
+    heading = f"### Detection: {len(candidates.candidates)} candidates"
     actions.summary("\n".join((heading, "", *lines)))
     if as_json:
-        print_json({**found.model_dump(mode="json"), "closed": [record.id for record in undone]})
+        print_json(
+            {**candidates.model_dump(mode="json"), "closed": [record.id for record in undone]}
+        )
     else:
-        _show(Console(), found, undone, more)
+        _show(Console(), candidates, undone, more)
 
 
 def _detected(
@@ -147,14 +149,14 @@ def _detected(
     # Without such nights no declaration is read.
     inside = declared_jobs(project) if any(not table.track.served for table in tables) else {}
     every = searched(tables, inside)
-    found = unjudged(every, (*sources.changes, *sources.dismissed))
-    candidates = [one for table in every for one in table.candidates]
+    candidates = unjudged(every, (*sources.changes, *sources.dismissed))
+    all_candidates = [one for table in every for one in table.candidates]
     seen: dict[str, Change] = {}
 
     def known() -> list[Change]:
         return [seen.get(record.id, record) for record in sources.changes]
 
-    seen |= {record.id: record for record in grown(known(), candidates, evidence)}
+    seen |= {record.id: record for record in grown(known(), all_candidates, evidence)}
     seen |= {record.id: record for record in narrowed(known(), axes(sources.points))}
     undone = closed(known(), evidence)
     for record in undone:
@@ -164,19 +166,19 @@ def _detected(
     for table in tables:
         newest = max(night.run for night in table.nights)
         latest[table.machine] = max(latest.get(table.machine, ""), newest)
-    return found, undone, tuple(seen.values()), present(latest)
+    return candidates, undone, tuple(seen.values()), present(latest)
 
 
 def _confirm(
     from_: Path | None, results: Path, seconds: float, seed: int, *, elsewhere: bool, as_json: bool
 ) -> None:
     """Judge the candidates of this machine, or all."""
-    found = (
+    candidates = (
         files.read(Candidates, from_) if from_ is not None else _detected(Project.here().results)[0]
     )
     here = machine.fingerprint().id
-    ours = [one for one in found.candidates if elsewhere or one.series.machine == here]
-    for candidate in found.candidates:
+    ours = [one for one in candidates.candidates if elsewhere or one.series.machine == here]
+    for candidate in candidates.candidates:
         if candidate not in ours:
             errors().say(
                 f"note: {candidate.id} waits for its machine {candidate.series.machine}; where "
@@ -208,10 +210,10 @@ def _confirm(
         raise Exit(1)
 
 
-def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
+def _outputs(candidates: Candidates, machines: Collection[str]) -> dict[str, str]:
     """What a workflow needs of the candidates: one job per machine that has any, and is there."""
     counts = Counter(
-        one.series.machine for one in found.candidates if one.series.machine in machines
+        one.series.machine for one in candidates.candidates if one.series.machine in machines
     )
     include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
     return {
@@ -223,7 +225,7 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
 
 def _show(
     console: Console,
-    found: Candidates,
+    candidates: Candidates,
     undone: Sequence[Change],
     more: Sequence[Change],
 ) -> None:
@@ -236,7 +238,7 @@ def _show(
             console.say(
                 f"{record.id}: {len(record.unplayed)} series stepped with it and were not played"
             )
-    for candidate in found.candidates:
+    for candidate in candidates.candidates:
         console.say(_headline(candidate))
         table = Table("case", "metric", "change", "nights")
         for step in candidate.steps[:_SHOWN]:
@@ -245,19 +247,19 @@ def _show(
         console.print(table)
         if len(candidate.steps) > _SHOWN:
             console.say(f"and {len(candidate.steps) - _SHOWN} more series")
-    if found.unexplained:
+    if candidates.unexplained:
         console.say(
-            f"{len(found.unexplained)} steps where no stack changed (the machine, or our own "
+            f"{len(candidates.unexplained)} steps where no stack changed (the machine, or our own "
             "commits); the strongest:"
         )
-    for step in sorted(found.unexplained, key=lambda step: -step.strength)[:_SHOWN]:
+    for step in sorted(candidates.unexplained, key=lambda step: -step.strength)[:_SHOWN]:
         console.say(
             f"  {step.series.case} {title(step.series.metric)} {_size(step)} at "
             f"{step.after_run} on {step.series.machine}"
         )
     next_ = "; judge them on their machines: duetbench ci detect --confirm"
-    hint = next_ if found.candidates else ""
-    console.say(f"{len(found.candidates)} candidates, {found.known} judged already{hint}")
+    hint = next_ if candidates.candidates else ""
+    console.say(f"{len(candidates.candidates)} candidates, {candidates.known} judged already{hint}")
 
 
 def _size(step: Step) -> str:

@@ -117,8 +117,8 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
         if path.stem == names[0]:
             return change.read(path), None
     given = Path(names[0])
-    found = given if given.is_file() else comparison_store.find(names[0], folder)
-    return None, None if found is None else files.read(Comparison, found)
+    file = given if given.is_file() else comparison_store.find(names[0], folder)
+    return None, None if file is None else files.read(Comparison, file)
 
 
 _MOST: Final = 4
@@ -127,17 +127,17 @@ _MOST: Final = 4
 
 def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
     """The selected cases, each piece of code once; UsageError: none, or too many to wait for."""
-    found: dict[object, tuple[SideCase, SideCase]] = {}
+    by_code: dict[object, tuple[SideCase, SideCase]] = {}
     for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
         case = pair.head
         code = case.python, case.stack, case.experiment, case.endpoint.name
-        found.setdefault(
+        by_code.setdefault(
             code, (SideCase(pair.base, sides.base.testbed), SideCase(case, sides.head.testbed))
         )
-    if not 1 <= len(found) <= _MOST:
-        some = ", ".join(head.case.id for _, head in list(found.values())[:3]) or "none"
-        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(found)}: {some}")
-    return list(found.values())
+    if not 1 <= len(by_code) <= _MOST:
+        some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
+        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
+    return list(by_code.values())
 
 
 def explain_change(project: Project, record: Change, results: Path, narrator: Narrator) -> None:

@@ -186,13 +186,13 @@ def reason_for(
         or (case.stack, move.package) in orphans
     ]
     files = [path for path in change.files if _affects(path, case, change, loaded)]
-    said = (
+    reasons = (
         f"interpreter {case.python}: {interpreter}" if interpreter else "",
         some(moved, _NAMED, "package"),
         some(files, _NAMED, "file"),
         loaded.unknown if moved or files else "",
     )
-    return "; ".join(filter(None, said))
+    return "; ".join(filter(None, reasons))
 
 
 def package_changes(
@@ -278,16 +278,16 @@ def _nothing(
     """Say why there is nothing to judge of the cases that both sides have; `own` as in `area`."""
     areas = sorted({area(path, own=own) for path in files})
     moved = some([_moved(move) for move in packages], _NAMED_OF_NONE, "package")
-    said = ["the sides have no case in common"] if missing and not common else []
+    reasons = ["the sides have no case in common"] if missing and not common else []
     if packages:
-        said.append(f"no measured case loads the packages that moved ({moved})")
+        reasons.append(f"no measured case loads the packages that moved ({moved})")
     if areas == [_HARNESS]:
-        said.append("only the harness differs, and the one that runs now measures both sides")
-    elif areas and said:
-        said.append(f"of the files, only {' and '.join(areas)} differ")
+        reasons.append("only the harness differs, and the one that runs now measures both sides")
+    elif areas and reasons:
+        reasons.append(f"of the files, only {' and '.join(areas)} differ")
     elif areas:
-        said.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
-    return f"Nothing to judge: {'; '.join(said or ['base and head do not differ'])}."
+        reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
+    return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 
 
 def area(path: str, *, own: bool) -> str:

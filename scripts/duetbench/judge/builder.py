@@ -96,17 +96,17 @@ class Findings:
 
 
 def build(
-    question: Question, found: Findings, status: Literal["complete", "partial"], seconds: float
+    question: Question, findings: Findings, status: Literal["complete", "partial"], seconds: float
 ) -> Comparison:
     """Write the record of what was found within so many seconds."""
     base, head, affected = question.base, question.head, question.affected
-    cases = tuple(_case(question, found, pair) for pair in affected.pairs)
+    cases = tuple(_case(question, findings, pair) for pair in affected.pairs)
     # Names sort by time.
-    moment = datetime.fromisoformat(found.started).astimezone(UTC)
+    moment = datetime.fromisoformat(findings.started).astimezone(UTC)
     return Comparison(
         id=f"{moment:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
         status=status,
-        started=found.started,
+        started=findings.started,
         finished=utc_now() if status == "complete" else None,
         wall_seconds=seconds,
         budget_seconds=question.seconds,
@@ -119,21 +119,21 @@ def build(
         packages=affected.packages,
         planned=len(affected.pairs),
         untouched=affected.unaffected,
-        missing=(*affected.missing, *found.absent),
+        missing=(*affected.missing, *findings.absent),
         cases=cases,
-        micro=found.micro,
+        micro=findings.micro,
         events=events(cases),
-        noise=spread(found.noise),
-        method={"version": METHOD_VERSION, **found.method},
+        noise=spread(findings.noise),
+        method={"version": METHOD_VERSION, **findings.method},
         reproduce=question.reproduce,
-        notes=(*question.notes, *affected.notes, *found.notes),
+        notes=(*question.notes, *affected.notes, *findings.notes),
     )
 
 
 def unmeasured(question: Question) -> Comparison:
     """The record of a comparison in which there is nothing to judge, and why."""
-    found = Findings(SequentialTest({}), notes=[question.affected.nothing])
-    return build(question, found, "complete", 0.0)
+    findings = Findings(SequentialTest({}), notes=[question.affected.nothing])
+    return build(question, findings, "complete", 0.0)
 
 
 def spread(logs: Sequence[float]) -> float | None:
@@ -141,21 +141,21 @@ def spread(logs: Sequence[float]) -> float | None:
     return None if len(logs) < 3 else statistics.sample(np.asarray(logs)).sd
 
 
-def _case(question: Question, found: Findings, pair: Pair) -> CaseComparison:
-    case, samples = pair.head.id, found.test.samples.get(pair.head.id)
-    judgements = found.judgements.get(case, ())
+def _case(question: Question, findings: Findings, pair: Pair) -> CaseComparison:
+    case, samples = pair.head.id, findings.test.samples.get(pair.head.id)
+    judgements = findings.judgements.get(case, ())
     undecided = samples and any(one.verdict is Verdict.INCONCLUSIVE for one in judgements)
-    base, head = found.means.get(case, ({}, {}))
+    base, head = findings.means.get(case, ({}, {}))
     return CaseComparison(
         case=pair.head,
         because=pair.reason,
         commands=question.head.testbed.commands(pair.head),
         judgements=judgements,
         duets=tuple(samples.all) if samples else (),
-        instructions=found.instructions(case),
+        instructions=findings.instructions(case),
         absolute_base=base,
         absolute_head=head,
-        seconds_to_decide=seconds_to_decide(case, found.test) if undecided else None,
+        seconds_to_decide=seconds_to_decide(case, findings.test) if undecided else None,
     )
 
 
@@ -166,8 +166,8 @@ def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
         for one in case.judgements:
             if one.verdict is not Verdict.NOT_COMPARABLE:
                 judged[one.metric].append((case.case, one))
-    found = [_event(many, verdict) for many in judged.values() for verdict in MOVED]
-    return tuple(sorted(filter(None, found), key=lambda event: -len(event.cases)))
+    every = [_event(many, verdict) for many in judged.values() for verdict in MOVED]
+    return tuple(sorted(filter(None, every), key=lambda event: -len(event.cases)))
 
 
 def _event(judged: Sequence[tuple[Case, Judgement]], verdict: Verdict) -> Event | None:

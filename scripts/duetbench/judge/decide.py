@@ -111,13 +111,13 @@ class SequentialTest:
             return Evidence()
         count, share = due
         if (key, metric, *due) not in self._seen:
-            found = statistics.sample(samples.logs(metric)[:count])
+            sample = statistics.sample(samples.logs(metric)[:count])
             scale = METRICS[metric]
             self._seen[key, metric, count, share] = Evidence(
-                found,
+                sample,
                 share,
-                moved=min(1.0, statistics.moved_p(found, scale.floor) / share),
-                same=min(1.0, statistics.same_p(found, scale.tolerance) / share),
+                moved=min(1.0, statistics.moved_p(sample, scale.floor) / share),
+                same=min(1.0, statistics.same_p(sample, scale.tolerance) / share),
             )
         return self._seen[key, metric, count, share]
 
@@ -126,8 +126,8 @@ class SequentialTest:
         if "moved" not in self._ps:
             weights = self.weights()
             ps = [self.evidence(*pair).moved for pair in weights]
-            found = statistics.adjusted(ps, list(weights.values()))
-            self._ps["moved"] = dict(zip(weights, found, strict=True))
+            adjusted = statistics.adjusted(ps, list(weights.values()))
+            self._ps["moved"] = dict(zip(weights, adjusted, strict=True))
         return self._ps["moved"]
 
     def settling(self) -> Mapping[tuple[str, str], float]:
@@ -138,8 +138,8 @@ class SequentialTest:
                 1.0 if p <= self.method.rate else self.evidence(*pair).same
                 for pair, p in moved.items()
             ]
-            found = statistics.adjusted(ps, [1.0] * len(ps))
-            self._ps["same"] = dict(zip(moved, found, strict=True))
+            adjusted = statistics.adjusted(ps, [1.0] * len(ps))
+            self._ps["same"] = dict(zip(moved, adjusted, strict=True))
         return self._ps["same"]
 
     def state(self, key: str, metric: str) -> State:

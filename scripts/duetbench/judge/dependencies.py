@@ -140,14 +140,14 @@ def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ())
     todo, seen = [module], set[str]()
     while todo:
         name = todo.pop()
-        top, found = name.partition(".")[0], _local(name, folders)
-        if not found and top not in {*sys.stdlib_module_names, *outside}:
+        top, modules = name.partition(".")[0], _local(name, folders)
+        if not modules and top not in {*sys.stdlib_module_names, *outside}:
             names.add(top)
-            found = _packages(top, around)
-            outside |= {top} if found else set()
-        for path in [path for path in found if path not in files]:
+            modules = _packages(top, around)
+            outside |= {top} if modules else set()
+        for path in [path for path in modules if path not in files]:
             files.add(path)
-            read = _imported(path, found[path])
+            read = _imported(path, modules[path])
             # Any text may look like a module's name: only that of code around is taken for one.
             texts = [text for text in read.texts if _packages(text.partition(".")[0], around)]
             named = (*read.names, *(text for text in texts if text not in _FOLDERS))
@@ -163,28 +163,28 @@ def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ())
 @functools.cache
 def _packages(top: str, around: tuple[Path, ...]) -> Mapping[Path, str]:
     """All modules around of a top-level package, or the one module, with their dotted names."""
-    found = {}
+    files = {}
     for folder in around:
         for path in (folder / f"{top}.py", *sorted((folder / top).rglob("*.py"))):
             if path.is_file():
                 parts = path.relative_to(folder).with_suffix("").parts
-                found[path] = ".".join(part for part in parts if part != "__init__")
-    return found
+                files[path] = ".".join(part for part in parts if part != "__init__")
+    return files
 
 
 def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
     """The files that importing a dotted name executes, with their own; none if it is not local."""
     parts = name.split(".")
     for folder in folders:
-        found = {
+        files = {
             path: ".".join(parts[:depth])
             for depth in range(1, len(parts) + 1)
             for place in [folder.joinpath(*parts[:depth])]
             for path in (place.with_suffix(".py"), place / "__init__.py")
             if path.is_file()
         }
-        if found:
-            return found
+        if files:
+            return files
     return {}
 
 
@@ -205,18 +205,18 @@ def _imported(path: Path, name: str) -> _Read:
     except (OSError, SyntaxError, ValueError) as problem:
         return _Read(doubt=f"{path.name} cannot be read: {problem}")
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: list[str] = []
+    names: list[str] = []
     texts: list[str] = []
     doubt = searched = ""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")[: len(package.split(".")) - node.level + 1]
             around = ".".join(parents) if node.level else ""
             source = ".".join(part for part in (around, node.module) if part)
             # `from package import module` may import a module as well.
-            found += [source, *(f"{source}.{alias.name}" for alias in node.names)]
+            names += [source, *(f"{source}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Call) and _called(node) in _DYNAMIC:
             doubt = f"{path.name} loads code with {_called(node)}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -224,7 +224,7 @@ def _imported(path: Path, name: str) -> _Read:
                 texts.append(named[1])
         elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
             searched = f"{path.name} changes the search path"
-    return _Read([name for name in found if name], texts, doubt, searched)
+    return _Read([name for name in names if name], texts, doubt, searched)
 
 
 def _searches(node: ast.Attribute | ast.Name) -> bool:
@@ -259,19 +259,19 @@ def closure(
     environment: Installed, roots: Iterable[str], markers: Mapping[str, str]
 ) -> frozenset[str]:
     """Follow requirements from some distributions, with the extras that are asked for. Pure."""
-    found: dict[str, set[str]] = {}
+    needs: dict[str, set[str]] = {}
     todo = [(canonicalize_name(root), frozenset[str]()) for root in roots]
     while todo:
         name, extras = todo.pop()
-        fresh = ({""} | extras) - found.setdefault(name, set())
-        found[name] |= fresh
+        fresh = ({""} | extras) - needs.setdefault(name, set())
+        needs[name] |= fresh
         for requirement in environment.requires.get(name, ()):
             marker = requirement.marker
             if any(
                 marker is None or marker.evaluate({**markers, "extra": extra}) for extra in fresh
             ):
                 todo.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
-    return frozenset(found)
+    return frozenset(needs)
 
 
 def marker_environment(version: str) -> dict[str, str]:

@@ -55,11 +55,11 @@ class RealDuets:
     def __call__(self, candidate: Change, seconds: float) -> Comparison:
         """Compare; errors as of `strongest`, `find_locks` and `between`."""
         names = strongest(self.project, candidate)
-        found = find_locks(self.project, candidate, self.narrator)
+        texts = find_locks(self.project, candidate, self.narrator)
         stack = candidate.base.stack
-        base = _label(candidate.base, candidate.before_run), found.base
-        head = _label(candidate.head, candidate.after_run), found.head
-        return self.between(names, stack, base, head, seconds, found.notes)
+        base = _label(candidate.base, candidate.before_run), texts.base
+        head = _label(candidate.head, candidate.after_run), texts.head
+        return self.between(names, stack, base, head, seconds, texts.notes)
 
     def between(
         self,
@@ -92,12 +92,12 @@ class RealDuets:
         with revisions.copies(self.narrator) as copies:
             scope = Scope(PROFILE, globs, logs, self.narrator, copies)
             both = sides_.of_locks(self.project, stack, base, head, scope)
-            found = affected.find(both)
-            pairs = tuple(pair for pair in found.pairs if pair.head.id in served)
-            jobs = tuple(job for job in found.jobs if job.series in inside)
-            nothing = "" if pairs or jobs else found.nothing or NOTHING
-            found = replace(found, pairs=pairs, jobs=jobs, nothing=nothing)
-            question = Question(both.base, both.head, found, seconds, self.seed, notes=notes)
+            touched = affected.find(both)
+            pairs = tuple(pair for pair in touched.pairs if pair.head.id in served)
+            jobs = tuple(job for job in touched.jobs if job.series in inside)
+            nothing = "" if pairs or jobs else touched.nothing or NOTHING
+            touched = replace(touched, pairs=pairs, jobs=jobs, nothing=nothing)
+            question = Question(both.base, both.head, touched, seconds, self.seed, notes=notes)
             if nothing:
                 return unmeasured(question)
             with measuring():
@@ -119,13 +119,13 @@ def strongest(project: Project, candidate: Change) -> tuple[str, ...]:
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if known.get(name) == stack]
     jobs = [name for name in moved if inside.get(name) == stack]
-    found = (*served[:MOST_CASES], *jobs[:MOST_CASES])
-    if not found:
+    names = (*served[:MOST_CASES], *jobs[:MOST_CASES])
+    if not names:
         raise UsageError(
             f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "
             "there is nothing to confirm"
         )
-    return found
+    return names
 
 
 PROFILE: Final = "nightly"
@@ -144,11 +144,11 @@ def jobs_of(case: Case) -> tuple[Job, ...]:
 
 def declared_jobs(project: Project) -> dict[str, str]:
     """The jobs inside the process that can be counted: series → first case that has it."""
-    found: dict[str, str] = {}
+    carriers: dict[str, str] = {}
     for case in declared_cases(project):
         for job in jobs_of(case):
-            found.setdefault(job.series, case.id)
-    return found
+            carriers.setdefault(job.series, case.id)
+    return carriers
 
 
 def carrier(project: Project, name: str) -> tuple[Case, Profile]:

@@ -77,12 +77,12 @@ class Job:
 
 def jobs(pairs: Iterable[Pair]) -> tuple[Job, ...]:
     """The units of work that go with pairs of cases, each once per environment."""
-    found: dict[str, Job] = {}
+    by_series: dict[str, Job] = {}
     for pair in pairs:
         for unit in UNITS.get(pair.head.experiment, ()):
             job = Job(unit, pair)
-            found.setdefault(job.series, job)
-    return tuple(found.values())
+            by_series.setdefault(job.series, job)
+    return tuple(by_series.values())
 
 
 def unit_of(series: str) -> str:
@@ -101,9 +101,9 @@ def unit_of(series: str) -> str:
     )
 
 
-def judged(job: Job, found: Instructions) -> MicroComparison:
+def judged(job: Job, counts: Instructions) -> MicroComparison:
     """What both sides' counts say: a change beyond the floor, or none."""
-    ratio = found.head / found.base
+    ratio = counts.head / counts.base
     verdict = Verdict.NO_CHANGE
     if abs(math.log(ratio)) > math.log1p(FLOOR) + math.log1p(RESOLUTION):
         verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
@@ -122,8 +122,8 @@ def judged(job: Job, found: Instructions) -> MicroComparison:
             detectable=FLOOR + RESOLUTION,
             duets=1,
         ),
-        base=(found.base,),
-        head=(found.head,),
+        base=(counts.base,),
+        head=(counts.head,),
     )
 
 

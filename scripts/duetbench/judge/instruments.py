@@ -129,8 +129,8 @@ class Counts:
 
     def of(self, case: str) -> Instructions | None:
         """What was counted of a case; None if it was not, or cannot be."""
-        found = self.outcome(case)
-        return found if isinstance(found, Instructions) else None
+        outcome = self.outcome(case)
+        return outcome if isinstance(outcome, Instructions) else None
 
     def outcome(self, case: str) -> Instructions | str:
         """What was counted of a case, or why it was not."""
@@ -143,10 +143,10 @@ class Counts:
             if seconds > left():
                 continue
             pairs = [self._sides[case] for case in group]
-            found = self._instruments.instructions(pairs, min(left(), PATIENCE * seconds))
-            self._found |= {self._code(case): one for case, one in zip(group, found, strict=True)}
-            for reason in dict.fromkeys(one for one in found if isinstance(one, str)):
-                names = [case for case, one in zip(group, found, strict=True) if one == reason]
+            counts = self._instruments.instructions(pairs, min(left(), PATIENCE * seconds))
+            self._found |= {self._code(case): one for case, one in zip(group, counts, strict=True)}
+            for reason in dict.fromkeys(one for one in counts if isinstance(one, str)):
+                names = [case for case, one in zip(group, counts, strict=True) if one == reason]
                 reporter.note(f"{', '.join(names)}: instructions not counted: {reason}")
 
     def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:

@@ -118,7 +118,7 @@ _APART: Final = {"app", "takes"}
 """What of an endpoint each side says itself: where its application is, and how long it takes."""
 
 _KEPT: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
-"""Files that declare, and are not lent: the lender's hold anyway."""
+"""Files that declare, and are not lent: the declarer's hold anyway."""
 
 _NAMED: Final = 5  # things that a note names
 
@@ -131,7 +131,7 @@ def declares(root: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Lender:
+class Declarer:
     """The state whose declarations hold."""
 
     label: str
@@ -139,12 +139,12 @@ class Lender:
 
 
 @dataclass(slots=True)
-class Borrower:
+class SideSource:
     """One side: what it has itself, and the `files` that it is lent."""
 
     label: str
     project: Project
-    lender: Lender
+    declarer: Declarer
     files: list[str] = field(default_factory=list)
     _others: dict[str, None] = field(default_factory=dict)
 
@@ -160,19 +160,19 @@ class Borrower:
     def notes(self) -> tuple[str, ...]:
         names = [*self.files, *self._others]
         listed = some(names, _NAMED, "file")
-        note = f"{self.label} lacks {listed}: those of {self.lender.label} are used on both sides"
+        note = f"{self.label} lacks {listed}: those of {self.declarer.label} are used on both sides"
         return (note,) if names else ()
 
     def cases(self, profile: Profile) -> tuple[Case, ...]:
         """The cases of a profile, as this side plays them, or else declares them itself."""
-        found = self.lender.project.cases(profile)
-        if self.root == self.lender.project.root:
-            return found
+        declared = self.declarer.project.cases(profile)
+        if self.root == self.declarer.project.root:
+            return declared
         own = self._own()
         before = {case.id: case for case in expand_all(own or (), profile)}
-        mine, theirs = _endpoints(own or ()), _endpoints(self.lender.project.experiments)
+        mine, theirs = _endpoints(own or ()), _endpoints(self.declarer.project.experiments)
         played = []
-        for case in found:
+        for case in declared:
             key = case.experiment, case.endpoint.name
             other = before.pop(case.id, None)
             played.append(self._played(case, theirs[key], mine.get(key), own is None) or other)
@@ -182,9 +182,9 @@ class Borrower:
         """The lock of a stack; errors as of `Project.lock`."""
         own = self.project.lock_file(name)
         if own.is_file():
-            return self.lender.project.read_lock(name, own)
+            return self.declarer.project.read_lock(name, own)
         self._others[own.relative_to(self.root).as_posix()] = None
-        return self.lender.project.lock(name)
+        return self.declarer.project.lock(name)
 
     def settings(self, python: str) -> Settings:
         """The settings that declare an interpreter."""
@@ -195,7 +195,7 @@ class Borrower:
         if own is not None and python in own.interpreters:
             return own
         self._others[f"interpreter {python}"] = None
-        return self.lender.project.settings
+        return self.declarer.project.settings
 
     def _own(self) -> tuple[Experiment, ...] | None:
         """What it declares itself; None if that is not known."""
@@ -218,19 +218,19 @@ class Borrower:
             path
             for folder in (Path("apps", case.experiment), Path("apps"))
             for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py")
-            if (self.lender.project.root / path).is_file()
+            if (self.declarer.project.root / path).is_file()
         ]
         if not places:
             return case  # an installed one: its answers will tell
-        ours, theirs = (root / places[0] for root in (self.root, self.lender.project.root))
+        ours, theirs = (root / places[0] for root in (self.root, self.declarer.project.root))
         if ours.is_file():
             return case if unknown or filecmp.cmp(ours, theirs, shallow=False) else None
         if own is not None:
             return None
         # Lent is what the case's application consists of, where this side has nothing.
-        apps = self.lender.project.root / "apps"
+        apps = self.declarer.project.root / "apps"
         for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
-            path = source.relative_to(self.lender.project.root)
+            path = source.relative_to(self.declarer.project.root)
             if not source.is_file() or source.name in _KEPT or (self.root / path).exists():
                 continue
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)

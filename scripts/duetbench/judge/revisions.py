@@ -61,8 +61,8 @@ def is_repository(root: Path) -> bool:
 
 def top(root: Path) -> Path | None:
     """Where the git repository that a folder lies in begins; None: it lies in none."""
-    found = git.ask_or_none(root, "rev-parse", "--show-toplevel")
-    return None if found is None else Path(found).resolve()
+    folder = git.ask_or_none(root, "rev-parse", "--show-toplevel")
+    return None if folder is None else Path(folder).resolve()
 
 
 def resolve(root: Path, name: str) -> Revision:
@@ -110,13 +110,13 @@ def where_left_main(root: Path, head: Revision) -> Revision:
             "BASE, or fetch the branch"
         )
     others = [tip for tip in known if tip != head.commit] or [head.commit]
-    found = git.ask_or_none(root, "merge-base", head.commit, *others)
-    if found is None:
+    commit = git.ask_or_none(root, "merge-base", head.commit, *others)
+    if commit is None:
         raise UsageError(
             f"{head.label} and the main branch have no commit in common here: name BASE, or fetch "
             "the rest of a shallow clone (git fetch --unshallow)"
         )
-    return replace(resolve(root, found), label=f"{found[:8]} (main)")
+    return replace(resolve(root, commit), label=f"{commit[:8]} (main)")
 
 
 def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
@@ -275,11 +275,13 @@ def _requirements(project: Project, stack: str) -> list[Requirement]:
 
 def surroundings() -> tuple[str, ...]:
     """A sentence with the variables that uv went by, whose values may be private."""
-    found = [name for name in RESOLVING if os.environ.get(name)]
-    if not found:
+    variables = [name for name in RESOLVING if os.environ.get(name)]
+    if not variables:
         return ()
-    which = "it" if len(found) == 1 else "them"
-    return (f"uv went by {', '.join(found)} of the environment: set {which} again to repeat this",)
+    which = "it" if len(variables) == 1 else "them"
+    return (
+        f"uv went by {', '.join(variables)} of the environment: set {which} again to repeat this",
+    )
 
 
 def kept(project: Project, name: str, text: str) -> Stack:

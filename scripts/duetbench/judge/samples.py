@@ -86,8 +86,8 @@ class CaseDuets:
     @property
     def lost(self) -> tuple[str, ...]:
         """Leading metrics that some usable duet lacks: never judged from the others."""
-        found = self._present(self.leading)
-        return tuple(name for name in self.leading if name not in found)
+        present = self._present(self.leading)
+        return tuple(name for name in self.leading if name not in present)
 
     @property
     def computed(self) -> tuple[str, ...]:
@@ -116,13 +116,13 @@ class CaseDuets:
         drifts = [duet.drift for duet in self.usable if duet.drift is not None]
         if metric not in COMPUTED or len(drifts) < 2:
             return ""
-        found, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
+        drift, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
         least = max(math.log1p(METRICS[metric].tolerance), effect)
-        if abs(found.mean) <= least or statistics.moved_p(found, 0) > DRIFT_RATE:
+        if abs(drift.mean) <= least or statistics.moved_p(drift, 0) > DRIFT_RATE:
             return ""
         return (
-            f"not steady: head's throughput over base's moved by {math.expm1(found.mean):+.1%} "
-            f"from the first half of the load to the second, on average over {found.n} duets"
+            f"not steady: head's throughput over base's moved by {math.expm1(drift.mean):+.1%} "
+            f"from the first half of the load to the second, on average over {drift.n} duets"
         )
 
     def void(self) -> str:
@@ -130,9 +130,9 @@ class CaseDuets:
         reasons = []
         for side in reversed(SIDES):
             failures = [failure(duet, side) for duet in self.all]
-            found = [one for one in failures if one is not None]
-            if len(found) >= FAILURES:
-                reasons.append(f"{side}: {found[0]}")
+            words = [failure for failure in failures if failure is not None]
+            if len(words) >= FAILURES:
+                reasons.append(f"{side}: {words[0]}")
         return "; ".join(reasons)
 
     def disturbances(self) -> str:

@@ -22,7 +22,7 @@ from duetbench.core.model import Case, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
-from duetbench.judge.pairs import Borrower, Lender, declares, paired
+from duetbench.judge.pairs import Declarer, SideSource, declares, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import Testbed, equip
@@ -91,7 +91,7 @@ class _Part:
     lock: Callable[[str], Stack]
     settings: Callable[[str], Settings]
     tree: str | None = None
-    borrower: Borrower | None = None
+    source: SideSource | None = None
 
 
 def of_revisions(project: Project, base: str | None, head: str | None, scope: Scope) -> Sides:
@@ -126,10 +126,10 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
         if not declares(declaring.root):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
     _experiments(declaring, label)
-    lender = Lender(label, declaring)
+    declarer = Declarer(label, declaring)
 
     def part(revision: Revision, place: Path) -> _Part:
-        own = Borrower(revision.label, Project(place), lender)
+        own = SideSource(revision.label, Project(place), declarer)
         return _Part(
             _record(revision), own.project, own.cases(scope.profile), own.lock, own.settings,
             revision.tree, own,
@@ -137,7 +137,7 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
 
     parts = part(earlier, before), part(later, after)
     both = _prepared(*parts, scope, project)
-    notes = [note for one in parts if one.borrower for note in one.borrower.notes]
+    notes = [note for one in parts if one.source for note in one.source.notes]
     return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
@@ -210,8 +210,8 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
         return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
     parts = part(base), part(head)
-    said = (*dict.fromkeys(notes), *revisions.surroundings())
-    return _prepared(*parts, scope, project, notes=said)
+    around = (*dict.fromkeys(notes), *revisions.surroundings())
+    return _prepared(*parts, scope, project, notes=around)
 
 
 def of_locks(
@@ -301,7 +301,7 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     revision = revisions.resolve(project.root, commit)
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
     _experiments(place, revision.label)
-    own = Borrower(revision.label, place, Lender(revision.label, place))
+    own = SideSource(revision.label, place, Declarer(revision.label, place))
     record = SideRecord(
         label=revision.label, kind="revision", commit=revision.commit, stacks=(), interpreters=()
     )
@@ -375,13 +375,13 @@ def _selected(
     chosen: set[str] = set()
     names = [case.id for case in (*base.cases, *head.cases)]
     for glob in scope.select:
-        found = {name for name in names if fnmatchcase(name, glob)}
-        if not found:
+        matching = {name for name in names if fnmatchcase(name, glob)}
+        if not matching:
             label = head.record.label
             # Says what may have been meant.
             planning.make_plan(head.project, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
-        chosen |= found
+        chosen |= matching
     for pair in paired(base.cases, head.cases, cross=cross)[0]:
         if chosen & {pair.base.id, pair.head.id}:
             chosen |= {pair.base.id, pair.head.id}
@@ -398,23 +398,23 @@ def _side(
 ) -> Side:
     names = sorted({case.python for case in needed})
     try:
-        found = {name: interpreters.locate(name, part.settings(name)) for name in names}
+        located = {name: interpreters.locate(name, part.settings(name)) for name in names}
     except SetupError:  # they are not there yet
         for name in names:
             interpreters.ensure(part.settings(name), scope.narrator)
-        found = {name: interpreters.locate(name, part.settings(name)) for name in names}
+        located = {name: interpreters.locate(name, part.settings(name)) for name in names}
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locked[stack], found[python], scope.narrator)
+        stacks.make_environment(locked[stack], located[python], scope.narrator)
     testbed = equip(
-        needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=found,
+        needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=located,
         private=part.project.private, imports=part.project.imports, generator=generator,
     )  # fmt: skip
     made = {
         "stacks": tuple(stack.record() for stack in locked.values()),
-        "interpreters": tuple(interpreter.record() for interpreter in found.values()),
+        "interpreters": tuple(interpreter.record() for interpreter in located.values()),
     }
-    record, borrower = part.record.model_copy(update=made), part.borrower
-    lent = frozenset(borrower.files) if borrower else frozenset()
-    declared = borrower is None or borrower.declared
+    record, source = part.record.model_copy(update=made), part.source
+    lent = frozenset(source.files) if source else frozenset()
+    declared = source is None or source.declared
     return Side(record, testbed, cases, part.project, part.tree, lent, declared=declared)

@@ -112,24 +112,24 @@ def sample(logs: Logs) -> Sample:
     return Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)))
 
 
-def interval(found: Sample, alpha: float) -> tuple[float, float]:
+def interval(sample: Sample, alpha: float) -> tuple[float, float]:
     """The two-sided t interval of the mean with coverage 1 - alpha, on the log scale."""
-    half = reach(found, alpha)
-    return found.mean - half, found.mean + half
+    half = reach(sample, alpha)
+    return sample.mean - half, sample.mean + half
 
 
-def reach(found: Sample, alpha: float) -> float:
+def reach(sample: Sample, alpha: float) -> float:
     """How far a mean is from the truth at most, but for alpha (both sides), on the log scale."""
-    return float(quantile(1 - alpha / 2, found.n - 1)) * found.error
+    return float(quantile(1 - alpha / 2, sample.n - 1)) * sample.error
 
 
-def moved_p(found: Sample, floor: float) -> float:
+def moved_p(sample: Sample, floor: float) -> float:
     """Two-sided P value of the minimal-effect test; `floor` is relative."""
-    beyond = abs(found.mean) - math.log1p(floor)
-    return min(1.0, 2 * _tail(beyond / found.error, found.n - 1))
+    beyond = abs(sample.mean) - math.log1p(floor)
+    return min(1.0, 2 * _tail(beyond / sample.error, sample.n - 1))
 
 
-def likeliest(found: Sample, last: Sample, edge: float) -> float:
+def likeliest(sample: Sample, last: Sample, edge: float) -> float:
     """Mean that makes a sample likeliest, given that it was called at all, on the log scale.
 
     What is called for looking large looks too large (the winner's curse). Called at all is, nearly,
@@ -143,26 +143,26 @@ def likeliest(found: Sample, last: Sample, edge: float) -> float:
         ends = np.array([true - edge, -true - edge]) / last.error
         called = np.logaddexp(*special.log_ndtr(ends))
         up, down = np.exp(-(ends**2) / 2 - math.log(math.tau) / 2 - called)
-        return float((abs(found.mean) - true) / found.error**2 - (up - down) / last.error)
+        return float((abs(sample.mean) - true) / sample.error**2 - (up - down) / last.error)
 
-    return math.copysign(optimize.brentq(slope, 0, abs(found.mean)), found.mean)
+    return math.copysign(optimize.brentq(slope, 0, abs(sample.mean)), sample.mean)
 
 
-def same_p(found: Sample, tolerance: float) -> float:
+def same_p(sample: Sample, tolerance: float) -> float:
     """P value of the equivalence test: small where |log ratio| is below log(1 + tolerance)."""
     edge = math.log1p(tolerance)
     return max(
-        _tail((edge - mean) / found.error, found.n - 1) for mean in (found.mean, -found.mean)
+        _tail((edge - mean) / sample.error, sample.n - 1) for mean in (sample.mean, -sample.mean)
     )
 
 
-def detectable(found: Sample, floor: float, *, alpha: float, power: float) -> float:
+def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> float:
     """Smallest relative change that so many duets with such scatter would have called.
 
     Floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(quantile(power, found.n - 1)) * found.error
-    return math.expm1(math.log1p(floor) + reach(found, alpha) + missed)
+    missed = float(quantile(power, sample.n - 1)) * sample.error
+    return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
 
 
 def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> int | None:
@@ -192,8 +192,8 @@ def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
     share = np.minimum(1, np.outer((ranks + 1) / len(ps), weights))
     rates = np.asarray(ps) / share
     enough = np.sort(rates)[ranks, ranks]
-    found: list[float] = np.minimum(1, np.maximum(rates, enough[:, None]).min(axis=0)).tolist()
-    return found
+    result: list[float] = np.minimum(1, np.maximum(rates, enough[:, None]).min(axis=0)).tolist()
+    return result
 
 
 def _tail(t: float, freedom: int) -> float:
@@ -237,5 +237,5 @@ class Method:
     def record(self) -> dict[str, float | int | str]:
         """The parameters as a comparison's file keeps them."""
         rates = ("rate", "settling_rate", "hinted", "power", "patience")
-        told = {name: getattr(self, name) for name in rates}
-        return {"looks": str(self.looks), **told, "memory": MEMORY}
+        values = {name: getattr(self, name) for name in rates}
+        return {"looks": str(self.looks), **values, "memory": MEMORY}

@@ -131,8 +131,8 @@ def other_text(
     Errors as `deploy`.
     """
     if revision is not None:
-        found = revisions.resolve(project.root, revision)
-        place = revisions.lay_out(project.root, found, copies)
+        state = revisions.resolve(project.root, revision)
+        place = revisions.lay_out(project.root, state, copies)
     else:
         place = revisions.copy(project.root, copies)
     source = lock_at(project.root, lock, copies) if lock is not None else None

@@ -75,7 +75,7 @@ class Row(Frozen):
     native: tuple[Native, ...] = Field(default=(), description="What moved most comes first.")
 
 
-class Own(Frozen):
+class PackageTotal(Frozen):
     """What all code of one package has, without what it calls of others."""
 
     package: str
@@ -141,26 +141,26 @@ class Attribution(Artefact):
     )
     seconds: float = Field(ge=0, description="What it took.")
     rows: tuple[Row, ...] = Field(description="What moved most comes first; none: nothing moved.")
-    own: tuple[Own, ...] = Field(description="By package.")
+    own: tuple[PackageTotal, ...] = Field(description="By package.")
     tree: Node
     notes: tuple[str, ...] = Field(default=(), description="What it cannot see.")
 
     @field_serializer("tree")
     def _as_list(self, tree: Node) -> list[dict[str, Any]]:
-        found, waiting = [], [(0, tree)]
+        nodes, waiting = [], [(0, tree)]
         while waiting:
             depth, node = waiting.pop()
-            found.append({"depth": depth, **node.model_dump(exclude={"below"})})
+            nodes.append({"depth": depth, **node.model_dump(exclude={"below"})})
             waiting += [(depth + 1, one) for one in reversed(node.below)]
-        return found
+        return nodes
 
     @field_validator("tree", mode="before")
     @classmethod
-    def _of_list(cls, found: object) -> object:
-        if not isinstance(found, list):
-            return found
+    def _of_list(cls, tree: object) -> object:
+        if not isinstance(tree, list):
+            return tree
         below: dict[int, list[Node]] = {}
-        for listed in reversed(found):
+        for listed in reversed(tree):
             one = _ListedNode.model_validate(listed)
             if set(below) - set(range(one.depth + 2)):
                 raise ValueError(

@@ -225,8 +225,8 @@ class Change(Artefact):
     @property
     def releases(self) -> tuple[Release, ...]:
         """The releases that it is put down to, as closely as is known, the largest share first."""
-        found = (release for part in self.parts for release in part.releases)
-        return tuple(dict.fromkeys(found)) or ((self.culprit,) if self.culprit else ())
+        releases = (release for part in self.parts for release in part.releases)
+        return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
 
     @property
     def suspects(self) -> frozenset[str]:

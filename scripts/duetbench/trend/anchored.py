@@ -97,12 +97,12 @@ or more, in 4 s each; what waits for seconds, 3 times."""
 def expected(cases: Sequence[Case], precision: Precision) -> dict[str, float]:
     """Seconds that each case's duets take at least."""
     servers = Counter(map(server_of, cases))
-    found = {}
+    seconds = {}
     for case in cases:
         launch, own = durations.expected(case)
         one = own + launch / servers[server_of(case)]
-        found[case.id] = precision.least_of(one) * one
-    return found
+        seconds[case.id] = precision.least_of(one) * one
+    return seconds
 
 
 def standard_error(duets: CaseDuets, metric: str) -> float:
@@ -326,8 +326,8 @@ def verify(anchor: Anchor, side: Side) -> None:
             f"and this duetbench plays version {DUET_PROTOCOL}: declare another anchor: "
             "duetbench anchor renew NAME --anew"
         )
-    found = {stack.name: stack.digest for stack in side.record.stacks}
-    wrong = [name for name, digest in found.items() if anchor.stacks.get(name) != digest]
+    digests = {stack.name: stack.digest for stack in side.record.stacks}
+    wrong = [name for name, digest in digests.items() if anchor.stacks.get(name) != digest]
     versions = {one.name: one.version for one in side.record.interpreters}
     wrong += [name for name, one in versions.items() if anchor.interpreters.get(name) != one]
     if wrong:

@@ -47,7 +47,7 @@ None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PastStack:
     """A stack of another time: as of a date, or the anchor's with one release."""
 
     when: date
@@ -80,27 +80,27 @@ def dates(first: date, last: date, every: str) -> tuple[date, ...]:
     """
     if last < first:
         raise UsageError(f"--from {first} --to {last}: expected the earlier date first")
-    found = [first]
+    moments = [first]
     if every == "month":
         while True:
-            month = first.month + len(found)
+            month = first.month + len(moments)
             year, month = first.year + (month - 1) // 12, (month - 1) % 12 + 1
             # Of a month that has no such day the last one.
             days = (date(year + month // 12, month % 12 + 1, 1) - date(year, month, 1)).days
-            found.append(date(year, month, min(first.day, days)))
-            if found[-1] > last:
-                return tuple(found[:-1])
+            moments.append(date(year, month, min(first.day, days)))
+            if moments[-1] > last:
+                return tuple(moments[:-1])
     step = STEPS.get(every) or (
         int(every[:-1]) if every[-1:] == "d" and every[:-1].isdigit() else 0
     )
     if step < 1:
         raise UsageError(f"--every {every!r}: expected day, week, month or days such as 10d")
-    while found[-1] + timedelta(step) <= last:
-        found.append(found[-1] + timedelta(step))
-    return tuple(found)
+    while moments[-1] + timedelta(step) <= last:
+        moments.append(moments[-1] + timedelta(step))
+    return tuple(moments)
 
 
-def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wanted, ...]:
+def releases(package: str, first: date, last: date, newest: Newest) -> tuple[PastStack, ...]:
     """The releases of a package in a span of days, in their order.
 
     The one that was newest at the beginning comes first. What never was the newest, such as a
@@ -132,16 +132,16 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Wan
             yield version
             version = newest(day, version) if day != first else None
 
-    found: list[Wanted] = []
+    stacks: list[PastStack] = []
     before: str | None = None
     for day in (first, *between(first, last)):
         previous = before
         for version in reversed(list(came(day, before))):
             release = Release(package=package, version=version, previous=previous)
-            found.append(Wanted(day, release))
+            stacks.append(PastStack(day, release))
             previous = version
         before = at(day) or before
-    return tuple(found)
+    return tuple(stacks)
 
 
 def newest_of(package: str, tick: Tick) -> Newest:
@@ -167,7 +167,9 @@ class BackfillTask:
     at_once: int = AT_ONCE
 
 
-def backfill(task: BackfillTask, wanted: Sequence[Wanted], reporter: Reporter) -> Iterator[Points]:
+def backfill(
+    task: BackfillTask, wanted: Sequence[PastStack], reporter: Reporter
+) -> Iterator[Points]:
     """Measure stacks of other times: the points of each as soon as they are saved.
 
     Raises:
@@ -201,11 +203,11 @@ def kept(task: BackfillTask) -> Iterator[Points]:
 def _batch(
     task: BackfillTask,
     base: Anchored,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[PastStack],
     done: Mapping[str, set[str]],
     reporter: Reporter,
 ) -> Iterator[Points]:
-    heads: dict[Wanted, Head] = {}
+    heads: dict[PastStack, Head] = {}
     try:
         for one in wanted:
             made = _head(task, base, one, done.get(one.label, set()), reporter)
@@ -240,7 +242,7 @@ def _place(anchor: str, label: str) -> Path:
 
 
 def _head(
-    task: BackfillTask, base: Anchored, wanted: Wanted, done: Collection[str], reporter: Reporter
+    task: BackfillTask, base: Anchored, wanted: PastStack, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
     side, lost = base.head(wanted.label, wanted.lock(base.base.project, reporter))

@@ -110,7 +110,7 @@ def figures_of(steps: tuple[Step, ...]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _united(found: Iterable[Change]) -> list[Change]:
+def _united(candidates: Iterable[Change]) -> list[Change]:
     """Candidates, strongest first; of several stacks that the same releases came to at once, one.
 
     It is that of the stack to which all of them came.
@@ -123,7 +123,7 @@ def _united(found: Iterable[Change]) -> list[Change]:
         return -one.steps[0].strength, one.id
 
     kept: list[Change] = []
-    for candidate in sorted(found, key=lambda one: (-len(releases(one)), *strongest(one))):
+    for candidate in sorted(candidates, key=lambda one: (-len(releases(one)), *strongest(one))):
         where = candidate.series.machine, candidate.before_run, candidate.after_run
         for place, other in enumerate(kept):
             if (
@@ -178,22 +178,22 @@ def of_table(
         changed.setdefault(bump.stack, []).append(bump.night)
     explained: dict[str, list[tuple[set[int], Step]]] = {}
     unexplained: list[Step] = []
-    for found in steps(table, inside, without):
-        header = table.nights[found.night]
-        stack = header.stack_of[header.cases.index(table.cases[found.case])]
-        slack = 0 if found.placed else SLACK
+    for step in steps(table, inside, without):
+        header = table.nights[step.night]
+        stack = header.stack_of[header.cases.index(table.cases[step.case])]
+        slack = 0 if step.placed else SLACK
         near = {
             night
             for night in changed.get(stack, ())
             # Nights between the two levels may have been disturbed: it was in any of them.
-            if found.before - slack < night <= found.night + slack
+            if step.before - slack < night <= step.night + slack
         }
         if near:
-            explained.setdefault(stack, []).append((near, found.step))
-        elif all(stack in table.nights[night].stacks for night in (found.before, found.night)):
-            unexplained.append(found.step)
+            explained.setdefault(stack, []).append((near, step.step))
+        elif all(stack in table.nights[night].stacks for night in (step.before, step.night)):
+            unexplained.append(step.step)
         # Otherwise nobody knows whether it changed.
-    clusters = {stack: _clusters(found) for stack, found in explained.items()}
+    clusters = {stack: _clusters(step) for stack, step in explained.items()}
     candidates = tuple(
         _candidate(table, stack, *cluster)
         for stack, many in sorted(clusters.items())
@@ -202,14 +202,14 @@ def of_table(
     return candidates, tuple(unexplained)
 
 
-def _clusters(found: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
+def _clusters(steps: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
     """Steps by what they may come from: changes of one stack that share some are one.
 
     But of a step that may come from any of several changes, one that others show alone is enough:
     it joins the strongest of these, and does not make one event of them.
     """
     clusters: list[_Cluster] = []
-    for near, step in sorted(found, key=lambda one: (len(one[0]), -one[1].strength)):
+    for near, step in sorted(steps, key=lambda one: (len(one[0]), -one[1].strength)):
         within = [one for one in clusters if one[0] <= near]
         if within:
             max(within, key=lambda one: max(step.strength for step in one[1]))[1].append(step)

@@ -36,7 +36,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         update |= {"tries": candidate.tries + 1, "evidence": comparison.id}
         return candidate.model_copy(update=update)
     # That which moved most at the least: by the end of its interval that is next to no change.
-    main, found = max(
+    main, judgement = max(
         confirmed,
         key=lambda one: min(abs(math.log(end)) for end in (one[1].low, one[1].high) if end),
     )
@@ -49,10 +49,10 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         for step in candidate.steps
         if step.series.inprocess in kinds and not played(comparison, step.series)
     )
-    slower = found.verdict is Verdict.SLOWER
+    slower = judgement.verdict is Verdict.SLOWER
     return candidate.model_copy(
         update={
-            **{name: getattr(found, name) for name in ("ratio", "low", "high", "verdict")},
+            **{name: getattr(judgement, name) for name in ("ratio", "low", "high", "verdict")},
             "status": "open" if slower else "closed",
             "series": series,
             "others": tuple(one for one in moved if one != series),
@@ -62,7 +62,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "culprit": culprit(candidate.packages),
             "evidence": comparison.id,
             "confirmed_on": None if machine == candidate.series.machine else machine,
-            "method": _method(main, found, machine),
+            "method": _method(main, judgement, machine),
             "note": "" if slower else IMPROVED,
         }
     )

@@ -55,7 +55,7 @@ def events(table: Table) -> Events:
 
 def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
     """By case: where the machine, the interpreter's build or the case's definition changed."""
-    found: dict[str, list[Break]] = {case: [] for case in table.cases}
+    by_case: dict[str, list[Break]] = {case: [] for case in table.cases}
     known: dict[str, tuple[str, str, str]] = {}
     for night, header in enumerate(table.nights):
         for case, python, definition in zip(
@@ -64,13 +64,13 @@ def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
             now = (header.fingerprint, header.interpreters.get(python, python), definition)
             before = known.setdefault(case, now)
             if now != before:
-                found[case] += [
+                by_case[case] += [
                     Break(night, what, *differing(old, new))
                     for what, old, new in zip(_CIRCUMSTANCES, before, now, strict=True)
                     if old != new
                 ]
                 known[case] = now
-    return {case: tuple(many) for case, many in found.items()}
+    return {case: tuple(many) for case, many in by_case.items()}
 
 
 def differing(before: str, after: str) -> tuple[str, str]:
@@ -83,17 +83,17 @@ def differing(before: str, after: str) -> tuple[str, str]:
 
 def bumps(table: Table) -> tuple[Bump, ...]:
     """Where a stack's lock changed, oldest first."""
-    found: list[Bump] = []
+    result: list[Bump] = []
     digests: dict[str, str] = {}
     packages: dict[str, dict[str, str]] = {}
     for place, night in enumerate(table.nights):
         for stack, digest in night.stacks.items():
             if digests.setdefault(stack, digest) != digest:
                 changed = differences(stack, packages[stack], night.packages.get(stack, {}))
-                found.append(Bump(place, stack, changed))
+                result.append(Bump(place, stack, changed))
             digests[stack] = digest
             packages[stack] = night.packages.get(stack, {})
-    return tuple(found)
+    return tuple(result)
 
 
 def differences(

@@ -106,14 +106,14 @@ def _variances(y: np.ndarray, errors: np.ndarray, near: np.ndarray) -> np.ndarra
 
     `near`: of each but the first, whether what it differs by from the one before is scatter.
     """
-    found: np.ndarray = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
+    variances: np.ndarray = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
     # By neighbours, of which few are on two levels.
     steps = np.diff(y)[near]
     if len(steps) < _FEW - 1:
-        return found
+        return variances
     scatter = float(np.median(steps**2)) / _MEDIAN / 2
-    found += max(0.0, scatter - float(np.median(found)))
-    return found
+    variances += max(0.0, scatter - float(np.median(variances)))
+    return variances
 
 
 def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -122,5 +122,5 @@ def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:
     ends, starts = np.tril_indices(len(sums), -1)
     means = (sums[ends] - sums[starts]) / (weights[ends] - weights[starts])
     _, places = np.unique(np.floor(means * math.sqrt(w.max()) * _FINE), return_index=True)
-    found: np.ndarray = means[places]
-    return found
+    levels: np.ndarray = means[places]
+    return levels

@@ -19,10 +19,10 @@ Axes = Mapping[str, Sequence[ReleaseAxis]]
 
 def narrowed(records: Iterable[Change], axes: Axes) -> tuple[Change, ...]:
     """Records whose release is known more closely than when they were made: their new states."""
-    found = ((record, _of(record, axes)) for record in records)
+    pairs = ((record, _of(record, axes)) for record in records)
     return tuple(
         record.model_copy(update={"narrowed": one, "culprit": one.steps[0].releases[0]})
-        for record, one in found
+        for record, one in pairs
         if one is not None and one != record.narrowed
     )
 
@@ -43,13 +43,13 @@ def unmeasured(versions: Sequence[str], axis: ReleaseAxis | None) -> tuple[str, 
     if wanted := [one for one in dict.fromkeys(ends) if one is not None and one not in known]:
         return tuple(wanted)
     row = [place for place, one in enumerate(versions) if one in known]
-    found = []
+    middles = []
     for low, high in pairwise(row):
         between = [one for one in versions[low + 1 : high] if one not in tried]
         effects = releases.over(known[versions[low]], known[versions[high]])
         if between and any(one.moved for one in effects):
-            found.append(between[len(between) // 2])
-    return tuple(found)
+            middles.append(between[len(between) // 2])
+    return tuple(middles)
 
 
 def _of(record: Change, axes: Axes) -> Narrowed | None:
@@ -60,7 +60,7 @@ def _of(record: Change, axes: Axes) -> Narrowed | None:
     every = sorted(
         axes.get(span.package, ()), key=lambda axis: axis.machine.id != record.measured_on
     )
-    found = (
+    spans = (
         one
         for axis in every
         for series in (record.series, *record.others)
@@ -68,7 +68,7 @@ def _of(record: Change, axes: Axes) -> Narrowed | None:
         # Of another metric more may be better.
         if series.metric != record.series.metric or (one.steps[0].ratio > 1) == (record.ratio > 1)
     )
-    return next(found, None)
+    return next(spans, None)
 
 
 def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed | None:

@@ -27,9 +27,9 @@ METRICS: Final = (*TRENDS, "instructions", "seconds")
 
 def anchored(every: Iterable[Points]) -> tuple[tuple[RunColumns, ...], tuple[str, ...]]:
     """The columns of all that is of a time, and what is on no trend, in sentences."""
-    found, notes = trended(every)
-    places = {case.case: (case.python, case.stack) for one in found for case in one.cases}
-    return tuple(of_points(one, places) for one in found), notes
+    points, notes = trended(every)
+    places = {case.case: (case.python, case.stack) for one in points for case in one.cases}
+    return tuple(of_points(one, places) for one in points), notes
 
 
 def coverage(every: Iterable[Points]) -> tuple[int, int]:
@@ -45,44 +45,44 @@ def coverage(every: Iterable[Points]) -> tuple[int, int]:
     return sum(not interval.excludes(1.0) for interval in intervals), len(intervals)
 
 
-def of_points(found: Points, places: Mapping[str, tuple[str, str]] | None = None) -> RunColumns:
+def of_points(points: Points, places: Mapping[str, tuple[str, str]] | None = None) -> RunColumns:
     """The columns of a file of points: ratios, with their 95 % intervals.
 
     Its time is that of the stack, not of the measurement. `places`: interpreter and stack of cases
     that it has no points of.
     """
-    lost = {one.case: one.reason for one in found.missing}
-    of_case = {case.case: (case.python, case.stack) for case in found.cases}
+    lost = {one.case: one.reason for one in points.missing}
+    of_case = {case.case: (case.python, case.stack) for case in points.cases}
     of_case = {**(places or {}), **of_case}
-    names = tuple(dict.fromkeys((*(case.case for case in found.cases), *lost)))
-    told = [of_case.get(name, ("", "")) for name in names]
+    names = tuple(dict.fromkeys((*(case.case for case in points.cases), *lost)))
+    environments = [of_case.get(name, ("", "")) for name in names]
     header = RunHeader(
-        run=found.id,
+        run=points.id,
         kind="anchored",
-        profile=found.anchor,
+        profile=points.anchor,
         # Of today, what was not out when it was measured is not in it.
-        time=int(min(found.when, found.started).timestamp()),
-        commit=found.commit,
-        machine=found.machine.id,
-        fingerprint=fingerprint(found.machine),
-        interpreters=builds(found.interpreters),
-        stacks={stack.name: stack.digest for stack in found.stacks},
-        packages={stack.name: stack.packages for stack in found.stacks},
+        time=int(min(points.when, points.started).timestamp()),
+        commit=points.commit,
+        machine=points.machine.id,
+        fingerprint=fingerprint(points.machine),
+        interpreters=builds(points.interpreters),
+        stacks={stack.name: stack.digest for stack in points.stacks},
+        packages={stack.name: stack.packages for stack in points.stacks},
         cases=names,
         groups=names,
         definitions=("",) * len(names),
-        pythons=tuple(python for python, _ in told),
-        stack_of=tuple(stack for _, stack in told),
+        pythons=tuple(python for python, _ in environments),
+        stack_of=tuple(stack for _, stack in environments),
         metrics=METRICS,
         odd={
             place: CaseState("failed", reason=lost[name])
             for place, name in enumerate(names)
-            if place >= len(found.cases)
+            if place >= len(points.cases)
         },
-        as_of=f"{found.when:%Y-%m-%d}" if found.origin == "backfill" else None,
+        as_of=f"{points.when:%Y-%m-%d}" if points.origin == "backfill" else None,
     )
     mean, low, high, launches = empty(header)
-    for row, case in enumerate(found.cases):
+    for row, case in enumerate(points.cases):
         for point in case.points:
             if point.metric in METRICS:
                 column = METRICS.index(point.metric)

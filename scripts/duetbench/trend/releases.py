@@ -136,8 +136,8 @@ class Result:
     @property
     def moved(self) -> tuple[ReleaseEffect, ...]:
         """Where it did something to what it is summed up by: servers first, the most first."""
-        found = (one for one in self.main if one.moved)
-        return tuple(sorted(found, key=lambda one: (one.metric != CPU, -one.size)))
+        moved = (one for one in self.main if one.moved)
+        return tuple(sorted(moved, key=lambda one: (one.metric != CPU, -one.size)))
 
     @property
     def detectable(self) -> float | None:
@@ -158,13 +158,13 @@ def axes(every: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
 
     `every`: Oldest measurement first. A case that was measured once more counts as it was then.
     """
-    found: dict[tuple[str, str, str], dict[str, list[Points]]] = {}
+    files: dict[tuple[str, str, str], dict[str, list[Points]]] = {}
     for one in every:
         if one.release is not None:
             key = (canonicalize_name(one.release.package), one.machine.id, one.anchor)
-            found.setdefault(key, {}).setdefault(one.release.version, []).append(one)
+            files.setdefault(key, {}).setdefault(one.release.version, []).append(one)
     made: dict[str, list[ReleaseAxis]] = {}
-    for (package, _, anchor), versions in found.items():
+    for (package, _, anchor), versions in files.items():
         ordered = sorted(versions, key=order)
         newest = max((many[-1] for many in versions.values()), key=lambda one: one.started)
         releases = tuple(_measured(version, versions[version]) for version in ordered)
@@ -222,26 +222,26 @@ def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
 
 def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
     """How many times another release's figure one is, with the 95 % interval."""
-    found = _sample(base, head)
-    low, high = statistics.interval(found, CONFIDENCE_RATE)
-    return Interval(math.exp(found.mean), math.exp(low), math.exp(high), found.n)
+    sample = _sample(base, head)
+    low, high = statistics.interval(sample, CONFIDENCE_RATE)
+    return Interval(math.exp(sample.mean), math.exp(low), math.exp(high), sample.n)
 
 
 def _verdict(
     case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
 ) -> ReleaseEffect:
     """What is said of one figure; `p` is corrected for so many in its family."""
-    scale, found = row(after.metric), ratio(before, after)
+    scale, effect = row(after.metric), ratio(before, after)
     detectable = statistics.detectable(
         _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power
     )
-    low, high = found.ends or (0.0, math.inf)
+    low, high = effect.ends or (0.0, math.inf)
     inside = max(high, 1 / low) <= 1 + scale.tolerance
     verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
     if p <= _METHOD.rate:
-        worse = (found.estimate > 1) == (scale.better == "lower")
+        worse = (effect.estimate > 1) == (scale.better == "lower")
         verdict = Verdict.SLOWER if worse else Verdict.FASTER
-    return ReleaseEffect(case.case, case.python, after.metric, found, detectable, verdict)
+    return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)
 
 
 def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:

@@ -80,7 +80,7 @@ def steps(
     not at all.
     """
     breaks = {} if table.track.ratio else events.breaks(table)
-    found: list[TableStep] = []
+    result: list[TableStep] = []
     for row, case in enumerate(table.cases):
         ours = case.startswith(CANARY)  # what moves there is the instrument's
         if ours or case in without or (case.startswith(INPROCESS) and case not in inside):
@@ -92,8 +92,8 @@ def steps(
             figures = table.mean[usable, row, column]
             there = usable[np.isfinite(figures) & (figures > 0)]
             pieces = _of_anchored if table.kind == "anchored" else _of_asv
-            found += _of_series(table, row, column, *pieces(table, row, column, there))
-    return tuple(found)
+            result += _of_series(table, row, column, *pieces(table, row, column, there))
+    return tuple(result)
 
 
 def anchored_too(table: Table, tables: Iterable[Table]) -> frozenset[str]:
@@ -166,7 +166,7 @@ def _of_series(
     metric = table.metrics[column]
     floor = metric_row(CPU if metric == INSTRUCTIONS else metric).floor
     anchored = table.kind == "anchored"
-    found = []
+    result = []
     for left, right in pairwise(pieces):
         height = right.log - left.log
         sizes = left.end - left.start, right.end - right.start
@@ -177,7 +177,7 @@ def _of_series(
         single = max(left.se * math.sqrt(sizes[0]), right.se * math.sqrt(sizes[1]))
         noise = error if anchored else max(left.se, right.se, 1e-6)
         within = (math.exp(height - _WIDTH * error), math.exp(height + _WIDTH * error))
-        found.append(
+        result.append(
             TableStep(
                 step=Step(
                     series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
@@ -195,4 +195,4 @@ def _of_series(
                 placed=anchored and abs(height) >= PLACED * single,
             )
         )
-    return found
+    return result

@@ -8,7 +8,7 @@ from typing import Final
 from duetbench.judge.why.naming import DRIVER, Name
 from duetbench.judge.why.trees import Aligned, Paths, align, grow
 from duetbench.measure.instructions.profiling import TRAMPOLINE
-from duetbench.store.attribution import Function, Native, Node, Own, Row
+from duetbench.store.attribution import Function, Native, Node, PackageTotal, Row
 
 PRUNED: Final = 0.002
 """What has less of the total on both sides is not in the tree."""
@@ -53,7 +53,7 @@ class Ranked:
     base: float
     head: float
     rows: tuple[Row, ...]
-    own: tuple[Own, ...]
+    own: tuple[PackageTotal, ...]
     tree: Node
 
 
@@ -202,13 +202,13 @@ def _native(total: _Sum) -> Iterable[Native]:
     return [native for native in every[:NATIVE] if native.head != native.base]
 
 
-def _own(base: Paths, head: Paths) -> Iterable[Own]:
+def _own(base: Paths, head: Paths) -> Iterable[PackageTotal]:
     """What the code of each package has, the largest change first."""
     sums: tuple[Counter[str], ...] = (Counter(), Counter())
     for paths, by_package in zip((base, head), sums, strict=True):
         for path, own in paths.items():
             by_package[(path[-1] if path else ROOT).package] += sum(own.values())  # type: ignore[assignment]
-    every = [Own(package=p, base=sums[0][p], head=sums[1][p]) for p in sums[0] | sums[1]]
+    every = [PackageTotal(package=p, base=sums[0][p], head=sums[1][p]) for p in sums[0] | sums[1]]
     return sorted(every, key=lambda own: (-abs(own.head - own.base), own.package))
 
 

@@ -152,10 +152,10 @@ def _sum(own: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, f
 
 def _totals(trees: list[Tree]) -> Mapping[Name, float]:
     """What each function below some trees executes, with all below it, wherever it stands."""
-    found: dict[Name, float] = {}
+    totals: dict[Name, float] = {}
     for name, total in (one for tree in trees for one in _descendants(tree)):
-        found[name] = found.get(name, 0.0) + total
-    return found
+        totals[name] = totals.get(name, 0.0) + total
+    return totals
 
 
 def _descendants(tree: Tree) -> Iterator[tuple[Name, float]]:

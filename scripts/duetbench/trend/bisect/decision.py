@@ -206,9 +206,9 @@ class Search:
 
     def _size(self, purpose: str, base: Names, head: Names) -> tuple[bool | None, Effect]:
         """Whether there is a change, None: not decided, and what it is."""
-        found = [abs(math.log(one.effect.ratio)) / 2 for one in self.outcome.parts]
+        halves = [abs(math.log(one.effect.ratio)) / 2 for one in self.outcome.parts]
         # What was measured before was chosen for its size, and may be half of it.
-        least = max(FROM, *found) if found else max(FROM, abs(self.expected or 0.0) / 2)
+        least = max(FROM, *halves) if halves else max(FROM, abs(self.expected or 0.0) / 2)
         for mean, sd, n in self._play(purpose, base, head):
             if n >= SHARE and abs(mean) >= SURE * sd / math.sqrt(n):
                 return True, self._effect()
@@ -259,9 +259,9 @@ class Search:
 
     def _say(self, what: str) -> None:
         """Tell what the latest question's duets gave."""
-        found = self._effect()
-        mean, low, high = (f"{one - 1:+.1%}" for one in (found.ratio, found.low, found.high))
-        self.log(f"{what}: {mean} ({low} to {high}, {found.duets} duets)")
+        effect = self._effect()
+        mean, low, high = (f"{one - 1:+.1%}" for one in (effect.ratio, effect.low, effect.high))
+        self.log(f"{what}: {mean} ({low} to {high}, {effect.duets} duets)")
 
     def _latest(self) -> tuple[float, float]:
         """Mean of the latest question's duets, and its standard error."""

@@ -45,7 +45,7 @@ FOLDER: Final = "searches"
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchTask:
     """A change whose cause is searched for: texts of the locks before and after it.
 
     `size` is its log ratio, where it was measured before.
@@ -62,14 +62,14 @@ class Sought:
         return cache.digest(*self.series.model_dump().values(), self.base, self.head)
 
 
-def moves(project: Project, sought: Sought) -> tuple[PackageChange, ...]:
+def moves(project: Project, task: SearchTask) -> tuple[PackageChange, ...]:
     """What differs between the versions of both locks, by name."""
     before, after = (
-        stacks.parse(text, f"lock of {sought.stack}", project.version)
-        for text in (sought.base, sought.head)
+        stacks.parse(text, f"lock of {task.stack}", project.version)
+        for text in (task.base, task.head)
     )
     return tuple(
-        PackageChange(stack=sought.stack, package=one.package, base=one.before, head=one.after)
+        PackageChange(stack=task.stack, package=one.package, base=one.before, head=one.after)
         for one in locks.moves(before, after)
     )
 
@@ -84,7 +84,7 @@ class Mixtures:
     def __init__(
         self,
         project: Project,
-        sought: Sought,
+        task: SearchTask,
         reporter: Reporter,
         copies: Path,
         ends: float,
@@ -92,12 +92,12 @@ class Mixtures:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.project, self.sought, self.reporter = project, sought, reporter
+        self.project, self.task, self.reporter = project, task, reporter
         self._copies, self._ends, self._clock = copies, ends, clock
         self._logs = paths.state_dir() / "logs"
-        self._job = unit_of(sought.series.case)
-        self.case, self._profile = carrier(project, sought.series.case)
-        self.journal = Journal(paths.state_dir() / FOLDER / f"{sought.id}.jsonl")
+        self._job = unit_of(task.series.case)
+        self.case, self._profile = carrier(project, task.series.case)
+        self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._logs_of: dict[str, list[float | None]] = defaultdict(list)
         for question, log in self.journal.lines:
             self._logs_of[question].append(log)
@@ -107,8 +107,8 @@ class Mixtures:
         self._texts: dict[Names, str] = {}
         self._matches: dict[tuple[Names, Names], Match] = {}
         self._packages = [
-            stacks.parse(text, f"lock of {sought.stack}", project.version)
-            for text in (sought.base, sought.head)
+            stacks.parse(text, f"lock of {task.stack}", project.version)
+            for text in (task.base, task.head)
         ]
         before, after = self._packages
         common = before.keys() & after.keys()
@@ -123,14 +123,14 @@ class Mixtures:
         SetupError: There is none, or one of them has neither of its versions there.
         """
         text = self._text(wanted)
-        found = stacks.parse(text, "mixture", self.project.version)
+        versions = stacks.parse(text, "mixture", self.project.version)
         before, after = self._packages
-        if odd := [p for p in self.row if found.get(p) not in {before[p], after[p]}]:
-            raise SetupError(f"{odd[0]} would be {found.get(odd[0], 'gone')}")
-        stack = revisions.kept(self.project, self.sought.stack, text)
+        if odd := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
+            raise SetupError(f"{odd[0]} would be {versions.get(odd[0], 'gone')}")
+        stack = revisions.kept(self.project, self.task.stack, text)
         python = self.project.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
-        return frozenset(p for p in self.row if found[p] == after[p])
+        return frozenset(p for p in self.row if versions[p] == after[p])
 
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:
         """Play a duet, or take it from an earlier, interrupted search."""
@@ -156,17 +156,17 @@ class Mixtures:
             raise SetupError(reason)
         if not match.duets.all[-1].usable:
             return None
-        return float(match.duets.logs(self.sought.series.metric)[-1])
+        return float(match.duets.logs(self.task.series.metric)[-1])
 
     def _text(self, wanted: Names) -> str:
         """The lock of a mixture: base's and head's own for none and all of the row."""
         if not wanted or wanted.issuperset(self.row):
-            return self.sought.head if wanted else self.sought.base
+            return self.task.head if wanted else self.task.base
         if wanted not in self._texts:
-            stack, names = self.sought.stack, ", ".join(sorted(wanted))
+            stack, names = self.task.stack, ", ".join(sorted(wanted))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
                 self._texts[wanted] = locks.resolve(
-                    self.project, stack, None, tick, keep=self.sought.base,
+                    self.project, stack, None, tick, keep=self.task.base,
                     pins=self._pins(wanted),
                 )  # fmt: skip
         return self._texts[wanted]
@@ -179,7 +179,7 @@ class Mixtures:
         before, after = self._packages
         several = {
             name
-            for text in (self.sought.base, self.sought.head)
+            for text in (self.task.base, self.task.head)
             for name, version in locks.versions(text).items()
             if " and " in version
         }
@@ -197,12 +197,12 @@ class Mixtures:
 
     def _sides(self, base: Names, head: Names) -> tuple[Side, Side]:
         def state(moved: Names) -> tuple[str, str]:
-            name = f"{self.sought.stack} with {', '.join(sorted(moved)) or 'nothing'} moved"
+            name = f"{self.task.stack} with {', '.join(sorted(moved)) or 'nothing'} moved"
             return name, self._text(moved)
 
         only = (glob.escape(self.case.id),)
         scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
-        both = sides_.of_locks(self.project, self.sought.stack, state(base), state(head), scope)
+        both = sides_.of_locks(self.project, self.task.stack, state(base), state(head), scope)
         return both.base, both.head
 
     def _loaded(self) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ class Mixtures:
         loaded = read[0] | read[1]
         return tuple(
             move.package
-            for move in moves(self.project, self.sought)
+            for move in moves(self.project, self.task)
             if move.package in self._pinned
             and affected.reason_for(self.case, affected.Change(packages=(move,)), loaded)
         )
@@ -224,7 +224,7 @@ class Mixtures:
 
 def _counted(sides: tuple[SideCase, SideCase]) -> float:
     """Count a job on both sides: the log ratio; SetupError: it cannot be counted."""
-    (found,) = counted.instructions([sides], COUNT_LIMIT)
-    if isinstance(found, str):
-        raise SetupError(found)
-    return math.log(found.head / found.base)
+    (counts,) = counted.instructions([sides], COUNT_LIMIT)
+    if isinstance(counts, str):
+        raise SetupError(counts)
+    return math.log(counts.head / counts.base)

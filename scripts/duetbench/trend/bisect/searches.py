@@ -21,22 +21,22 @@ from duetbench.store.comparison import Comparison
 from duetbench.trend.bisect import cause
 from duetbench.trend.bisect import decision as bisect
 from duetbench.trend.bisect.cause import Outcome
-from duetbench.trend.bisect.mixtures import Mixtures, Sought, moves
+from duetbench.trend.bisect.mixtures import Mixtures, SearchTask, moves
 
 METRIC: Final = "server_cpu_per_request"
 """What is searched for where nothing says which metric moved."""
 
 
-def of_record(project: Project, record: Change, narrator: Narrator) -> Sought:
+def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
     """A confirmed change; errors as of `duets.find_locks`."""
-    found = find_locks(project, record, narrator)
+    locks = find_locks(project, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)
-    return Sought(record.series, stack, found.base, found.head, size)
+    return SearchTask(record.series, stack, locks.base, locks.head, size)
 
 
 def of_comparison(
     project: Project, comparison: Comparison, select: str | None, narrator: Narrator
-) -> Sought:
+) -> SearchTask:
     """The case of a comparison that moved most surely, or the one selected.
 
     Raises:
@@ -60,12 +60,14 @@ def of_comparison(
         )
 
     case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, duets.least(one[1])))
-    found = find_locks(project, duets.between(comparison, case.stack), narrator)
+    locks = find_locks(project, duets.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
-    return Sought(series, case.stack, found.base, found.head, math.log(moved.ratio or 1.0))
+    return SearchTask(series, case.stack, locks.base, locks.head, math.log(moved.ratio or 1.0))
 
 
-def of_dates(project: Project, select: str, days: tuple[date, date], narrator: Narrator) -> Sought:
+def of_dates(
+    project: Project, select: str, days: tuple[date, date], narrator: Narrator
+) -> SearchTask:
     """A case between the stacks as of two dates; errors as of `revisions.resolved` and `_one`."""
     case = _one(project, select)
     texts = [
@@ -75,33 +77,33 @@ def of_dates(project: Project, select: str, days: tuple[date, date], narrator: N
     return _of_texts(case, *texts)
 
 
-def of_locks(project: Project, select: str, base: str, head: str) -> Sought:
+def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
     """A case between the texts of two locks of its stack; errors as of `_one`."""
     return _of_texts(_one(project, select), base, head)
 
 
-def _of_texts(case: Case, base: str, head: str) -> Sought:
+def _of_texts(case: Case, base: str, head: str) -> SearchTask:
     series = SeriesName(machine=machine.fingerprint().id, case=case.id, metric=METRIC)
-    return Sought(series, case.stack, base, head)
+    return SearchTask(series, case.stack, base, head)
 
 
 def _one(project: Project, select: str) -> Case:
     """The case that a glob selects; UsageError: it selects none, or several."""
-    found = {
+    cases = {
         case.id: case
         for profile in PROFILES
         for case in declared_cases(project, profile)
         if fnmatchcase(case.id, select)
     }
-    if len(found) != 1:
-        some = ", ".join(sorted(found)[:3]) or "none"
-        raise UsageError(f"--select {select!r}: expected one case, found {len(found)}: {some}")
-    return carrier(project, next(iter(found)))[0]
+    if len(cases) != 1:
+        some = ", ".join(sorted(cases)[:3]) or "none"
+        raise UsageError(f"--select {select!r}: expected one case, found {len(cases)}: {some}")
+    return carrier(project, next(iter(cases)))[0]
 
 
 def find(
     project: Project,
-    sought: Sought,
+    task: SearchTask,
     reporter: Reporter,
     seconds: float,
     seed: int,
@@ -115,26 +117,26 @@ def find(
         SetupError: The stacks cannot be made or played.
         InterruptedRun: It was stopped.
     """
-    packages = moves(project, sought)
+    packages = moves(project, task)
     with measuring(), revisions.copies(reporter) as copies:
         ends = time.monotonic() + seconds
-        mixtures = Mixtures(project, sought, reporter, copies, ends, seed)
+        mixtures = Mixtures(project, task, reporter, copies, ends, seed)
         row = mixtures.row
         if not row:
             came = any(move.base is None or move.head is None for move in packages)
             reason = cause.ONLY_CAME_OR_WENT if came else cause.NOT_LOADED
             names = frozenset(move.package for move in packages)
             return cause.cause_of(Outcome(suspects=names, reason=reason), packages)
-        number = bisect.expected_duets(len(row), sought.size or bisect.USUAL)
+        number = bisect.expected_duets(len(row), task.size or bisect.USUAL)
         reporter.start(
-            f"{sought.series.case}: {len(packages)} packages moved, {len(row)} of them can be the "
+            f"{task.series.case}: {len(packages)} packages moved, {len(row)} of them can be the "
             f"cause: about {bisect.answers(len(row)) + 3} answers and {number} duets of "
             f"{duration(mixtures.seconds)}: {duration(number * mixtures.seconds)}"
             f"{', from where it was left' if mixtures.journal.begun else ''}",
             number * mixtures.seconds,
         )
         try:
-            outcome = bisect.Search(row, mixtures, reporter.say, sought.size).run()
+            outcome = bisect.Search(row, mixtures, reporter.say, task.size).run()
         finally:
             reporter.end()
         if outcome.reason != cause.TIME_IS_UP:
