@@ -10,9 +10,8 @@ import pytest
 
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge.why.attribute import attribute
-from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import equip
+from duetbench.measure.testbed import SideCase, equip
 from duetbench.project.project import Project
 from duetbench.show import attribution
 from duetbench.store.attribution import APPLICATION

@@ -10,8 +10,7 @@ import pytest
 from comparing import busy
 from duetbench.core.model import Case
 from duetbench.judge.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments, differ
-from duetbench.measure.duet import SideCase
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.store.comparison import Instructions
 
 

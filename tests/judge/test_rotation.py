@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duetbench.judge.rotation import Rotation
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from fake_sessions import side

@@ -20,7 +20,8 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.loop import Loop
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.statistics import Looks
-from duetbench.measure.duet import SideCase, duet_load
+from duetbench.measure.duet import duet_load
+from duetbench.measure.testbed import SideCase
 from duetbench.project import oha
 from duetbench.store import comparison_store
 from duetbench.store.comparison import Comparison, Duet, Verdict

@@ -21,8 +21,7 @@ from duetbench.host.session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
-from duetbench.measure.duet import SideCase
-from duetbench.measure.testbed import assemble
+from duetbench.measure.testbed import SideCase, assemble, server_of
 from duetbench.project.project import Project
 from duetbench.store.comparison import Duet, SideName
 from synthetic import make_case
@@ -372,7 +371,7 @@ def test_endpoints_of_one_application_share_a_server() -> None:
     case = make_case("e/x", env={"A": "1", "B": "2"})
     load = case.load.model_copy(update={"connections": 16})
     other = make_case("e/y", env={"B": "2", "A": "1"}, load=load, slots=2, ceiling=None)
-    assert duet.server_of(case) == duet.server_of(other)
+    assert server_of(case) == server_of(other)
     app = case.endpoint.model_copy(update={"app": "module:other"})
     changes: tuple[dict[str, Any], ...] = (
         {"experiment": "f"}, {"stack": "old"}, {"python": "3.14t"}, {"server": "granian"},
@@ -380,7 +379,7 @@ def test_endpoints_of_one_application_share_a_server() -> None:
         {"cores": "shared"}, {"env": {"A": "1"}},
     )  # fmt: skip
     for change in changes:
-        assert duet.server_of(case.model_copy(update=change)) != duet.server_of(case), change
+        assert server_of(case.model_copy(update=change)) != server_of(case), change
 
 
 def facts(used: float, beside: float) -> validity.Facts:

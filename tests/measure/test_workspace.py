@@ -19,10 +19,9 @@ from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
-from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import profiling
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.measure.testbed import Testbed, equip, fill
+from duetbench.measure.testbed import SideCase, Testbed, equip, fill
 from duetbench.measure.workspace import Workspace
 from duetbench.project import oha
 from duetbench.project.project import Project

@@ -19,8 +19,8 @@ from comparing import CPU
 from duetbench import cli
 from duetbench.core.model import StackRecord
 from duetbench.host import paths
-from duetbench.measure.duet import SideCase
 from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.show.site.charts.legend import assign
 from duetbench.store import store

@@ -15,9 +15,8 @@ from duetbench.judge.builder import Question
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
-from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import LaunchOutcome
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
 from synthetic import MACHINE, figures

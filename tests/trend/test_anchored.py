@@ -22,7 +22,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.project import anchor as declared
 from duetbench.project import locks
 from duetbench.project.anchor import Anchor

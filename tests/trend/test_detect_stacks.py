@@ -24,11 +24,11 @@ from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import inprocess, revisions, session
 from duetbench.judge.builder import Question, unmeasured
-from duetbench.judge.duets import RealDuets, find_locks, lock_text
+from duetbench.judge.change_locks import find_locks, lock_text
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Sides
 from duetbench.judge.why import explain
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
 from duetbench.project.locks import Move
 from duetbench.project.project import Project
@@ -45,6 +45,7 @@ from duetbench.store.comparison import (
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.decision import TimeIsUpError
 from duetbench.trend.bisect.mixtures import Mixtures, SearchTask
+from duetbench.trend.confirm import RealDuets
 from fake_sessions import SilentReporter, played
 from histories import QUICK
 from repos import borrow_cache, commit, git, make_tiny, write

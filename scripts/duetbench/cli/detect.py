@@ -27,7 +27,7 @@ from duetbench.github import actions
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.signals import interruptible
-from duetbench.judge.duets import RealDuets, declared_jobs
+from duetbench.judge.change_locks import declared_jobs
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line, title
@@ -38,6 +38,7 @@ from duetbench.store.comparison import Comparison
 from duetbench.trend import reading
 from duetbench.trend.candidates import searched, unjudged
 from duetbench.trend.conclude import closed, grown
+from duetbench.trend.confirm import RealDuets
 from duetbench.trend.confirm import confirm as conclude
 from duetbench.trend.narrowing import narrowed
 from duetbench.trend.nights import present

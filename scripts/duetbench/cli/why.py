@@ -19,7 +19,7 @@ from duetbench.judge.inprocess import unit_of
 from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why import explain
 from duetbench.judge.why.attribute import attribute
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.show.attribution import folded, print_attribution
 from duetbench.store import attribution, change, comparison_store, files

@@ -16,8 +16,8 @@ from uuid import uuid4
 from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.model import Endpoint
 from duetbench.host import paths, ports
-from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import counting
+from duetbench.measure.testbed import SideCase
 from duetbench.measure.workspace import Workspace
 from duetbench.store.comparison import Instructions
 

@@ -15,7 +15,7 @@ from duetbench.core.errors import CountError
 from duetbench.core.metrics import METRICS
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import Instructions, Judgement, MicroComparison, Verdict
 from duetbench.store.points import INSTRUCTIONS

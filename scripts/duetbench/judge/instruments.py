@@ -27,8 +27,8 @@ from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
 from duetbench.host.console import Progress, duration
 from duetbench.judge import counted, rotation
 from duetbench.measure import duet, launch
-from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import LaunchOutcome
+from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import expected
 from duetbench.store.comparison import Duet, Instructions, SideName
 
@@ -62,7 +62,7 @@ class Instruments(Protocol):
     ) -> tuple[Duet, ...]:
         """Play a duet of each pair of base and head, in their order; at least of the first.
 
-        All on one launch of each side, so cases of a side are equal by `duet.server_of`. Fewer
+        All on one launch of each side, so cases of a side are equal by `testbed.server_of`. Fewer
         duets than pairs if a failure ended it; numbered from `order`. May raise `InterruptedRun`
         and nothing else.
         """

@@ -22,8 +22,7 @@ from typing import Final
 
 from duetbench.core.model import Case
 from duetbench.host import cache, command, paths, scratch
-from duetbench.measure.duet import SideCase, server_of
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.interpreters import Interpreter
 from duetbench.store.comparison import SideName
 

@@ -15,7 +15,7 @@ from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, LoadModel
 from duetbench.judge import statistics
 from duetbench.judge.statistics import Logs
-from duetbench.measure.duet import SideCase, server_of
+from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
 
 FAILURES: Final = 2

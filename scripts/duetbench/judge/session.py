@@ -34,8 +34,8 @@ from duetbench.judge.instruments import (
 from duetbench.judge.loop import Loop
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.statistics import Method
-from duetbench.measure.duet import SideCase
 from duetbench.measure.runner import utc_now
+from duetbench.measure.testbed import SideCase
 from duetbench.store import comparison_store
 from duetbench.store.comparison import Comparison, Duet, Missing
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.runner import utc_now
 from duetbench.measure.server import Serving
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
 
 _POLL_SECONDS: Final = 0.02
@@ -116,28 +116,6 @@ def unshared(
         if name in metrics and alone.pids and before is not None and after is not None:
             found[name] = metrics[name] + (after - before)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class SideCase:
-    """A case as one side defines it, with the testbed that it is launched on.
-
-    `job`: a unit of work in its environment whose instructions are counted, in place of a request.
-    """
-
-    case: Case
-    testbed: Testbed
-    job: str = ""
-
-
-def server_of(case: Case) -> Hashable:
-    """What the case's server is started with; cases for which it is equal can share one."""
-    app, variables = case.endpoint, tuple(sorted(case.env.items()))
-    return (
-        case.experiment, case.stack, case.python, case.server, app.app, app.interface, app.factory,
-        case.loop, case.workers, case.threads, case.cores, variables, case.env_names, case.before,
-        case.after,
-    )  # fmt: skip
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, get_args
@@ -154,6 +154,28 @@ class Testbed:
             server=" ".join(_word(text, case.env_names) for text in [*serve, *arguments]),
             load=" ".join(_word(text, case.env_names) for text in pinned),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SideCase:
+    """A case as one side defines it, with the testbed that it is launched on.
+
+    `job`: a unit of work in its environment whose instructions are counted, in place of a request.
+    """
+
+    case: Case
+    testbed: Testbed
+    job: str = ""
+
+
+def server_of(case: Case) -> Hashable:
+    """What the case's server is started with; cases for which it is equal can share one."""
+    app, variables = case.endpoint, tuple(sorted(case.env.items()))
+    return (
+        case.experiment, case.stack, case.python, case.server, app.app, app.interface, app.factory,
+        case.loop, case.workers, case.threads, case.cores, variables, case.env_names, case.before,
+        case.after,
+    )  # fmt: skip
 
 
 def find_interface(

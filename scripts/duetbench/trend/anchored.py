@@ -29,7 +29,7 @@ from duetbench.judge.loop import Loop
 from duetbench.judge.pairs import Pair, paired
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.sides import Side, Sides
-from duetbench.measure.duet import SideCase, server_of
+from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.anchor import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions, Missing

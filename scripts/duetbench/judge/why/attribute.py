@@ -22,9 +22,9 @@ from duetbench.judge import affected, counted
 from duetbench.judge.why import naming, ranking
 from duetbench.judge.why.naming import Name, Naming
 from duetbench.judge.why.ranking import Calls, Fact
-from duetbench.measure.duet import SideCase
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
+from duetbench.measure.testbed import SideCase
 from duetbench.project import names
 from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import StackState

@@ -9,14 +9,14 @@ from duetbench.core.errors import CountError, HistoryError, SetupError, UsageErr
 from duetbench.core.metrics import METRICS
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import duets, pairs, revisions
+from duetbench.judge import change_locks, pairs, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.builder import MOVED
-from duetbench.judge.duets import Between
+from duetbench.judge.change_locks import Between
 from duetbench.judge.inprocess import unit_of
 from duetbench.judge.sides import Scope, Sides
 from duetbench.judge.why.attribute import attribute
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.store import attribution
 from duetbench.store.attribution import Attribution
@@ -66,12 +66,12 @@ def sides_of(project: Project, change: Change, scope: Scope) -> Sides:
     Raises:
         CountError: It is one of memory.
         UsageError: It is of no case that is declared.
-        HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
     """
     series = _series(change)
     if not scope.select and not _executes(series.metric):
         raise CountError("it is memory that moved, of which instructions say nothing")
-    case, profile = duets.carrier(project, series.case)
+    case, profile = change_locks.carrier(project, series.case)
     select = scope.select or (glob.escape(case.id),)
     return _of_locks(project, change, replace(scope, profile=profile, select=select))
 
@@ -81,7 +81,7 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
 
     Raises:
         UsageError: Neither can be prepared again.
-        HistoryError, SetupError: As of `duets.find_locks`, or a stack cannot be made.
+        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
     """
     base, head = comparison.base, comparison.head
     if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
@@ -92,13 +92,13 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
             f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
             f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
         )
-    return _of_locks(project, duets.between(comparison, next(iter(stacks))), scope)
+    return _of_locks(project, change_locks.between(comparison, next(iter(stacks))), scope)
 
 
 def moved_most(comparison: Comparison, sides: Sides) -> tuple[SideCase, SideCase] | None:
     """The case that moved most surely, on both sides; None: none did otherwise than in memory."""
     judged = {
-        case.case.id: max(map(duets.least, moved))
+        case.case.id: max(map(change_locks.least, moved))
         for case in comparison.cases
         if (moved := [one for one in case.judgements if _moved(one)])
     }
@@ -118,7 +118,7 @@ def _executes(metric: str) -> bool:
 
 
 def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:
-    locks = duets.find_locks(project, moved, scope.narrator)
+    locks = change_locks.find_locks(project, moved, scope.narrator)
     stack = moved.base.stack
     before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
     return sides_.of_locks(project, stack, before, after, scope)

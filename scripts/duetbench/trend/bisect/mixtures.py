@@ -24,14 +24,14 @@ from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.judge import affected, counted, durations, revisions
 from duetbench.judge import sides as sides_
+from duetbench.judge.change_locks import carrier
 from duetbench.judge.dependencies import Reader
-from duetbench.judge.duets import carrier
 from duetbench.judge.inprocess import unit_of
 from duetbench.judge.instruments import START_SECONDS, Real, Reporter
 from duetbench.judge.loop import Loop
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.sides import Scope, Side
-from duetbench.measure.duet import SideCase
+from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from duetbench.store.change import SeriesName

@@ -11,9 +11,9 @@ from duetbench.core.model import Case
 from duetbench.host import machine
 from duetbench.host.console import Narrator, duration
 from duetbench.host.machine import measuring
-from duetbench.judge import duets, revisions
+from duetbench.judge import change_locks, revisions
 from duetbench.judge.builder import MOVED
-from duetbench.judge.duets import PROFILES, carrier, declared_cases, find_locks
+from duetbench.judge.change_locks import PROFILES, carrier, declared_cases, find_locks
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Cause, Change, SeriesName
@@ -28,7 +28,7 @@ METRIC: Final = "server_cpu_per_request"
 
 
 def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
-    """A confirmed change; errors as of `duets.find_locks`."""
+    """A confirmed change; errors as of `change_locks.find_locks`."""
     locks = find_locks(project, record, narrator)
     stack, size = record.base.stack, math.log(record.ratio)
     return SearchTask(record.series, stack, locks.base, locks.head, size)
@@ -41,7 +41,7 @@ def of_comparison(
 
     Raises:
         UsageError: No packages moved there, nothing moved, or no case is selected.
-        HistoryError, SetupError: As of `duets.find_locks`.
+        HistoryError, SetupError: As of `change_locks.find_locks`.
     """
     if (here := machine.fingerprint().id) != comparison.machine.id:
         raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
@@ -59,8 +59,8 @@ def of_comparison(
             + (f", and that {select!r} selects" if select else "")
         )
 
-    case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, duets.least(one[1])))
-    locks = find_locks(project, duets.between(comparison, case.stack), narrator)
+    case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, change_locks.least(one[1])))
+    locks = find_locks(project, change_locks.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
     return SearchTask(series, case.stack, locks.base, locks.head, math.log(moved.ratio or 1.0))
 

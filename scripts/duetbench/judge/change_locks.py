@@ -1,4 +1,4 @@
-"""The duet between the two stacks of a candidate, on the machine on which the series moved.
+"""The locks on both sides of a change, and the case that is played with them.
 
 Run files hold the digest of each lock, and git holds the locks: the text is right if its digest is.
 Where a clone is shallow the one commit is fetched. A lock that was resolved as of a date was never
@@ -6,127 +6,25 @@ in git, and is resolved so again. One that cannot be found any more is resolved 
 side's, with the versions that the run recorded.
 """
 
-import glob
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final, get_args
 
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Profile
-from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.host.machine import measuring
-from duetbench.judge import affected, revisions, session
-from duetbench.judge import sides as sides_
-from duetbench.judge.builder import Question, unmeasured
+from duetbench.judge import revisions
 from duetbench.judge.inprocess import Job, jobs
-from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.sides import Scope
 from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
-
-MOST_CASES: Final = 8
-"""Cases of a candidate that are played, and as many jobs inside the process: the strongest
-ones. One cause moves many, and playing all of them would not make it surer."""
-
-NOTHING: Final = "none of the packages that moved is loaded by these cases"
-
-Judge = Callable[[Change, float], Comparison]
-"""Compares the two stacks of a candidate within so many seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class RealDuets:
-    """Real servers, and real counts; `seed` orders the duets."""
-
-    project: Project
-    seed: int
-    reporter: Reporter
-    narrator: Narrator
-
-    def __call__(self, candidate: Change, seconds: float) -> Comparison:
-        """Compare; errors as of `strongest`, `find_locks` and `between`."""
-        names = strongest(self.project, candidate)
-        texts = find_locks(self.project, candidate, self.narrator)
-        stack = candidate.base.stack
-        base = _label(candidate.base, candidate.before_run), texts.base
-        head = _label(candidate.head, candidate.after_run), texts.head
-        return self.between(names, stack, base, head, seconds, texts.notes)
-
-    def between(
-        self,
-        names: Sequence[str],
-        stack: str,
-        base: tuple[str, str],
-        head: tuple[str, str],
-        seconds: float,
-        notes: tuple[str, ...] = (),
-    ) -> Comparison:
-        """Compare two states (label, text of the lock) of a stack on cases and jobs.
-
-        Raises:
-            UsageError: A job goes with no declared case any more.
-            SetupError: A stack cannot be made.
-            InterruptedComparison: It was stopped.
-        """
-        known = {case.id for case in declared_cases(self.project)}
-        served = [name for name in names if name in known]
-        inside = [name for name in names if name not in known]
-        carriers = declared_jobs(self.project) if inside else {}
-        if lost := [name for name in inside if name not in carriers]:
-            raise UsageError(
-                f"{', '.join(lost)}: no case of this checkout is, or goes with, this one; asv "
-                "measures other benchmarks inside the process"
-            )
-        # A job is counted in the environments of a case, whose server is not started.
-        globs = tuple(map(glob.escape, (*served, *(carriers[name] for name in inside))))
-        logs = paths.state_dir() / "logs"
-        with revisions.copies(self.narrator) as copies:
-            scope = Scope(PROFILE, globs, logs, self.narrator, copies)
-            both = sides_.of_locks(self.project, stack, base, head, scope)
-            touched = affected.find(both)
-            pairs = tuple(pair for pair in touched.pairs if pair.head.id in served)
-            jobs = tuple(job for job in touched.jobs if job.series in inside)
-            nothing = "" if pairs or jobs else touched.nothing or NOTHING
-            touched = replace(touched, pairs=pairs, jobs=jobs, nothing=nothing)
-            question = Question(both.base, both.head, touched, seconds, self.seed, notes=notes)
-            if nothing:
-                return unmeasured(question)
-            with measuring():
-                return session.compare(question, self.reporter)
-
-
-def _label(state: StackState, run: str | None) -> str:
-    return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
-
-
-def strongest(project: Project, candidate: Change) -> tuple[str, ...]:
-    """What is played: the stack's strongest cases, and jobs, that are still declared.
-
-    UsageError: none is.
-    """
-    stack = candidate.base.stack
-    known = {case.id: case.stack for case in declared_cases(project)}
-    inside = {name: known[case] for name, case in declared_jobs(project).items()}
-    moved = dict.fromkeys(step.series.case for step in candidate.steps)
-    served = [name for name in moved if known.get(name) == stack]
-    jobs = [name for name in moved if inside.get(name) == stack]
-    names = (*served[:MOST_CASES], *jobs[:MOST_CASES])
-    if not names:
-        raise UsageError(
-            f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "
-            "there is nothing to confirm"
-        )
-    return names
-
 
 PROFILE: Final = "nightly"
 PROFILES: Final[tuple[Profile, ...]] = (PROFILE, "quick", "published")
