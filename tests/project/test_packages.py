@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bare import Programs
-from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
 from duetbench.project import tools
 from duetbench.project.project import Project
@@ -132,8 +131,4 @@ def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrat
     """Tests that need it skip themselves; ours are declared as a checksum database says them."""
     assert tools.ensure_go_tool("tool", SPEC, narrator) is None
     assert "tool is not here (go is needed to build tool, and is not on PATH" in heard.getvalue()
-    declared = Project.here().settings.go_tools
-    assert set(declared) == {"act", "actionlint"}
-    told = r"act .* has not been made: run `duetbench setup --tests`"
-    with pytest.raises(SetupError, match=told):
-        tools.go_tool("act", declared["act"])
+    assert set(Project.here().settings.go_tools) == {"act", "actionlint"}

@@ -46,7 +46,9 @@ _kept: Final[list[subprocess.Popen[bytes]]] = []  # they end when we do, and wit
 def need(name: str) -> Path:
     """A program that set-up builds for tests; without it the test is skipped, but never in CI."""
     try:
-        return tools.go_tool(name, Project.here().settings.go_tools[name])
+        spec = Project.here().settings.go_tools[name]
+        place = tools.go_place(name, spec)
+        return tools.made(name, spec.version, place, "duetbench setup --tests")
     except SetupError as absent:
         if os.environ.get("CI"):
             raise

@@ -102,10 +102,12 @@ def detect_command(
         raise UsageError("--from: the candidates of a file are there already: add --confirm")
     if elsewhere and not confirm:
         raise UsageError("--elsewhere: nothing is judged without --confirm")
-    results = to or Project.here().results
+    project = Project.here()
+    results = to or project.results
     if confirm:
         files.require_room(results)
         _confirm(
+            project,
             from_,
             results,
             budget_seconds(budget) or 0.0,
@@ -114,7 +116,7 @@ def detect_command(
             as_json=as_json,
         )
         return
-    candidates, undone, more, there = _detected(Project.here().results)
+    candidates, undone, more, there = _detected(project)
     for record in (*undone, *more):
         change.save(results, record)
     if output is not None:
@@ -134,10 +136,10 @@ def detect_command(
 
 
 def _detected(
-    results: Path,
+    project: Project,
 ) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
     """Candidates, records that are undone now, others that are grown, and machines at work."""
-    project = Project.here()
+    results = project.results
     sources = reading.read(results, paths.cache_dir() / "site")
     tables = tables_of(sources.nights)
     names = sorted({record.evidence for record in sources.changes if record.evidence})
@@ -171,12 +173,17 @@ def _detected(
 
 
 def _confirm(
-    from_: Path | None, results: Path, seconds: float, seed: int, *, elsewhere: bool, as_json: bool
+    project: Project,
+    from_: Path | None,
+    results: Path,
+    seconds: float,
+    seed: int,
+    *,
+    elsewhere: bool,
+    as_json: bool,
 ) -> None:
     """Judge the candidates of this machine, or all."""
-    candidates = (
-        files.read(Candidates, from_) if from_ is not None else _detected(Project.here().results)[0]
-    )
+    candidates = files.read(Candidates, from_) if from_ is not None else _detected(project)[0]
     here = machine.fingerprint().id
     ours = [one for one in candidates.candidates if elsewhere or one.series.machine == here]
     for candidate in candidates.candidates:
@@ -187,7 +194,7 @@ def _confirm(
             )
     clean_up(errors())
     console = Console(stderr=as_json)
-    project, narrator = Project.here(), Narrator(console)
+    narrator = Narrator(console)
     judge = RealDuets(project, seed, Reporter(console), narrator)
 
     def explain(change: Change) -> None:

@@ -63,8 +63,9 @@ def pull_command(
     A branch that is not there yet is an empty history. In this checkout they are untracked files,
     which no commit of yours should add.
     """
-    where = remote_of(paths.project_root(), remote, branch)
-    found = pull(where, to or Project.here().results, log=errors().say)
+    project = Project.here()
+    where = remote_of(project.root, remote, branch)
+    found = pull(where, to or project.results, log=errors().say)
     said = f"no branch {branch} there: the history is empty so far"
     if found.tip is not None:
         said = (

@@ -51,9 +51,9 @@ def inprocess_command(
     if to is not None and not record:
         raise UsageError("--to: results are kept nowhere: add --record")
     progress = errors()
-    root = paths.project_root()
-    suite_runs.require_suites(root)
     project, narrator = Project.here(), Narrator(progress)
+    root = project.root
+    suite_runs.require_suites(root)
     if record:
         files.require_room(to or project.results)
     commit, dirty = suite_runs.require_commit(root)

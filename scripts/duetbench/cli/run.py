@@ -162,7 +162,7 @@ def run_command(
     asked = bool(output or markdown or html or details)
     if assigned is None or asked:  # a shard is one of many, whose night has a page
         summary = summarise(finished)
-        root = paths.project_root()
+        root = project.repository
         page = pages.make_page(summary, load_published(root), pages.read_about(root))
         _write(summary, page, document=output, markdown=markdown, html=html)
         if details:

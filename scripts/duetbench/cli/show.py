@@ -91,7 +91,8 @@ def findings_command(
     output: TextOption = None,
 ) -> None:
     """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
-    root, results = paths.project_root(), Project.here().results
+    project = Project.here()
+    root, results = project.root, project.results
     folder = (output.parent if output else results).resolve()
     profiles: tuple[Profile, ...] = ("published", "nightly")
     found = [store.find(results, name) for name in runs or ()] or [

@@ -16,7 +16,6 @@ from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, duration, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.project.project import Project
 from duetbench.show.site import asv_site, build, local, pictures
 from duetbench.store import store
 
@@ -70,7 +69,7 @@ def site_command(
     root = paths.project_root()
     order = build.Order(
         root=root,
-        results=(results or Project.here().results).resolve(),
+        results=(results or paths.results_dir(root)).resolve(),
         output=(output or root / FOLDER).resolve(),
         cache=paths.cache_dir() / "site",
         base=f"{base.rstrip('/')}/" if base else base,

@@ -21,19 +21,8 @@ _FALCON: Final = "falcon"
 _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
 """Names of modules and attributes, the most usual first."""
 
-_SKIPPED: Final = frozenset(
-    {
-        "tests",
-        "test",
-        "docs",
-        "examples",
-        "node_modules",
-        "build",
-        "dist",
-        "migrations",
-        "benchmarks",
-    }
-)
+_TESTS: Final = {"tests", "test", "benchmarks"}
+_SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
 _METHODS: Final = frozenset({"get", "route"})
 _FACTORIES: Final = ("create_", "make_", "build_", "get_")
 _MOST: Final = 5_000  # files

@@ -174,11 +174,6 @@ def _install(apt: list[str], package: Package, tick: Tick) -> None:
         command.run(install, what=what, log=log, tick=tick, env=env)
 
 
-def go_tool(name: str, spec: GoToolSpec) -> Path:
-    """Find a program that set-up built with Go, for tests; SetupError: it was not made yet."""
-    return made(name, spec.version, go_place(name, spec), "duetbench setup --tests")
-
-
 def go_place(name: str, spec: GoToolSpec) -> Path:
     """Where set-up puts a program that Go builds: another place for every pin."""
     return place(name, spec.version, spec.model_dump_json())
