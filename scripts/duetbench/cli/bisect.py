@@ -232,7 +232,7 @@ def _changes(
         clean_up(console)
         files.require_room(folder)
         points = files.attempted(record_points.found(folder), record_points.read, [])
-        measured = axes(sorted(points, key=lambda one: (one.started, one.id)))
+        measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
     ends = time.monotonic() + limit
     tried: list[Change] = []
     for place, record in enumerate(chosen):

@@ -153,7 +153,7 @@ def _detected(
     inside = declared_jobs(project) if any(not table.track.served for table in tables) else {}
     every = searched(tables, inside)
     candidates = unjudged(every, (*sources.changes, *sources.dismissed))
-    all_candidates = [one for table in every for one in table.candidates]
+    all_candidates = [candidate for table in every for candidate in table.candidates]
     seen: dict[str, Change] = {}
 
     def known() -> list[Change]:
@@ -201,27 +201,33 @@ def _confirm(
         hook("explain_change")(project, change, results, narrator)
 
     with interruptible():
-        judged = conclude(ours, judge, seconds, results, log=console.say, explain=explain)
+        conclusions = conclude(ours, judge, seconds, results, log=console.say, explain=explain)
     document = {
-        "confirmed": [one.model_dump(mode="json") for one in judged.judged if one.confirmed],
-        "dismissed": [one.model_dump(mode="json") for one in judged.judged if not one.confirmed],
-        "left": {candidate.id: why for candidate, why in judged.left},
+        "confirmed": [
+            record.model_dump(mode="json") for record in conclusions.judged if record.confirmed
+        ],
+        "dismissed": [
+            record.model_dump(mode="json") for record in conclusions.judged if not record.confirmed
+        ],
+        "left": {candidate.id: why for candidate, why in conclusions.left},
     }
-    lines = [*map(_sentence, judged.judged)]
+    lines = [*map(_sentence, conclusions.judged)]
     lines += [] if ours else [f"no candidate on this machine ({here})"]
     tell(lines, lambda: document, as_json=as_json)
-    summary = [f"- {_sentence(one)}" for one in judged.judged if one.confirmed]
+    summary = [f"- {_sentence(record)}" for record in conclusions.judged if record.confirmed]
     actions.summary("\n".join(summary) or "No change.")
-    for candidate, why in judged.left:
+    for candidate, why in conclusions.left:
         errors().say(f"{candidate.id}: not judged: {why}")
-    if judged.left:
+    if conclusions.left:
         raise Exit(1)
 
 
 def _outputs(candidates: Candidates, machines: Collection[str]) -> dict[str, str]:
     """What a workflow needs of the candidates: one job per machine that has any, and is there."""
     counts = Counter(
-        one.series.machine for one in candidates.candidates if one.series.machine in machines
+        candidate.series.machine
+        for candidate in candidates.candidates
+        if candidate.series.machine in machines
     )
     include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
     return {

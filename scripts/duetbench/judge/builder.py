@@ -144,7 +144,9 @@ def spread(logs: Sequence[float]) -> float | None:
 def _case(question: Question, findings: Findings, pair: Pair) -> CaseComparison:
     case, samples = pair.head.id, findings.test.samples.get(pair.head.id)
     judgements = findings.judgements.get(case, ())
-    undecided = samples and any(one.verdict is Verdict.INCONCLUSIVE for one in judgements)
+    undecided = samples and any(
+        judgement.verdict is Verdict.INCONCLUSIVE for judgement in judgements
+    )
     base, head = findings.means.get(case, ({}, {}))
     return CaseComparison(
         case=pair.head,
@@ -163,9 +165,9 @@ def events(cases: Sequence[CaseComparison]) -> tuple[Event, ...]:
     """Find the events of a comparison: at most one per metric and direction, widest first."""
     judged: dict[str, list[tuple[Case, Judgement]]] = defaultdict(list)
     for case in cases:
-        for one in case.judgements:
-            if one.verdict is not Verdict.NOT_COMPARABLE:
-                judged[one.metric].append((case.case, one))
+        for judgement in case.judgements:
+            if judgement.verdict is not Verdict.NOT_COMPARABLE:
+                judged[judgement.metric].append((case.case, judgement))
     every = [_event(many, verdict) for many in judged.values() for verdict in MOVED]
     return tuple(sorted(filter(None, every), key=lambda event: -len(event.cases)))
 
@@ -208,6 +210,10 @@ def _together(judged: Iterable[Judgement]) -> tuple[float, float, float]:
     chosen for it, and both push all cases the same way. Of twenty cases slower by 1 % such an
     interval held the truth in three of four tries only.
     """
-    ends = [(one.ratio, one.low, one.high) for one in judged if one.ratio and one.low and one.high]
+    ends = [
+        (judgement.ratio, judgement.low, judgement.high)
+        for judgement in judged
+        if judgement.ratio and judgement.low and judgement.high
+    ]
     ratio, low, high = (geometric_mean(values) for values in zip(*ends, strict=True))
     return ratio, low, high

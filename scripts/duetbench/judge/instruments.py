@@ -208,8 +208,8 @@ class FollowUp:
 
 def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
     """Mean of each metric that all launches have."""
-    names = [name for name in launches[0] if all(name in one for one in launches)]
-    return {name: statistics.fmean(one[name] for one in launches) for name in names}
+    names = [name for name in launches[0] if all(name in launch for launch in launches)]
+    return {name: statistics.fmean(launch[name] for launch in launches) for name in names}
 
 
 class Reporter(Progress):

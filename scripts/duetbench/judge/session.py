@@ -186,7 +186,7 @@ class _Session:
         moved = [
             case
             for case, match in self.matches.items()
-            if any(self.test.state(case, one) is State.MOVED for one in match.duets.metrics)
+            if any(self.test.state(case, metric) is State.MOVED for metric in match.duets.metrics)
         ]
         launches = self.follow_up.seconds(*moved) if self.question.follow_up else 0.0
         return self.budget.duets_end(launches)

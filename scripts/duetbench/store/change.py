@@ -236,7 +236,9 @@ class Change(Artefact):
 
     def blames(self, package: str, version: str) -> bool:
         """Whether it is put down to a release."""
-        return any((one.package, one.version) == (package, version) for one in self.releases)
+        return any(
+            (release.package, release.version) == (package, version) for release in self.releases
+        )
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:

@@ -328,7 +328,7 @@ def verify(anchor: Anchor, side: Side) -> None:
         )
     digests = {stack.name: stack.digest for stack in side.record.stacks}
     wrong = [name for name, digest in digests.items() if anchor.stacks.get(name) != digest]
-    versions = {one.name: one.version for one in side.record.interpreters}
+    versions = {interpreter.name: interpreter.version for interpreter in side.record.interpreters}
     wrong += [name for name, one in versions.items() if anchor.interpreters.get(name) != one]
     if wrong:
         raise SetupError(

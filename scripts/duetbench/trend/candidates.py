@@ -67,7 +67,9 @@ def unjudged(tables: Sequence[Searched], judged: Sequence[Change] = ()) -> Candi
         places = {night.run: place for place, night in enumerate(table.table.nights)}
         for candidate in table.candidates:
             earlier = [
-                one for one in judged if one.id == candidate.id or _same(candidate, one, places)
+                change
+                for change in judged
+                if change.id == candidate.id or _same(candidate, change, places)
             ]
             if any(one.final for one in earlier):
                 old += 1
@@ -210,12 +212,12 @@ def _clusters(steps: Iterable[tuple[set[int], Step]]) -> list[_Cluster]:
     """
     clusters: list[_Cluster] = []
     for near, step in sorted(steps, key=lambda one: (len(one[0]), -one[1].strength)):
-        within = [one for one in clusters if one[0] <= near]
+        within = [cluster for cluster in clusters if cluster[0] <= near]
         if within:
             max(within, key=lambda one: max(step.strength for step in one[1]))[1].append(step)
             continue
-        touching = [one for one in clusters if one[0] & near]
-        clusters = [one for one in clusters if not one[0] & near]
+        touching = [cluster for cluster in clusters if cluster[0] & near]
+        clusters = [cluster for cluster in clusters if not cluster[0] & near]
         nights = near.union(*(one[0] for one in touching))
         clusters.append((nights, [step, *(step for one in touching for step in one[1])]))
     return clusters

@@ -72,9 +72,11 @@ def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, st
     """The verdict on what no duet confirmed, and why."""
     if unloaded:
         return Verdict.NO_CHANGE, "None of the packages that moved is loaded by these cases."
-    if judged and all(one.verdict is Verdict.NO_CHANGE for one in judged):
+    if judged and all(judgement.verdict is Verdict.NO_CHANGE for judgement in judged):
         return Verdict.NO_CHANGE, "The duets between the two stacks saw no change."
-    verdicts = sorted({str(one.verdict) for one in judged}) or ["nothing of these series"]
+    verdicts = sorted({str(judgement.verdict) for judgement in judged}) or [
+        "nothing of these series"
+    ]
     return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(verdicts)}."
 
 
@@ -179,7 +181,12 @@ def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None
     if series.inprocess:
         return next((one.judgement for one in comparison.micro if one.series == series.case), None)
     cases = [case for case in comparison.cases if case.case.id == series.case]
-    judged = (one for case in cases for one in case.judgements if one.metric == series.metric)
+    judged = (
+        judgement
+        for case in cases
+        for judgement in case.judgements
+        if judgement.metric == series.metric
+    )
     return next(judged, None)
 
 

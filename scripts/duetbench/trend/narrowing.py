@@ -34,20 +34,20 @@ def unmeasured(versions: Sequence[str], axis: ReleaseAxis | None) -> tuple[str, 
     of which one did something over the other. What one of them does and the next one undoes is not
     found. Releases that could not be measured are passed over.
     """
-    tried = {one.version for one in axis.releases} if axis else set()
+    tried = {release.version for release in axis.releases} if axis else set()
     known = {one.version: one for one in axis.measured} if axis else {}
     ends = (
         next((one for one in row if one in known or one not in tried), None)
         for row in (versions, versions[::-1])
     )
-    if wanted := [one for one in dict.fromkeys(ends) if one is not None and one not in known]:
+    if wanted := [end for end in dict.fromkeys(ends) if end is not None and end not in known]:
         return tuple(wanted)
     row = [place for place, one in enumerate(versions) if one in known]
     middles = []
     for low, high in pairwise(row):
-        between = [one for one in versions[low + 1 : high] if one not in tried]
+        between = [version for version in versions[low + 1 : high] if version not in tried]
         effects = releases.over(known[versions[low]], known[versions[high]])
-        if between and any(one.moved for one in effects):
+        if between and any(effect.moved for effect in effects):
             middles.append(between[len(between) // 2])
     return tuple(middles)
 
@@ -108,7 +108,7 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
                 )
             )  # fmt: skip
     rose = whole.ratio.estimate > 1
-    steps.sort(key=lambda one: ((one.ratio > 1) is not rose, -abs(math.log(one.ratio))))
+    steps.sort(key=lambda step: ((step.ratio > 1) is not rose, -abs(math.log(step.ratio))))
     if not whole.moved or not steps or (steps[0].ratio > 1) is not rose:
         return None
     return Narrowed(

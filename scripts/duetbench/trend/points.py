@@ -28,8 +28,8 @@ METRICS: Final = (*TRENDS, "instructions", "seconds")
 def anchored(every: Iterable[Points]) -> tuple[tuple[RunColumns, ...], tuple[str, ...]]:
     """The columns of all that is of a time, and what is on no trend, in sentences."""
     points, notes = trended(every)
-    places = {case.case: (case.python, case.stack) for one in points for case in one.cases}
-    return tuple(of_points(one, places) for one in points), notes
+    places = {case.case: (case.python, case.stack) for point in points for case in point.cases}
+    return tuple(of_points(point, places) for point in points), notes
 
 
 def coverage(every: Iterable[Points]) -> tuple[int, int]:
@@ -130,13 +130,13 @@ def _joined(files: Sequence[Points]) -> Points:
     """One stack's files, oldest first, as one: of each case what was measured last."""
     if len(files) == 1:
         return files[0]
-    cases = {case.case: case for one in files for case in one.cases}
-    missing = {lost.case: lost for one in files for lost in one.missing if lost.case not in cases}
+    cases = {case.case: case for file in files for case in file.cases}
+    missing = {lost.case: lost for file in files for lost in file.missing if lost.case not in cases}
     update = {
         "cases": tuple(cases.values()),
         "missing": tuple(missing.values()),
-        "stacks": tuple({stack.name: stack for one in files for stack in one.stacks}.values()),
-        "interpreters": tuple({py.name: py for one in files for py in one.interpreters}.values()),
+        "stacks": tuple({stack.name: stack for file in files for stack in file.stacks}.values()),
+        "interpreters": tuple({py.name: py for file in files for py in file.interpreters}.values()),
     }
     return files[-1].model_copy(update=update)
 
@@ -146,7 +146,7 @@ class _Chain:
 
     def __init__(self, renewals: Sequence[Points]) -> None:
         self._renewals = renewals
-        self._next = {one.anchor: one.label.removeprefix(RENEWED) for one in renewals}
+        self._next = {renewal.anchor: renewal.label.removeprefix(RENEWED) for renewal in renewals}
 
     def followed(self, points: Points) -> Points:
         """The points against the last anchor that follows on theirs."""
@@ -169,9 +169,9 @@ class _Chain:
         """
         new = self._next[points.anchor]
         between = [
-            one
-            for one in self._renewals
-            if (one.anchor, one.label.removeprefix(RENEWED)) == (points.anchor, new)
+            renewal
+            for renewal in self._renewals
+            if (renewal.anchor, renewal.label.removeprefix(RENEWED)) == (points.anchor, new)
         ]
         between.sort(key=lambda one: one.machine.id == points.machine.id)
         return {

@@ -79,7 +79,7 @@ class ReleaseAxis:
     @property
     def measured(self) -> tuple[Measured, ...]:
         """Those that have points: others could not be installed, or have failed."""
-        return tuple(one for one in self.releases if one.points)
+        return tuple(release for release in self.releases if release.points)
 
     def results(self) -> dict[str, Result]:
         """What each release but the first did, over the measured one before it, by version."""
@@ -126,12 +126,14 @@ class Result:
     @property
     def main(self) -> tuple[ReleaseEffect, ...]:
         """What it is summed up by: of each case that is judged one metric."""
-        return tuple(one for one in self.effects if one.verdict and one.metric in MAIN)
+        return tuple(effect for effect in self.effects if effect.verdict and effect.metric in MAIN)
 
     @property
     def others(self) -> tuple[ReleaseEffect, ...]:
         """What else is judged."""
-        return tuple(one for one in self.effects if one.verdict and one.metric not in MAIN)
+        return tuple(
+            effect for effect in self.effects if effect.verdict and effect.metric not in MAIN
+        )
 
     @property
     def moved(self) -> tuple[ReleaseEffect, ...]:
@@ -177,19 +179,19 @@ def axes(every: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
 
 
 def _measured(version: str, files: Sequence[Points]) -> Measured:
-    points = {case.case: case for one in files for case in one.cases}
+    points = {case.case: case for file in files for case in file.cases}
     # Of the first of a span nobody asked what came before it.
-    known = (one.release.previous for one in files[::-1] if one.release)
+    known = (file.release.previous for file in files[::-1] if file.release)
     return Measured(
         version=version,
         when=files[-1].when,
         previous=next(filter(None, known), None),
-        stacks={stack.name: stack.packages for one in files for stack in one.stacks},
+        stacks={stack.name: stack.packages for file in files for stack in file.stacks},
         points=points,
         missing={
             lost.case: lost.reason
-            for one in files
-            for lost in one.missing
+            for file in files
+            for lost in file.missing
             if lost.case not in points
         },
     )
@@ -253,7 +255,7 @@ def _counted(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> R
 
 def scatters(*points: AnchoredPoint) -> bool:
     """Whether all have a scatter by which they can be judged: a count has none."""
-    return all(one.duets > 1 and one.metric != INSTRUCTIONS for one in points)
+    return all(point.duets > 1 and point.metric != INSTRUCTIONS for point in points)
 
 
 def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:

@@ -81,7 +81,9 @@ def attribute(
     case = head.case
     stacks = [{side.case.stack: side.testbed.stacks[side.case.stack]} for side in (base, head)]
     pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
-    versions = dict.fromkeys(f"{one.version}{'t' if one.free_threaded else ''}" for one in pythons)
+    versions = dict.fromkeys(
+        f"{python.version}{'t' if python.free_threaded else ''}" for python in pythons
+    )
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",

@@ -100,7 +100,7 @@ def moved_most(comparison: Comparison, sides: Sides) -> tuple[SideCase, SideCase
     judged = {
         case.case.id: max(map(change_locks.least, moved))
         for case in comparison.cases
-        if (moved := [one for one in case.judgements if _moved(one)])
+        if (moved := [judgement for judgement in case.judgements if _moved(judgement)])
     }
     for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
         if judged and pair.head.id == max(judged, key=judged.__getitem__):

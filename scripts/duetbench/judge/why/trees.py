@@ -153,7 +153,7 @@ def _sum(own: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, f
 def _totals(trees: list[Tree]) -> Mapping[Name, float]:
     """What each function below some trees executes, with all below it, wherever it stands."""
     totals: dict[Name, float] = {}
-    for name, total in (one for tree in trees for one in _descendants(tree)):
+    for name, total in (descendant for tree in trees for descendant in _descendants(tree)):
         totals[name] = totals.get(name, 0.0) + total
     return totals
 

@@ -206,7 +206,7 @@ class Search:
 
     def _size(self, purpose: str, base: Names, head: Names) -> tuple[bool | None, Effect]:
         """Whether there is a change, None: not decided, and what it is."""
-        halves = [abs(math.log(one.effect.ratio)) / 2 for one in self.outcome.parts]
+        halves = [abs(math.log(part.effect.ratio)) / 2 for part in self.outcome.parts]
         # What was measured before was chosen for its size, and may be half of it.
         least = max(FROM, *halves) if halves else max(FROM, abs(self.expected or 0.0) / 2)
         for mean, sd, n in self._play(purpose, base, head):

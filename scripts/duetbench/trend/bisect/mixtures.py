@@ -69,8 +69,8 @@ def moves(project: Project, task: SearchTask) -> tuple[PackageChange, ...]:
         for text in (task.base, task.head)
     )
     return tuple(
-        PackageChange(stack=task.stack, package=one.package, base=one.before, head=one.after)
-        for one in locks.moves(before, after)
+        PackageChange(stack=task.stack, package=move.package, base=move.before, head=move.after)
+        for move in locks.moves(before, after)
     )
 
 

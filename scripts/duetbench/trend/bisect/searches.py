@@ -46,10 +46,13 @@ def of_comparison(
     if (here := machine.fingerprint().id) != comparison.machine.id:
         raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
     judged = [
-        (case.case, one)
+        (case.case, judgement)
         for case in comparison.cases
-        for one in case.judgements
-        if (one.verdict in MOVED or select) and one.ratio and one.low and one.high
+        for judgement in case.judgements
+        if (judgement.verdict in MOVED or select)
+        and judgement.ratio
+        and judgement.low
+        and judgement.high
         if select is None or fnmatchcase(case.case.id, select)
         if any(move.stack == case.case.stack for move in comparison.packages)
     ]
@@ -59,7 +62,10 @@ def of_comparison(
             + (f", and that {select!r} selects" if select else "")
         )
 
-    case, moved = max(judged, key=lambda one: (one[1].verdict in MOVED, change_locks.least(one[1])))
+    case, moved = max(
+        judged,
+        key=lambda judgement: (judgement[1].verdict in MOVED, change_locks.least(judgement[1])),
+    )
     locks = find_locks(project, change_locks.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
     return SearchTask(series, case.stack, locks.base, locks.head, math.log(moved.ratio or 1.0))
