@@ -4,10 +4,11 @@ All of them are frozen and validated where they are made. A `Case` carries all t
 and a `Run` all that a reader needs.
 """
 
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from duetbench.core.flags import Flag
 from duetbench.core.metrics import METRICS
@@ -21,6 +22,20 @@ FORMAT_VERSION: Final = 2
 
 _LONGEST_S: Final = 1e7
 """Of anything that is timed: four months. What is longer is a fault, or a lie."""
+
+
+def _moment(text: str) -> str:
+    try:
+        has_offset = datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        has_offset = False
+    if not has_offset:
+        raise ValueError("expected a moment like 2026-11-20T03:00:00+00:00")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time in ISO 8601 with its offset from UTC, as text."""
 
 Profile = Literal["quick", "nightly", "published"]
 Interface = Literal["asgi", "wsgi"]
@@ -285,7 +300,7 @@ class Run(Artefact):
     format: Literal[2] = FORMAT_VERSION
     id: str
     status: RunStatus
-    started: str
+    started: Moment
     finished: str | None = None
     wall_seconds: float = Field(default=0.0, ge=0, le=_LONGEST_S)
     duetbench: str

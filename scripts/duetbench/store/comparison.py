@@ -19,6 +19,7 @@ from duetbench.core.model import (
     Frozen,
     InterpreterRecord,
     Machine,
+    Moment,
     StackRecord,
 )
 
@@ -238,7 +239,7 @@ class Comparison(Artefact):
     format: Literal[2] = FORMAT_VERSION
     id: str
     status: Literal["complete", "partial"]
-    started: str
+    started: Moment
     finished: str | None = None
     wall_seconds: float = 0.0
     budget_seconds: float | None = None

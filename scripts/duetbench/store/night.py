@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Artefact, Frozen, Plan, Profile, Run
+from duetbench.core.model import Artefact, Frozen, Moment, Plan, Profile, Run
 from duetbench.store import files
 from duetbench.store.comparison import Missing
 
@@ -35,7 +35,7 @@ class NightPlan(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
-    created: str = Field(description="UTC, ISO 8601.")
+    created: Moment = Field(description="UTC, ISO 8601.")
     commit: str | None
     anchor: str | None = Field(
         default=None, description="Name of the anchor that the cases are played against."
@@ -76,7 +76,7 @@ class NightRecord(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="The night plan's.")
-    created: str = Field(description="When it was planned: UTC, ISO 8601.")
+    created: Moment = Field(description="When it was planned: UTC, ISO 8601.")
     commit: str | None
     profile: Profile
     status: Literal["complete", "incomplete", "empty"] = Field(

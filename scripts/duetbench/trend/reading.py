@@ -7,12 +7,9 @@ problems, and the rest is read: the history is never rewritten, so that a bad fi
 
 import hashlib
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from duetbench.core.errors import RecordError
 from duetbench.store import (
     attribution,
     change,
@@ -32,8 +29,6 @@ from duetbench.store.points import Points
 from duetbench.trend import cache
 from duetbench.trend.columns import RunColumns, of_run
 from duetbench.trend.points import anchored
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +101,19 @@ def read(results: Path, cache_dir: Path) -> Sources:
 def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]]:
     data = path.read_bytes()
 
-    def made() -> tuple[RunColumns, ...]:
-        run = store.decode(data, str(path))
-        return (of_run(_checked(path, run, run.started)),)
+    def columns() -> tuple[RunColumns, ...]:
+        return (of_run(store.decode(data, str(path))),)
 
-    return path, kept.of(hashlib.sha256(data).hexdigest(), made)
+    return path, kept.of(hashlib.sha256(data).hexdigest(), columns)
 
 
 def _night(path: Path) -> NightRecord:
-    record = files.read(NightRecord, path, named=True)
-    return _checked(path, record, record.created)
+    return files.read(NightRecord, path, named=True)
 
 
 def _comparison(path: Path) -> Comparison:
     found = files.read(Comparison, path, named=True)
-    found = found.model_copy(update={"cases": tuple(map(_judged, found.cases))})
-    return _checked(path, found, found.started)
+    return found.model_copy(update={"cases": tuple(map(_judged, found.cases))})
 
 
 def _judged(case: CaseComparison) -> CaseComparison:
@@ -137,17 +129,3 @@ def _judged(case: CaseComparison) -> CaseComparison:
         for duet in case.duets
     )
     return case.model_copy(update={"duets": duets})
-
-
-def _checked(path: Path, value: T, moment: str) -> T:
-    """The value, if this is a moment; pages and trends stand in the order of time."""
-    try:
-        with_zone = datetime.fromisoformat(moment).tzinfo is not None
-    except ValueError:
-        with_zone = False
-    if not with_zone:
-        raise RecordError(
-            f"{path}: expected a moment like 2026-11-20T03:00:00+00:00, found {moment:.40}; "
-            "the file is damaged: remove it"
-        )
-    return value
