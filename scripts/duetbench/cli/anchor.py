@@ -1,4 +1,4 @@
-"""`duetbench anchor`: the frozen stack that all trend points are held against."""
+"""`duetbench anchor`: the frozen stack that all trend points are measured against."""
 
 import math
 import time
@@ -45,7 +45,7 @@ from duetbench.store.points import Points
 from duetbench.trend import anchored
 from duetbench.trend.anchored import NIGHTLY, Precision
 
-anchor_app = Typer(no_args_is_help=True, help="What all trend points are held against.")
+anchor_app = Typer(no_args_is_help=True, help="What all trend points are measured against.")
 
 RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
 """For the ratio of a new anchor to the old one, which stands in all points to come: ± 0.2 to 0.3 %

@@ -174,7 +174,7 @@ def _of_target(
     narrator: Narrator,
     copies: Path,
 ) -> tuple[SearchTask, Project]:
-    """What is searched for a target, and the copy that is played."""
+    """Prepare the search for a target, and the copy that is measured."""
     after = lock[1] if lock else None
     project = targets.working(repository, narrator, copies, after)
     if comparison is not None:

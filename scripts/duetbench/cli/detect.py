@@ -223,7 +223,7 @@ def _confirm(
 
 
 def _outputs(candidates: Candidates, machines: Collection[str]) -> dict[str, str]:
-    """What a workflow needs of the candidates: one job per machine that has any, and is there."""
+    """Outputs for a workflow: one job per machine that has candidates, and is there."""
     counts = Counter(
         candidate.series.machine
         for candidate in candidates.candidates

@@ -1,4 +1,4 @@
-"""What a change can affect: only those cases are judged, and each says why.
+"""Finds the cases that a change can affect: only these are judged, and each says why.
 
 A wrong "not affected" would be the only harmful mistake, so what is unknown counts as affected:
 
@@ -53,7 +53,7 @@ HARNESS: Final = frozenset(
         "requirements.txt", "scripts", "tests", "tools",
     }
 )  # fmt: skip
-"""What the harness consists of in our own repository: what lies at its top."""
+"""Top-level files and folders of the harness in our own repository."""
 
 _DECLARING: Final = (
     TARGET, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt"
@@ -86,7 +86,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """What is to be compared."""
+    """The cases and jobs to compare."""
 
     pairs: tuple[Pair, ...]
     unaffected: int  # cases that both sides have, and that it cannot affect

@@ -54,7 +54,7 @@ FACTORS: Final[dict[Factor, Callable[[Case], str]]] = {
     "interpreter": lambda case: case.python,
     "machine": lambda _: "all",
 }
-"""What cases can share. Of two that hold the same cases, the earlier one is named."""
+"""Properties that cases can share. Of two that hold the same cases, the earlier one is named."""
 
 
 MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
@@ -62,7 +62,7 @@ MOVED: Final = (Verdict.SLOWER, Verdict.FASTER)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is compared."""
+    """Two sides, the cases to compare, and the time for it."""
 
     base: Side
     head: Side
@@ -77,7 +77,7 @@ class Question:
 
 @dataclass(slots=True)
 class Findings:
-    """What was measured and judged of a question so far.
+    """Measurements and judgements of a question so far.
 
     By case id: judgements, none while they are open, and means of sequential launches, of base and
     of head.

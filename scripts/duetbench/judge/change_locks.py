@@ -50,7 +50,7 @@ def declared_jobs(project: Project) -> dict[str, str]:
 
 
 def carrier(project: Project, name: str) -> tuple[Case, Profile]:
-    """The case in whose environments a case or job is played, of the first profile with it.
+    """Find the case in whose environments a case or job is measured, in the first profile with it.
 
     UsageError: none does.
     """
@@ -190,7 +190,7 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:
-    """What git says; None if it fails."""
+    """Run git and return its output; None if it fails."""
     try:
         return run(["-C", str(root), *arguments], {})
     except (GitError, HopelessError):

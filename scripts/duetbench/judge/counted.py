@@ -45,7 +45,7 @@ def instructions(
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What makes requests inside the process: see `counting.count` for its parts.
+    """A program that makes requests inside the process; `counting.count` explains its parts.
 
     `folder` is where it has the application: a copy of its own, if the application is a target.
     """
@@ -96,7 +96,7 @@ def program(side: SideCase) -> Iterator[Program]:
 
 
 def _asked(endpoint: Endpoint) -> Mapping[str, Any]:
-    """What `benchmarks/_counted.py` wants to know of a request; of many paths an even choice."""
+    """Describe a request for `benchmarks/_counted.py`; of many paths an even choice."""
     every = (endpoint.path, *endpoint.paths)
     n = min(len(every), MOST_PATHS)
     first, *others = (every[i * len(every) // n] for i in range(n))

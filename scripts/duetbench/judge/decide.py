@@ -1,4 +1,4 @@
-"""Which things need another sample, and what all samples together say: one sequential test.
+"""One sequential test: which cases need another duet, and what all duets together show.
 
     test = SequentialTest(samples)     # the duets of each case, by its id
     test.hint(key, metric)             # where instructions moved, before the first sample
@@ -26,7 +26,7 @@ from duetbench.store.comparison import Duet, Judgement, Verdict
 
 
 class State(StrEnum):
-    """Where one metric of one thing stands."""
+    """State of one metric of one case."""
 
     OPEN = "open"
     MOVED = "moved"
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the latest look at one metric shows; p values are paid for its share of the error rate.
+    """Result of the latest look at one metric; p values are paid for its share of the error rate.
 
     `sample` is None before the first look.
     """
@@ -73,7 +73,7 @@ class SequentialTest:
         self._ps.clear()
 
     def open(self) -> tuple[str, ...]:
-        """What needs another sample; nothing once the test is closed."""
+        """Cases that need another duet; none once the test is closed."""
         return () if self._closed else tuple(filter(self._wants, self.samples))
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class SequentialTest:
         return self._ps["same"]
 
     def state(self, key: str, metric: str) -> State:
-        """Where one metric stands; open if it cannot be judged."""
+        """State of one metric; open if it cannot be judged."""
         if self.adjusted().get((key, metric), 1.0) <= self.method.rate:
             return State.MOVED
         same = self.settling().get((key, metric), 1.0) <= self.method.settling_rate
@@ -238,7 +238,7 @@ def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
 
 
 def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]:
-    """What is said of one metric, and why where that does not explain itself."""
+    """The verdict on one metric, with the reason where it does not explain itself."""
     samples, state = test.samples[key], test.state(key, metric)
     if not samples.usable:
         tried = len(samples.all)

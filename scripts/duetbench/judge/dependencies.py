@@ -1,4 +1,4 @@
-"""What a case depends on: files of the applications, and packages of its environment. Reads only.
+"""Dependencies of a case: files of the applications, and packages of its environment. Reads only.
 
 The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
 environment) from the server, what its arguments make it load, and what the application imports.
@@ -47,7 +47,7 @@ _FOLDERS: Final = frozenset({"apps", *SOURCES})
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a case loads."""
+    """Files and packages that a case loads."""
 
     files: frozenset[str] = frozenset()  # modules of its application, from the checkout's root
     packages: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """What a module imports, with the local modules that it imports.
+    """Files and packages that a module imports, through the local modules that it imports.
 
     `around` are those of the names that are found around the applications; their files are among
     `files`. A package of the same name may be installed.
@@ -190,7 +190,7 @@ def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a parser sees in a file; `doubt`: why the names may not be all."""
+    """Names that a file imports; `doubt`: why they may not be all."""
 
     names: Sequence[str] = ()
     texts: Sequence[str] = ()
@@ -199,7 +199,7 @@ class _Read:
 
 
 def _imported(path: Path, name: str) -> _Read:
-    """What a module of this dotted name imports."""
+    """Read the imports of the module of this dotted name."""
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (OSError, SyntaxError, ValueError) as problem:

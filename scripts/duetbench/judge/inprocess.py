@@ -68,7 +68,7 @@ class Job:
         return " → ".join(dict.fromkeys((self.pair.base.python, self.pair.head.python)))
 
     def sides(self, base: Side, head: Side) -> tuple[SideCase, SideCase]:
-        """What is counted on both sides."""
+        """Both sides, ready to be counted."""
         return (
             SideCase(self.pair.base, base.testbed, self.unit),
             SideCase(self.pair.head, head.testbed, self.unit),
@@ -102,7 +102,7 @@ def unit_of(series: str) -> str:
 
 
 def judged(job: Job, counts: Instructions) -> MicroComparison:
-    """What both sides' counts say: a change beyond the floor, or none."""
+    """Judge both sides' counts: a change beyond the floor, or none."""
     ratio = counts.head / counts.base
     verdict = Verdict.NO_CHANGE
     if abs(math.log(ratio)) > math.log1p(FLOOR) + math.log1p(RESOLUTION):

@@ -1,4 +1,4 @@
-"""What a comparison measures with: duets, and what is measured before and after them.
+"""Instruments of a comparison: duets, counts before them, and launches after them.
 
 Instructions are counted first. Counts repeat where clocks scatter, so a change of the instructions
 is known before the first duet. It is a reason to spend duets on a case, never a verdict: what
@@ -87,7 +87,7 @@ class Real:
     ) -> None:
         """Keep server logs in a folder of this comparison, in `compare` below `logs`.
 
-        So many `copies` of each side take turns; 0: both are played as they are.
+        So many `copies` of each side take turns; 0: both run as they are.
         """
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
@@ -128,12 +128,12 @@ class Counts:
         self._found: dict[Hashable, Instructions | str] = {}
 
     def of(self, case: str) -> Instructions | None:
-        """What was counted of a case; None if it was not, or cannot be."""
+        """Counts of a case; None if it was not counted, or cannot be."""
         outcome = self.outcome(case)
         return outcome if isinstance(outcome, Instructions) else None
 
     def outcome(self, case: str) -> Instructions | str:
-        """What was counted of a case, or why it was not."""
+        """Counts of a case, or why there are none."""
         return self._found.get(self._code(case), "there was no time to count it")
 
     def count(self, cases: Iterable[str], left: Callable[[], float], reporter: Reporter) -> None:
@@ -150,7 +150,7 @@ class Counts:
                 reporter.note(f"{', '.join(names)}: instructions not counted: {reason}")
 
     def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
-        """What is to be counted together: one case per piece of code, by environment."""
+        """Group what is counted together: one case per piece of code, by environment."""
         groups: dict[Hashable, dict[Hashable, str]] = {}
         for name in cases:
             code, head = self._code(name), self._sides[name][1]
@@ -238,7 +238,7 @@ class Reporter(Progress):
 
 
 def outcome(duet: Duet) -> str:
-    """What a duet gave, in a line: changes of head against base, or why it does not count."""
+    """Describe a duet in a line: changes of head against base, or why it does not count."""
     sided = [("base", flag) for flag in duet.flags_base] + [("head", f) for f in duet.flags_head]
     failing = [(side, flag) for side, flag in sided if flag.severity == "fail"]
     if failing:

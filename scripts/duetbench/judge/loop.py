@@ -26,7 +26,7 @@ class Rule(Protocol):
         """The cases that need another duet."""
 
     def missing(self, match: Match) -> int:
-        """How many duets a case needs at least until its next decision."""
+        """Fewest duets that a case needs until its next decision."""
 
     def add(self, match: Match, duet: Duet) -> None:
         """Keep a duet of a case."""

@@ -1,10 +1,10 @@
-"""What of two revisions is compared: which case of head is which of base, and whose files hold.
+"""Pairs the cases of two revisions, and decides whose files hold.
 
 A case is compared with itself only. An id that means something else on the other side (another
 load, another path, another answer) is missing there, as is one that the other side does not have.
 
 Head's declarations (`experiment.toml`: cases, loads, what is right) hold for both sides, so that a
-change of them alone changes nothing, and what head declares for the first time can be held against
+change of them alone changes nothing, and what head declares for the first time can be compared with
 older code. Applications, locks and interpreters are what is compared: of these a side is lent only
 what it does not have at all, and the report says so.
 """
@@ -29,11 +29,11 @@ from duetbench.project.stacks import Stack
 from duetbench.store.comparison import Missing
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
-"""What a case may define otherwise and stay the same question: where its application is, and what
-planning knows of its duration (a duet has its own)."""
+"""Fields that a case may define differently and stay the same question: where its application is,
+and what planning knows of its duration (a duet has its own)."""
 
 _BY_INTERPRETER: Final = frozenset({"id", "python", "slots", "endpoint.overlap"})
-"""What differs between two interpreters because of them."""
+"""Fields that differ between two interpreters because of them."""
 
 _LONGEST: Final = 40  # characters of a value in a sentence
 
@@ -115,7 +115,7 @@ def _shown(value: object) -> str:
 
 
 _APART: Final = {"app", "takes"}
-"""What of an endpoint each side says itself: where its application is, and how long it takes."""
+"""Fields of an endpoint that each side declares itself: its application, and how long it takes."""
 
 _KEPT: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
 """Files that declare, and are not lent: the declarer's hold anyway."""
@@ -198,7 +198,7 @@ class SideSource:
         return self.declarer.project.settings
 
     def _own(self) -> tuple[Experiment, ...] | None:
-        """What it declares itself; None if that is not known."""
+        """Experiments that it declares itself; None if that is not known."""
         if not self.declared:
             return ()
         try:

@@ -1,4 +1,4 @@
-"""What git knows of the two sides: revisions, files that differ, and copies of their files.
+"""Asks git about the two sides: revisions, files that differ, and copies of their files.
 
 Each side of a comparison is measured in a copy of its own, made for it and removed at its end: what
 an application writes (a data base beside its module) is never there at the next start. A copy is no
@@ -35,7 +35,7 @@ from duetbench.project.schema import read_toml
 from duetbench.project.stacks import Stack
 
 MAIN: Final = ("main", "master")
-"""What the default branch may be called, where a clone does not say it."""
+"""Names of default branches, where a clone does not say which it is."""
 
 WORKING_TREE: Final = "working tree"
 
@@ -60,7 +60,7 @@ def is_repository(root: Path) -> bool:
 
 
 def top(root: Path) -> Path | None:
-    """Where the git repository that a folder lies in begins; None: it lies in none."""
+    """Find the top folder of the git repository around a folder; None: there is none."""
     folder = git.ask_or_none(root, "rev-parse", "--show-toplevel")
     return None if folder is None else Path(folder).resolve()
 
@@ -264,7 +264,7 @@ def _held(project: Project, stack: str, pin: Requirement) -> str | None:
 
 
 def _requirements(project: Project, stack: str) -> list[Requirement]:
-    """What a stack asks for by itself, as far as that is told here and in no other file."""
+    """Requirements that a stack declares in this file alone."""
     if project.deployment is not None:
         lines = project.lock_file(stack).with_suffix(".in").read_text("utf-8").splitlines()
         return [Requirement(line) for line in lines if not line.startswith("-")]
@@ -292,5 +292,5 @@ def kept(project: Project, name: str, text: str) -> Stack:
 
 
 def place_of(digest: str, name: str) -> Path:
-    """Where a lock is kept, by the first twelve digits of its SHA-256."""
+    """Folder that keeps a lock, by the first twelve digits of its SHA-256."""
     return paths.cache_dir() / "resolved" / digest / f"{name}.txt"

@@ -35,7 +35,7 @@ class CaseDuets:
     """The duets of one case as they come in: which are usable, and which metrics are judged.
 
     Attributes:
-        leading: Metrics that it is played for, until they are decided.
+        leading: Metrics that need more duets until they are decided.
         tails: Judged from the same duets where all have the figure, and never a reason for more:
             tails scatter so much that all time would go to them.
         usable: Those that decisions may use.
@@ -112,7 +112,7 @@ class CaseDuets:
         return tuple(name for name in names if all(has(duet, name) for duet in self.usable))
 
     def drifted(self, metric: str) -> str:
-        """Why its duets do not tell a metric's lasting figure; empty if they do."""
+        """Explain why its duets do not show a metric's lasting figure; empty if they do."""
         drifts = [duet.drift for duet in self.usable if duet.drift is not None]
         if metric not in COMPUTED or len(drifts) < 2:
             return ""
@@ -126,7 +126,7 @@ class CaseDuets:
         )
 
     def void(self) -> str:
-        """Why it cannot be compared at all, as by a side's first failure; empty if it can."""
+        """Explain why it cannot be compared, by a side's first failure; empty if it can."""
         reasons = []
         for side in reversed(SIDES):
             failures = [failure(duet, side) for duet in self.all]
@@ -136,13 +136,13 @@ class CaseDuets:
         return "; ".join(reasons)
 
     def disturbances(self) -> str:
-        """Why duets were excluded, in words."""
+        """Name the flags for which duets were excluded."""
         return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """A case that is played on both sides, with its duets; `label` names head's stack."""
+    """A case on both sides, with its duets; `label` names head's stack."""
 
     base: SideCase
     head: SideCase
@@ -169,7 +169,7 @@ class Match:
 
 
 def failure(duet: Duet, side: SideName) -> str | None:
-    """How a side failed, in words; None if it did not."""
+    """Describe how a side failed; None if it did not."""
     if any(flag.name == FlagName.INTERRUPTED for flag in (*duet.flags_base, *duet.flags_head)):
         return None  # somebody stopped the comparison: the case has done nothing wrong
     flags = duet.flags(side)
@@ -177,7 +177,7 @@ def failure(duet: Duet, side: SideName) -> str | None:
 
 
 def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Which metrics of a case are judged, leading ones and tails: those that a change could move.
+    """Choose the metrics that are judged of a case, leading ones and tails: those that can move.
 
     More judged pairs are a stricter correction for all of them, so each has to earn its place.
 

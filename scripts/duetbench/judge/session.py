@@ -55,7 +55,7 @@ class InterruptedComparison(InterruptedRun):
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a comparison is made with and saved to, by default real servers."""
+    """Instruments, folder and clock of a comparison; by default real servers."""
 
     instruments: Instruments | None = None
     folder: Path | None = None
@@ -247,7 +247,7 @@ class _Session:
         return self._comparison(status)
 
     def _inprocess(self) -> dict[str, float]:
-        """What the comparison's file says of how jobs are judged."""
+        """Parameters by which jobs are judged, for the comparison's file."""
         return {"inprocess_floor": inprocess.FLOOR} if self.jobs else {}
 
     def _comparison(self, status: Literal["complete", "partial"]) -> Comparison:

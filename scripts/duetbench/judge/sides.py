@@ -1,4 +1,4 @@
-"""What base and head are: revisions, stacks or interpreters, each ready to be measured.
+"""Prepares base and head: revisions, stacks or interpreters, each ready to be measured.
 
 - Two revisions: each with its own applications, locks and interpreters. What is measured of them
   (`pairs`) is head's business.
@@ -66,7 +66,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which cases are to be compared (`select`: globs, none: all), and how they are prepared.
+    """Cases to compare (`select`: globs, none: all), and how they are prepared.
 
     Attributes:
         copies: `revisions.copies`, to outlive the sides.
@@ -291,7 +291,7 @@ class Anchored:
 
 
 def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
-    """Prepare the revision that stacks of other times are held against.
+    """Prepare the revision that stacks of other times are measured against.
 
     Raises:
         UsageError: There is no such revision, or it cannot be read.

@@ -55,7 +55,7 @@ class Looks:
         return self.counts[-1]
 
     def missing(self, count: int) -> int:
-        """How many more it takes until the next look; none after the last."""
+        """Count the duets that are missing until the next look; none after the last."""
         return min((look - count for look in self.counts if look > count), default=0)
 
     def latest(self, count: int, *, final: bool = False) -> tuple[int, float] | None:
@@ -74,7 +74,7 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the log ratios of one case and metric amount to: number, mean, standard deviation."""
+    """Number, mean and standard deviation of the log ratios of one case and metric."""
 
     n: int
     mean: float
@@ -119,7 +119,7 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 
 def reach(sample: Sample, alpha: float) -> float:
-    """How far a mean is from the truth at most, but for alpha (both sides), on the log scale."""
+    """Largest distance of a mean from the truth, but for alpha (both sides), on the log scale."""
     return float(quantile(1 - alpha / 2, sample.n - 1)) * sample.error
 
 
@@ -166,7 +166,7 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 
 
 def duets_needed(sd: float, distance: float, *, alpha: float, power: float) -> int | None:
-    """How many duets tell apart what is `distance` away, on the log scale; None: thousands.
+    """Count the duets that detect a `distance` on the log scale; None: thousands.
 
     `alpha` is the error rate on that one side.
     """
@@ -214,7 +214,7 @@ CONFIDENCE_RATE: Final = 0.05
 """Error rate of reported intervals: 95 % coverage."""
 
 MEMORY: Final = "as without the other side's server"
-"""How a duet's PSS and USS are to be read: see `duet`. Comparisons that do not say so are older."""
+"""Meaning of a duet's PSS and USS: see `duet`. Comparisons without this are older."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def lock_at(root: Path, named: str, copies: Path) -> SideLock:
 
 
 def describe(made: Project) -> str:
-    """What is measured of a target that was prepared, on one line."""
+    """Describe a prepared target on one line."""
     deployment = _deployment(made)
     case = deployment.cases["quick"][0]
     load = case.load
@@ -209,7 +209,7 @@ def _own(place: Path) -> SideLock | None:
 
 
 def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
-    """What to say of interpreters that were made in different ways."""
+    """Note that interpreters were built in different ways."""
     if len({one.origin for one in here}) < 2:
         return ()
     made = " and ".join(f"{one.version} ({one.origin})" for one in here)
@@ -217,7 +217,7 @@ def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
 
 
 def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tuple[str, ...]:
-    """What to say of a side that asks for another interpreter than the other one."""
+    """Note that a side asks for another interpreter than the other one."""
     if wanted.python:
         return ()
     asked = target_python.request(place)

@@ -1,4 +1,4 @@
-"""Which code a change of instructions lies in: what `duetbench why` found, as a file.
+"""Code that a change of instructions lies in: the result of `duetbench why`, as a file.
 
 Instructions are per request. Totals come from plain counts, which are exact; what functions have
 comes from counts with a trampoline below every Python function, which costs some hundred
@@ -53,7 +53,7 @@ class Native(Frozen):
 
 
 class Row(Frozen):
-    """What one function has of the change, with the compiled code that it calls itself.
+    """A function's part of the change, with the compiled code that it calls itself.
 
     Of code that only one side has, its topmost function has all that lies below it.
     """
@@ -76,7 +76,7 @@ class Row(Frozen):
 
 
 class PackageTotal(Frozen):
-    """What all code of one package has, without what it calls of others."""
+    """Instructions of all code of one package, without what it calls of others."""
 
     package: str
     base: float = Field(ge=0)
@@ -112,7 +112,7 @@ class Totals(Frozen):
 
 
 class Attribution(Artefact):
-    """Where the instructions of one case's change are."""
+    """Code that one case's change of instructions lies in."""
 
     what: ClassVar[str] = "an attribution (duetbench why)"
     indent: ClassVar[int | None] = None

@@ -32,7 +32,7 @@ _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
 INPROCESS: Final = "inprocess/"
-"""What names of benchmarks inside the process begin with, among the cases."""
+"""Prefix of names of benchmarks inside the process, among the cases."""
 
 
 class SeriesName(Frozen):
@@ -57,7 +57,7 @@ class Release(Frozen):
 
 
 class Effect(Frozen):
-    """What some duets say of a change: head over base, with the 95 % interval."""
+    """A change by some duets: head over base, with the 95 % interval."""
 
     ratio: float = Field(ge=1e-3, le=1e3)
     low: float = Field(ge=1e-3, le=1e3)
@@ -76,15 +76,15 @@ class Effect(Frozen):
 
 
 class Share(Effect):
-    """What releases that moved as one do alone; the first gives them their name."""
+    """Effect of releases that moved as one; the first gives them their name."""
 
     releases: tuple[Release, ...] = Field(min_length=1)
 
 
 class Narrowed(Frozen):
-    """Which of the releases between the versions of the largest share did something.
+    """Releases between the versions of the largest share that did something.
 
-    Each was held against an anchor with all else the same.
+    Each was measured against an anchor with all else the same.
     """
 
     series: SeriesName = Field(description="On which machine, and what was looked at.")
@@ -99,7 +99,7 @@ class Narrowed(Frozen):
 
 
 class Cause(Frozen):
-    """What a search for the cause of a change found; `reason`: why suspects are left."""
+    """Result of a search for the cause of a change; `reason`: why suspects are left."""
 
     whole: Effect | None = Field(description="All packages together, played anew.")
     shares: tuple[Share, ...] = Field(description="The largest first.")
@@ -219,7 +219,7 @@ class Change(Artefact):
 
     @property
     def parts(self) -> tuple[Share, ...]:
-        """What releases did, as closely as is known: in place of the largest share its steps."""
+        """Shares as closely as is known: in place of the largest one its steps."""
         return (*self.narrowed.steps, *self.shares[1:]) if self.narrowed else self.shares
 
     @property
@@ -248,7 +248,7 @@ class Change(Artefact):
 
 
 class Candidates(Artefact):
-    """What detection found."""
+    """Result of a detection."""
 
     what: ClassVar[str] = "candidates (duetbench ci detect)"
 

@@ -34,7 +34,7 @@ SideName = Literal["base", "head"]
 
 
 class Verdict(StrEnum):
-    """What a comparison says of one case and metric."""
+    """Verdict of a comparison on one case and metric."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
 
 class SideRecord(Frozen):
-    """What base or head is."""
+    """Description of base or head."""
 
     label: str = Field(description="As people named it: a branch, a date, `granian==2.7.8`.")
     kind: Literal["revision", "stack", "interpreter"]
@@ -108,7 +108,7 @@ class Duet(Frozen):
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
-        """What speaks against using it, by flags of either side."""
+        """Flags of either side that speak against using it."""
         flags = (*self.flags_base, *self.flags_head)
         return frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
 

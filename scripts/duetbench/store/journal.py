@@ -9,7 +9,7 @@ from duetbench.store import files
 
 
 class Journal:
-    """What happened so far, as `lines`, oldest first; begun with what an earlier program left."""
+    """Events so far, as `lines`, oldest first; it begins with what an earlier program left."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,7 +30,7 @@ class Journal:
         self.lines.append(line)
 
     def forget(self) -> None:
-        """All is over, or begins anew: nothing has happened."""
+        """Remove the file: all is over, or starts again."""
         self._path.unlink(missing_ok=True)
         self.lines.clear()
         self.begun = False

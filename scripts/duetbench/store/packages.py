@@ -1,4 +1,4 @@
-"""Where a package's releases lead: links out of their own metadata, so that none is written by us.
+"""Links of a package's releases out of their own metadata, so that we write none.
 
 One file per package, `results/packages/<package>.json`, which grows with its versions.
 """
@@ -31,7 +31,7 @@ Version = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.!+_-
 
 
 class VersionLinks(Frozen):
-    """What one version's metadata lead to."""
+    """Links in one version's metadata."""
 
     links: dict[Kind, Url] = Field(default_factory=dict)
     tag: str | None = Field(
@@ -48,7 +48,7 @@ class VersionLinks(Frozen):
         return next((str(one[1]) for one in named if one), None)
 
     def differences(self, before: str, version: str) -> str | None:
-        """Where the source of two versions is compared, if the metadata say how tags are named."""
+        """Address that compares two versions' source, if the metadata say how tags are named."""
         if self.tag is None or self.repository is None:
             return None
         return f"{self.repository}/compare/{self.tag}{before}...{self.tag}{version}"
@@ -65,7 +65,7 @@ class VersionLinks(Frozen):
 
 
 class PackageRecord(Artefact):
-    """What is known of a package's versions."""
+    """Links of a package's versions."""
 
     what: ClassVar[str] = "links of a package"
 
@@ -79,7 +79,7 @@ Found = Mapping[tuple[str, str], VersionLinks]
 
 
 def path_of(package: str) -> Path:
-    """Where a package's file belongs, below `results/`."""
+    """Path of a package's file below `results/`."""
     return Path(FOLDER, f"{package}.json")
 
 

@@ -25,12 +25,12 @@ _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 INSTRUCTIONS: Final = metrics.INSTRUCTIONS
 
 CANARY: Final = "anchor/"
-"""What the id of a case begins with where the anchor is measured against a copy of itself."""
+"""Prefix of a case's id where the anchor is measured against a copy of itself."""
 
 Origin = Literal["night", "backfill", "renewal"]
 
 RENEWED: Final = "anchor "
-"""What the label of a renewal begins with; the name of the new anchor follows."""
+"""Prefix of a renewal's label; the name of the new anchor follows."""
 
 
 class AnchoredPoint(Frozen):
@@ -71,7 +71,7 @@ class CasePoints(Frozen):
 
 
 class Points(Artefact):
-    """What one stack is to an anchor, case by case."""
+    """Ratios of one stack to an anchor, case by case."""
 
     what: ClassVar[str] = "a file of anchored points"
     indent: ClassVar[int | None] = None
@@ -114,7 +114,7 @@ def _width(samples: int) -> float:
 
 
 def path_of(points: Points) -> Path:
-    """Where the file belongs, below `results/`."""
+    """Path of the file below `results/`."""
     return Path(FOLDER, points.machine.id, f"{points.started:%Y}", f"{points.id}.json")
 
 

@@ -1,4 +1,4 @@
-"""Stacks held against one anchor by duets, until each ratio is known as well as it has to be.
+"""Measures stacks against one anchor by duets, until each ratio is known as well as it has to be.
 
 Nothing is judged here: what comes out are points of trends. Duets of all stacks and cases are
 played in random order, so that what drifts meanwhile falls on all of them alike. Each is written
@@ -37,7 +37,7 @@ from duetbench.store.journal import Journal
 from duetbench.store.points import CANARY, INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
 
 FOLDER: Final = "backfill"
-"""Where journals of what is under way are kept, below the state folder."""
+"""Folder of journals of what is under way, below the state folder."""
 
 REASON: Final = 1000
 """Characters of a reason for which a case has no point."""
@@ -113,7 +113,7 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
 
 @dataclass(slots=True)
 class Head:
-    """A stack that is held against the anchor, with the journal of what was played of it.
+    """A stack that is measured against the anchor, with the journal of what was played of it.
 
     `lost`: cases that cannot be played, with the reason.
     """
@@ -176,7 +176,7 @@ class Head:
             self.journal.add(["count", [name, line]])
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
-        """What is known of it, and of what cases nothing is."""
+        """Points of its cases, and the cases without any."""
         lost = list(self.lost)
         places = [
             (case, match.case, [*_points(match.duets, lost), *self._counted(case)])
@@ -338,9 +338,9 @@ def verify(anchor: Anchor, side: Side) -> None:
 
 
 def of_checkout(both: Sides, canary: str | None = None) -> Head:
-    """A checkout, ready to be held against its anchor, which is base; its journal begins anew.
+    """A checkout, ready to be measured against its anchor, which is base; its journal begins empty.
 
-    The anchor is played against itself too, in the case `canary`.
+    The anchor is measured against itself, too, in the case `canary`.
     """
     pairs, lost = paired(both.base.cases, both.head.cases)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")

@@ -1,6 +1,6 @@
 """Stacks of other times against the anchor: as of dates, or with single releases. Resumable.
 
-Each stack is resolved anew, installed, and played together with a few others, drawn at random, so
+Each stack is resolved, installed, and measured together with a few others, drawn at random, so
 that neither time nor neighbours say anything about its date. What cannot be resolved, installed or
 started is recorded with the reason.
 """
@@ -42,8 +42,8 @@ AT_ONCE: Final = 3
 STEPS: Final = {"day": 1, "week": 7}
 
 Newest = Callable[[date, str | None], str | None]
-"""Which release of a package is the newest at the end of a day, of all or of those below a version;
-None: there is none."""
+"""Tells which release of a package is the newest at the end of a day, of all or of those below a
+version; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class PastStack:
         return f"{self.release.package} {self.release.version}"
 
     def lock(self, project: Project, narrator: Narrator) -> Callable[[str], Stack]:
-        """What resolves it for a stack of a checkout; SetupError if uv cannot."""
+        """Make the function that resolves it for a stack; SetupError if uv cannot."""
         if self.release is None:
             return lambda name: revisions.resolved(project, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
@@ -125,7 +125,7 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Pas
         yield from between(middle, high)
 
     def came(day: date, before: str | None) -> Iterator[str]:
-        """What came out after `before` up to a day, the newest first."""
+        """Releases after `before` up to a day, the newest first."""
         version = at(day)
         # A release that was taken back must not count as one that came out.
         while version is not None and (before is None or Version(version) > Version(before)):
@@ -156,7 +156,7 @@ def newest_of(package: str, tick: Tick) -> Newest:
 
 @dataclass(frozen=True, slots=True)
 class BackfillTask:
-    """What is to be measured, and where it is kept."""
+    """Anchor, scope and folder of a backfill."""
 
     project: Project
     anchor: Anchor
@@ -192,7 +192,7 @@ def backfill(
 
 
 def kept(task: BackfillTask) -> Iterator[Points]:
-    """What was measured on this machine against this anchor, the oldest first."""
+    """Read the points of this machine against this anchor, the oldest first."""
     here = machine.fingerprint().id
     for path in record.found(task.results):
         one = record.read(path)

@@ -1,4 +1,4 @@
-"""What duets between stacks say of a candidate: it is a change, or it is dismissed. Pure."""
+"""Judges a candidate by duets between its stacks: it is a change, or dismissed. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -159,7 +159,7 @@ def grown(
 def _ratio_of(
     record: Change, series: SeriesName, evidence: Mapping[str, Comparison]
 ) -> float | None:
-    """What a change did to a series; None if it is not known to have moved it."""
+    """Ratio by which a change moved a series; None if it is not known to have moved it."""
     if record.series == series:
         return record.ratio
     comparison = evidence.get(record.evidence or "")
@@ -170,7 +170,7 @@ def _ratio_of(
 
 
 def _worse(metric: str, ratio: float) -> float:
-    """How much worse a figure became, as a logarithm, beyond what the metric tolerates."""
+    """Amount by which a figure became worse, as a logarithm, beyond what the metric tolerates."""
     scale = row(CPU if metric == INSTRUCTIONS else metric)
     moved = math.log(ratio) if scale.better == "lower" else -math.log(ratio)
     return moved - math.log1p(scale.tolerance)

@@ -26,7 +26,7 @@ from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.conclude import conclude
 
 MOST_CASES: Final = 8
-"""Cases of a candidate that are played, and as many jobs inside the process: the strongest
+"""Cases of a candidate that are measured, and as many jobs inside the process: the strongest
 ones. One cause moves many, and playing all of them would not make it surer."""
 
 NOTHING: Final = "none of the packages that moved is loaded by these cases"
@@ -101,7 +101,7 @@ def _label(state: StackState, run: str | None) -> str:
 
 
 def strongest(project: Project, candidate: Change) -> tuple[str, ...]:
-    """What is played: the stack's strongest cases, and jobs, that are still declared.
+    """Choose the strongest cases and jobs of the stack that are still declared.
 
     UsageError: none is.
     """
@@ -126,7 +126,7 @@ LEAST_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Conclusions:
-    """What came of the candidates; `left` were not judged, for the reason beside them."""
+    """Judged candidates; `left` were not judged, for the reason beside them."""
 
     judged: tuple[Change, ...]
     left: tuple[tuple[Change, str], ...]

@@ -1,4 +1,4 @@
-"""What happened to a table besides its figures: breaks, new stacks, missing nights. Pure."""
+"""Finds breaks, new stacks and missing nights of a table. Pure."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -82,7 +82,7 @@ def differing(before: str, after: str) -> tuple[str, str]:
 
 
 def bumps(table: Table) -> tuple[Bump, ...]:
-    """Where a stack's lock changed, oldest first."""
+    """Find where a stack's lock changed, oldest first."""
     result: list[Bump] = []
     digests: dict[str, str] = {}
     packages: dict[str, dict[str, str]] = {}

@@ -20,7 +20,7 @@ do not move had a step at any time while the points came one by one, and with 0.
 standard error a step of 2 % is seen at its second point (docs/method.md)."""
 
 LONE: Final = 0.6 * PRICE
-"""What a point costs at most: one alone makes no piece, two do. (It is an outlier from 3.3 standard
+"""Highest cost of a point: one alone makes no piece, two do. (It is an outlier from 3.3 standard
 errors on.)"""
 
 LEAST_ERROR: Final = 1e-4

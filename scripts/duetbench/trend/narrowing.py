@@ -1,4 +1,4 @@
-"""Which of several releases did it, where each was held against an anchor by itself. Pure.
+"""Finds which of several releases did it, where each was measured against an anchor. Pure.
 
 A search names a package and the versions that the two stacks have of it. Of stacks that are a month
 apart these may be many releases apart, and the later one then need not be the one that did it.
@@ -14,7 +14,7 @@ from duetbench.trend import conclude, releases
 from duetbench.trend.releases import Measured, ReleaseAxis, ReleaseEffect, order
 
 Axes = Mapping[str, Sequence[ReleaseAxis]]
-"""What was measured of the releases of each package."""
+"""Measured releases of each package."""
 
 
 def narrowed(records: Iterable[Change], axes: Axes) -> tuple[Change, ...]:
@@ -28,7 +28,7 @@ def narrowed(records: Iterable[Change], axes: Axes) -> tuple[Change, ...]:
 
 
 def unmeasured(versions: Sequence[str], axis: ReleaseAxis | None) -> tuple[str, ...]:
-    """What to measure next on the way to the releases that did something; empty: they are known.
+    """Choose what to measure next to find the releases that did something; empty: they are known.
 
     First the ends of `versions`, which are in their order, then the middle of what lies between two
     of which one did something over the other. What one of them does and the next one undoes is not
@@ -53,7 +53,7 @@ def unmeasured(versions: Sequence[str], axis: ReleaseAxis | None) -> tuple[str, 
 
 
 def _of(record: Change, axes: Axes) -> Narrowed | None:
-    """What its own machine says, else another one, of the first series that moved and has it."""
+    """Narrow by its own machine, else another one, and the first series that moved and has it."""
     span = record.shares[0].releases[0] if record.shares else conclude.culprit(record.packages)
     if span is None or span.previous is None:
         return None

@@ -22,7 +22,7 @@ from duetbench.trend.columns import (
 )
 
 METRICS: Final = (*TRENDS, "instructions", "seconds")
-"""What a point may be of."""
+"""Metrics that a point may be of."""
 
 
 def anchored(every: Iterable[Points]) -> tuple[tuple[RunColumns, ...], tuple[str, ...]]:
@@ -93,11 +93,11 @@ def of_points(points: Points, places: Mapping[str, tuple[str, str]] | None = Non
 
 
 def trended(every: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
-    """What is of a time, each stack as one, and what is on no trend, in sentences.
+    """Select what is of a time, each stack as one; also sentences about what is on no trend.
 
     Of a time are nights, and what was measured later as of a date. All of a machine stands against
-    the newest anchor that it was held against, or that followed on that one. Of a case that nobody
-    held against both anchors the older points are left out.
+    the newest anchor that it was measured against, or that followed on that one. Of a case that
+    nobody measured against both anchors the older points are left out.
     """
     ordered = sorted(every, key=lambda one: (one.started, one.id))
     chain = _Chain([one for one in ordered if one.origin == "renewal"])
@@ -142,7 +142,7 @@ def _joined(files: Sequence[Points]) -> Points:
 
 
 class _Chain:
-    """How anchors follow on each other, by the renewals' files, oldest first."""
+    """Chain of anchors, by the renewals' files, oldest first."""
 
     def __init__(self, renewals: Sequence[Points]) -> None:
         self._renewals = renewals

@@ -1,4 +1,4 @@
-"""Releases of packages that were held against an anchor: in order, and what each of them did. Pure.
+"""Orders releases that were measured against an anchor, and judges what each of them did. Pure.
 
 A point is a ratio to the anchor with its standard error. Two points of one anchor and machine have
 nothing else in common, so their errors add in quadrature: that of a release over another one.
@@ -26,7 +26,7 @@ from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Poin
 from duetbench.trend.steps import CPU
 
 MAIN: Final = (CPU, "seconds")
-"""What a release is summed up by: CPU per request; inside the process, the time of a call."""
+"""Metrics that sum up a release: CPU per request; inside the process, the time of a call."""
 Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
 """A case, and a point of it of one release and of another."""
 
@@ -36,7 +36,7 @@ _NORMAL: Final = 1.96  # standard errors of a 95 % interval, where nobody knows 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A release that was held against the anchor, or was to be.
+    """A release that was measured against the anchor, or was to be.
 
     Attributes:
         when: The day on which it came out.
@@ -65,7 +65,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleaseAxis:
-    """The releases of a package that were held against one anchor on one machine, in their order.
+    """The releases of a package that were measured against one anchor on one machine, in order.
 
     `last`: When one of them was measured last.
     """
@@ -82,7 +82,7 @@ class ReleaseAxis:
         return tuple(release for release in self.releases if release.points)
 
     def results(self) -> dict[str, Result]:
-        """What each release but the first did, over the measured one before it, by version."""
+        """Effect of each release but the first over the measured one before it, by version."""
         return {
             head.version: Result(base, head, over(base, head))
             for base, head in pairwise(self.measured)
@@ -91,7 +91,7 @@ class ReleaseAxis:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseEffect:
-    """What a release does to one metric of a case, over another release.
+    """Effect of a release on one metric of a case, over another release.
 
     Attributes:
         detectable: The smallest change that would have been called four times in five.
@@ -117,7 +117,7 @@ class ReleaseEffect:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a release does over another one."""
+    """All effects of a release over another one."""
 
     base: Measured
     head: Measured
@@ -125,19 +125,19 @@ class Result:
 
     @property
     def main(self) -> tuple[ReleaseEffect, ...]:
-        """What it is summed up by: of each case that is judged one metric."""
+        """Effects that sum it up: of each case that is judged one metric."""
         return tuple(effect for effect in self.effects if effect.verdict and effect.metric in MAIN)
 
     @property
     def others(self) -> tuple[ReleaseEffect, ...]:
-        """What else is judged."""
+        """All other effects that are judged."""
         return tuple(
             effect for effect in self.effects if effect.verdict and effect.metric not in MAIN
         )
 
     @property
     def moved(self) -> tuple[ReleaseEffect, ...]:
-        """Where it did something to what it is summed up by: servers first, the most first."""
+        """Main effects that moved: servers first, the largest first."""
         moved = (one for one in self.main if one.moved)
         return tuple(sorted(moved, key=lambda one: (one.metric != CPU, -one.size)))
 
@@ -148,7 +148,7 @@ class Result:
 
 
 def order(version: str) -> tuple[bool, Version, str]:
-    """What sorts versions: 0.9 before 0.10; what is no version comes first."""
+    """Key that sorts versions: 0.9 before 0.10; what is no version comes first."""
     try:
         return True, Version(version), version
     except InvalidVersion:
@@ -198,7 +198,7 @@ def _measured(version: str, files: Sequence[Points]) -> Measured:
 
 
 def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
-    """What one release does over another, by case and metric, of what both have."""
+    """Compare one release with another, by case and metric, as far as both have them."""
     pairs = [
         (case, before, after)
         for name, case in head.points.items()
@@ -213,7 +213,7 @@ def over(base: Measured, head: Measured) -> tuple[ReleaseEffect, ...]:
 
 
 def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
-    """What is said of the figures of one family, whose points all have a scatter."""
+    """Judge the figures of one family, whose points all have a scatter."""
     ps = [
         statistics.moved_p(_sample(before, after), row(after.metric).floor)
         for _, before, after in pairs
@@ -223,7 +223,7 @@ def judged(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
 
 
 def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
-    """How many times another release's figure one is, with the 95 % interval."""
+    """Ratio of one release's figure to another's, with the 95 % interval."""
     sample = _sample(base, head)
     low, high = statistics.interval(sample, CONFIDENCE_RATE)
     return Interval(math.exp(sample.mean), math.exp(low), math.exp(high), sample.n)
@@ -232,7 +232,7 @@ def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
 def _verdict(
     case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
 ) -> ReleaseEffect:
-    """What is said of one figure; `p` is corrected for so many in its family."""
+    """Judge one figure; `p` is corrected for so many in its family."""
     scale, effect = row(after.metric), ratio(before, after)
     detectable = statistics.detectable(
         _sample(before, after), scale.floor, alpha=_METHOD.rate / family, power=_METHOD.power

@@ -31,7 +31,8 @@ from duetbench.trend.levels import Piece, fitted
 from duetbench.trend.table import STATES, Table
 
 _SERVICE: Final = {"response_p50": "service_p50", "response_p99": "service_p99"}
-"""Where a case has the latter it is paced, and the former contain the generator's queue."""
+"""Latencies by response and by service: a case with the latter is paced, and the former contain
+the generator's queue."""
 
 LONGEST: Final = 180
 """Nights that are looked at: a step that is older was found when it was new."""
@@ -40,7 +41,7 @@ LEAST: Final = 3
 """Nights on either level of figures without a standard error; a night or two may be anything."""
 
 CPU: Final = "server_cpu_per_request"
-"""What confirms a step of instructions, with whose relevance floor they are searched."""
+"""Metric that confirms a step of instructions, which are searched with its relevance floor."""
 
 PLACED: Final = 4.0
 """Height in standard errors of a single point from which on none is taken for one of the other

@@ -1,1 +1,1 @@
-"""Which functions a change of instructions lies in."""
+"""Finds the functions that a change of instructions lies in."""

@@ -1,4 +1,4 @@
-"""Which case of a change or a comparison is attributed, and on which two sides."""
+"""Attributes changes and comparisons: chooses the case and prepares both sides."""
 
 import glob
 from collections.abc import Callable

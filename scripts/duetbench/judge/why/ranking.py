@@ -1,4 +1,4 @@
-"""What each function has of a change: rows, packages, and the tree of calls. No processes."""
+"""Ranks functions by their part of a change: rows, packages, and the tree of calls. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,18 +11,18 @@ from duetbench.measure.instructions.profiling import TRAMPOLINE
 from duetbench.store.attribution import Function, Native, Node, PackageTotal, Row
 
 PRUNED: Final = 0.002
-"""What has less of the total on both sides is not in the tree."""
+"""Functions with a smaller share of the total on both sides are not in the tree."""
 
 NATIVE: Final = 6
 """Symbols of a row that are kept: those that moved most."""
 
 ROOT: Final = Name("request", "", DRIVER)
-"""What the outermost functions are called by."""
+"""The caller of the outermost functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known exactly of a function, without Valgrind.
+    """Exact counts of a function, without Valgrind.
 
     Attributes:
         code: Equal where what it does is written in the same way, under whatever name.
@@ -48,7 +48,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Where a change is."""
+    """Functions, packages and calls that a change is in."""
 
     base: float
     head: float
@@ -203,7 +203,7 @@ def _native(total: _Sum) -> Iterable[Native]:
 
 
 def _own(base: Paths, head: Paths) -> Iterable[PackageTotal]:
-    """What the code of each package has, the largest change first."""
+    """Sum the instructions of each package, the largest change first."""
     sums: tuple[Counter[str], ...] = (Counter(), Counter())
     for paths, by_package in zip((base, head), sums, strict=True):
         for path, own in paths.items():

@@ -37,7 +37,7 @@ class Tree:
         return sum(self.own.values()) + sum(tree.total for tree in self.below.values())
 
     def symbols(self) -> Counter[str]:
-        """What it and all below it execute, by symbol."""
+        """Instructions of it and all below it, by symbol."""
         return sum((tree.symbols() for tree in self.below.values()), Counter(self.own))
 
 
@@ -137,7 +137,7 @@ def _without(tree: Tree, take: Take) -> Tree:
 
 
 def _merged(tree: Tree, other: Tree) -> Tree:
-    """What two trees execute in the same place, together."""
+    """Add two trees of the same place."""
     below = dict(tree.below)
     for name, inner in other.below.items():
         below[name] = _merged(below[name], inner) if name in below else inner
@@ -151,7 +151,7 @@ def _sum(own: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, f
 
 
 def _totals(trees: list[Tree]) -> Mapping[Name, float]:
-    """What each function below some trees executes, with all below it, wherever it stands."""
+    """Sum each function below some trees, with all that it calls, wherever it stands."""
     totals: dict[Name, float] = {}
     for name, total in (descendant for tree in trees for descendant in _descendants(tree)):
         totals[name] = totals.get(name, 0.0) + total

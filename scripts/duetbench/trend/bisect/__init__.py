@@ -1,1 +1,1 @@
-"""Which release of many made a difference: tests of mixed locks until one is left."""
+"""Searches for the release behind a change: tests mixed locks until one is left."""

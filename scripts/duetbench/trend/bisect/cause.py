@@ -1,4 +1,4 @@
-"""What a search for the cause of a change found, and what of it goes into the change's record."""
+"""Results of a search for the cause of a change, and how they enter the change's record."""
 
 import math
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a search found, as `Cause` has it: packages instead of releases."""
+    """Result of a search, as `Cause` has it, with packages instead of releases."""
 
     whole: Effect | None = None
     parts: list[Part] = field(default_factory=list)
@@ -59,7 +59,7 @@ def blame(record: Change, cause: Cause) -> Change:
 
 
 def cause_of(outcome: Outcome, packages: Sequence[PackageChange]) -> Cause:
-    """What a search found as releases, the largest share first.
+    """Turn the packages of a result into releases, the largest share first.
 
     Packages that could not be told apart go by the shortest name, the one that the others extend:
     pydantic, and with it pydantic-core.

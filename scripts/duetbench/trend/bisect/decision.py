@@ -1,11 +1,11 @@
-"""Which of several releases caused a change: found by duets between mixtures of both stacks. Pure.
+"""Searches for the release behind a change, by duets between mixtures of both stacks. Pure.
 
 The packages that moved are put in a row. A stack with half of them moved shows the change or does
 not, and the search goes on in the half that holds it: n packages take about log₂ n answers. Each
 answer is a sequential test (Wald's) of "none of it" against "all of it", after every duet, so that
 it takes as few as the change is large. What lies between both is a third answer: several did it.
 
-What is left at the end is played alone, with fresh duets, since two releases might do only together
+What is left at the end is measured alone, by fresh duets, since two releases might do only together
 what neither does by itself. What it does is its share; where the whole change without it is still
 one, the search goes on with the others, on a stack in which what was found has moved.
 
@@ -77,7 +77,7 @@ class Player(Protocol):
 
 
 class Answer(Enum):
-    """How much of a change a mixture shows."""
+    """The part of a change that a mixture shows."""
 
     NONE = "none of it"
     ALL = "all of it"
@@ -183,7 +183,7 @@ class Search:
         return left
 
     def _half(self, base: Names, left: Sequence[str]) -> Names | None:
-        """What moves with about half of the packages; None: all or none of them do."""
+        """Find what moves with about half of the packages; None: all or none of them do."""
         failed = 0
         for part in _halves(left):
             try:
@@ -220,7 +220,7 @@ class Search:
     def _ask(
         self, purpose: str, base: Names, head: Names, size: float, known: float, least: int = LEAST
     ) -> Answer:
-        """How much is seen of a change of `size` (log), which is `known` to a standard error."""
+        """Ask how much shows of a change of `size` (log), which is `known` to a standard error."""
         for mean, sd, n in self._play(purpose, base, head):
             ends = min(0.0, size) - _WILD * sd, max(0.0, size) + _WILD * sd
             tamed = sum(min(max(log, ends[0]), ends[1]) for log in self._samples[-1])
@@ -269,7 +269,7 @@ class Search:
         return sum(logs) / len(logs), self._scatter() / math.sqrt(len(logs))
 
     def _effect(self) -> Effect:
-        """What the duets of the latest question say."""
+        """Effect by the duets of the latest question."""
         (mean, _), n = self._latest(), len(self._samples[-1])
         low, high = statistics.interval(statistics.Sample(n, mean, self._scatter()), 0.05)
         return Effect(ratio=math.exp(mean), low=math.exp(low), high=math.exp(high), duets=n)

@@ -41,7 +41,7 @@ from duetbench.trend.bisect.cause import Names
 from duetbench.trend.bisect.decision import TimeIsUpError
 
 FOLDER: Final = "searches"
-"""Where searches under way are kept, below the state folder."""
+"""Folder of searches under way, below the state folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SearchTask:
 
 
 def moves(project: Project, task: SearchTask) -> tuple[PackageChange, ...]:
-    """What differs between the versions of both locks, by name."""
+    """Packages whose versions differ between both locks, by name."""
     before, after = (
         stacks.parse(text, f"lock of {task.stack}", project.version)
         for text in (task.base, task.head)

@@ -24,7 +24,7 @@ from duetbench.trend.bisect.cause import Outcome
 from duetbench.trend.bisect.mixtures import Mixtures, SearchTask, moves
 
 METRIC: Final = "server_cpu_per_request"
-"""What is searched for where nothing says which metric moved."""
+"""Metric of searches where nothing says which one moved."""
 
 
 def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
