@@ -1,8 +1,7 @@
 """Check the types of the site's JavaScript with TypeScript: `make check` runs it.
 
-TypeScript and uPlot come from npm, at the versions and digests of `package-lock.json`, into
-`node_modules` beside it; a second run needs no network. The copies of uPlot that the site serves
-must be the package's own, byte for byte. Node is that of the harness's environment.
+TypeScript comes from npm, at the version and digest of `package-lock.json`, into `node_modules`
+beside it; a second run needs no network. Node is that of the harness's environment.
 """
 
 from __future__ import annotations
@@ -18,17 +17,10 @@ from filelock import FileLock
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 STAMP = MODULES / ".made-from"
-VENDOR = HERE.parent / "duetbench" / "site" / "static" / "vendor"
-COPIES = {
-    "uPlot.iife.min.js": "dist/uPlot.iife.min.js",
-    "uPlot.min.css": "dist/uPlot.min.css",
-    "licences/uplot.txt": "LICENSE",
-}
-"""Files that the site serves, and where they are in the package."""
 
 
 def main() -> int:
-    """Install what is missing, compare the copies, check the types; the exit code."""
+    """Install what is missing, check the types; the exit code."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument(
         "--project", default=str(HERE), help="A folder with a tsconfig.json; default: this one."
@@ -36,10 +28,7 @@ def main() -> int:
     project = options.parse_args().project
     with FileLock(HERE / ".lock"):
         install()
-    wrong = altered()
-    for name in wrong:
-        sys.stdout.write(f"{VENDOR / name}: not as in the npm package uplot; restore it from git\n")
-    return int(bool(wrong)) or node(MODULES / "typescript/bin/tsc", "--project", project)
+    return node(MODULES / "typescript/bin/tsc", "--project", project)
 
 
 def install() -> None:
@@ -55,17 +44,6 @@ def install() -> None:
             "the one that npm is configured for"
         )
     STAMP.write_text(wanted)
-
-
-def altered() -> list[str]:
-    """Copies that are not the package's."""
-    package = MODULES / "uplot"
-    return [
-        name
-        for name, original in COPIES.items()
-        if not (VENDOR / name).is_file()
-        or (VENDOR / name).read_bytes() != (package / original).read_bytes()
-    ]
 
 
 def node(script: Path, *arguments: str, cwd: Path | None = None) -> int:

@@ -26,7 +26,7 @@ from synthetic import MACHINE, make_case
 CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
 SITE = "https://owner.github.io/name/"
-WORDS = f"[what the words mean]({SITE}glossary/)"
+WORDS = f"[what the words mean]({SITE}method/)"
 FINAL = ("report", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
 
 
@@ -177,7 +177,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     assert told(step).code == 0
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
-    shown = "\n".join(lines).replace(RUN, "").replace(f"{SITE}glossary/", "")
+    shown = "\n".join(lines).replace(RUN, "").replace(f"{SITE}method/", "")
     for said in (shown, comment.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in said
@@ -208,7 +208,7 @@ def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
     many = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    said = comment.final(compared(cases=many, planned=2000), HEAD, RUN, f"{SITE}glossary/")
+    said = comment.final(compared(cases=many, planned=2000), HEAD, RUN, f"{SITE}method/")
     assert len(said) <= text.LIMIT
     assert said.startswith("## Worse in 1 of 2000 cases")
     assert "more, in the comparison's JSON" in said

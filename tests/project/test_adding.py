@@ -22,7 +22,7 @@ from duetbench.host import paths
 from duetbench.measure.inprocess import suite_runs
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
-from duetbench.show.site.charts.legend import assign
+from duetbench.show.site.charts.figure import assign
 from duetbench.store import store
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
@@ -137,8 +137,8 @@ def asked() -> dict[str, Any]:
         "command": commands(server, synthetic.MACHINE).server,
         "judged": [[f"{one.metric} {one.verdict.value}" for one in case.judgements]
                    for case in found.cases],
-        "style": assign(["daphne"])["daphne"].colour,
-        "colours": [style.colour for style in assign(["3.14", "3.14t", "3.15"]).values()],
+        "style": assign(["daphne"])["daphne"],
+        "colours": list(assign(["3.14", "3.14t", "3.15"]).values()),
         "asv": json.loads(file.read_text("utf-8")),
         "inside": suite_runs.steps(["gil"])[0].environments,
     }  # fmt: skip
@@ -205,7 +205,7 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
     assert len(found["judged"]) == 2
     for judged in found["judged"]:
         assert {f"{CPU} slower", "disk_per_request slower"} <= set(judged)
-    assert found["style"] == "green"
+    assert found["style"] == 2
     assert len(set(found["colours"])) == 3
     assert found["asv"]["pythons"] == ["3.14", "3.14t", "3.15"]
     assert {"python": "3\\.15", "req": {"stack": "pydantic\\-v1"}} in found["asv"]["exclude"]

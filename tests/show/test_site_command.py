@@ -64,10 +64,10 @@ def test_pages_data_and_modules_are_served_with_their_types(address: str, folder
     page = get(address, "/")
     assert (page.status, page.type) == (200, "text/html")
     assert page.body == (folder / "site" / "index.html").read_bytes()
-    assert get(address, f"/runs/{a_run(1).id}/").status == 200
+    assert get(address, f"/runs/{a_run(1).id}.json").type == "application/json"
     assert get(address, "/changes.atom").type == "application/atom+xml"
-    assert get(address, "/manifest.json").type == "application/json"
-    (module,) = (folder / "site" / "static").rglob("ages.js")
+    assert get(address, "/index.json").type == "application/json"
+    (module,) = (folder / "site" / "static").rglob("trend.js")
     path = module.relative_to(folder / "site").as_posix()
     assert get(address, f"/{path}").type == "text/javascript"
     assert get(address, "/", "HEAD").body == b""
@@ -177,9 +177,9 @@ def test_a_new_run_appears_while_the_site_is_served(tmp_path: Path) -> None:
         assert process.stdout is not None
         line = next(line for line in process.stdout if line.startswith("http://"))
         address = line.partition(" ")[0]
-        assert a_run(1).id.encode() in get(address, "/runs/").body.replace(b"<wbr>", b"")
+        assert get(address, f"/runs/{a_run(1).id}.json").status == 200
         store.finalise(results, a_run(2))
-        eventually("the new run", lambda: get(address, f"/runs/{a_run(2).id}/").status == 200)
+        eventually("the new run", lambda: get(address, f"/runs/{a_run(2).id}.json").status == 200)
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
         assert process.wait(30) == 0, rest

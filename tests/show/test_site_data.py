@@ -1,11 +1,8 @@
-"""From run files to the site's data files: figures, states, breaks, and what is not made again."""
+"""From run files to tables of nights: figures, states, breaks, and what is not read again."""
 
-import json
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,32 +10,18 @@ import pytest
 import synthetic as runs
 from duetbench.core.errors import UsageError
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import CaseResult, RunStatus
-from duetbench.show.site import data, data_files, overview
 from duetbench.show.site.data import Folder
+from duetbench.show.site.pages import headlines
 from duetbench.store import store
-from duetbench.trend import columns, events, reading
+from duetbench.trend import events, reading
 from duetbench.trend import table as history
 from duetbench.trend.columns import of_run
-from duetbench.trend.table import Table
 from site_builds import FREE, JSON, a_run, failed, scattered, steady, table_of
 
 WIDE = [100.0, 200.0, 400.0]
 FACTOR = 2 ** (4.30265 / math.sqrt(3))
 """Of `WIDE`, whose geometric mean is 200: t(2)/√3 = 2.4842 times ln 2 to both sides."""
-
-
-def built(folder: Path) -> Folder:
-    sources = reading.read(folder / "results", folder / "cache")
-    site = Folder(folder / "site")
-    data.write(site, sources, history.tables(sources.nights))
-    site.remove_others(*data.OURS)
-    return site
-
-
-def fetched(site: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_bytes()) for path in sorted((site / "series").rglob("*.json"))]
 
 
 def test_a_night_holds_the_run_s_means_and_intervals() -> None:
@@ -49,12 +32,6 @@ def test_a_night_holds_the_run_s_means_and_intervals() -> None:
     assert night.high[0, column] == pytest.approx(200 * FACTOR, rel=1e-5)
     assert night.launches[0, column] == 3
     assert np.isnan(night.mean[0, night.header.metrics.index("pss_steady")])
-
-
-def test_headlines_share_the_first_file_and_exist() -> None:
-    assert len(HEADLINES) == data_files.PER_FILE
-    assert columns.TRENDS[: data_files.PER_FILE] == HEADLINES
-    assert set(columns.TRENDS) == {n for n, row in METRICS.items() if row.better != "neither"}
 
 
 def test_failed_cases_are_gaps_with_a_reason() -> None:
@@ -136,99 +113,6 @@ def test_missing_nights_are_gaps() -> None:
     assert events.gaps(table_of(a_run(1), a_run(20))) == ()
 
 
-def document_of(table: Table) -> dict[str, Any]:
-    (shard,), (year,) = data_files.series_files(table), data_files.years(table)
-    return data_files.series_document(data_files.scaled(table, year), shard)
-
-
-def test_a_shard_holds_five_digits_as_integers() -> None:
-    """5,000 and 5,100 requests/s are 50,000 and 51,000 steps of 0.1; a gap is null."""
-    table = table_of(a_run(1), a_run(2, failed()), a_run(3, steady(JSON, 5100.0)))
-    document = document_of(table)
-    (series,), (case,) = document["series"], document["cases"]
-    assert (series["metric"], series["unit"], series["better"]) == ("throughput", "1/s", "higher")
-    assert (series["exponent"], series["mean"]) == (-1, [50000, None, 51000])
-    assert series["low"] == series["high"] == [0, None, 0]
-    assert series["launches"] == [[1, 3], [1, 0], [1, 3]]
-    assert (case["id"], case["status"]) == (JSON, "mfm")
-    assert case["flag_sets"] == [[], ["not_ready"]]
-    assert case["flags"] == [[1, 0], [1, 1], [1, 0]]
-    assert case["reasons"] == {"1": "not_ready: 60 s were not enough"}
-
-
-def test_intervals_are_distances_in_steps() -> None:
-    """200·2^±2.4841: 164.25 below and 919.00 above, in steps of 0.1, outwards."""
-    (series,) = document_of(table_of(a_run(1, scattered(JSON, *WIDE))))["series"]
-    assert (series["exponent"], series["mean"]) == (-2, [20000])
-    assert (series["low"], series["high"]) == ([1643], [9190])
-
-
-def test_a_dozen_series_per_file() -> None:
-    every = dict.fromkeys(columns.TRENDS, 1.0)
-    table = table_of(a_run(1, runs.steady_result(runs.make_case(JSON), every)))
-    found = data_files.series_files(table)
-    assert [len(shard.series) for shard in found[:-1]] == [12] * (len(found) - 1)
-    assert sum(len(shard.series) for shard in found) == len(columns.TRENDS)
-    assert [table.metrics[metric] for _, metric in found[0].series] == list(HEADLINES)
-    assert len({shard.id for shard in found}) == len(found)
-
-
-def test_years_are_cut_at_new_year() -> None:
-    """In UTC: 31 December 23:00 at −02:00 is next year."""
-    table = table_of(
-        a_run(1, started="2025-12-31T23:59:00+00:00"), a_run(2, started="2025-12-31T23:00:00-02:00")
-    )
-    found = [(year.year, year.start, year.stop) for year in data_files.years(table)]
-    assert found == [(2025, 0, 1), (2026, 1, 2)]
-
-
-def test_another_night_changes_the_files_of_its_year_as_the_manifest_says(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    for run in (a_run(1, started="2025-11-01T03:00:00+00:00"), a_run(2)):
-        store.finalise(results, run)
-    first, site = built(tmp_path), tmp_path / "site"
-    assert first.written == len([p for p in site.rglob("*") if p.is_file()])
-    again = built(tmp_path)
-    assert (again.written, again.kept) == (0, first.written)
-    old = {path.name for path in (site / "series").rglob("2025-*")}
-    store.finalise(results, a_run(3))
-    built(tmp_path)
-    assert {path.name for path in (site / "series").rglob("2025-*")} == old
-    assert len(list((site / "series").rglob("2026-*.json"))) == 1
-    means = {d["year"]: d["series"][0]["mean"] for d in fetched(site)}
-    assert means == {2025: [50000], 2026: [50000, 50000]}
-    manifest = json.loads((site / "manifest.json").read_bytes())
-    for section in ("series", "nights"):
-        for name, by_year in manifest[section].items():
-            for year, (digest, size) in by_year.items():
-                path = site / section / name / f"{year}-{digest}.json"
-                assert path.stat().st_size == size
-    path = site / "runs" / f"{a_run(3).id}.json"
-    assert store.decode(path.read_bytes(), path.name) == store.rounded(a_run(3))
-
-
-def test_an_empty_history_has_all_small_files(tmp_path: Path) -> None:
-    built(tmp_path)
-    names = {
-        p.relative_to(tmp_path / "site").as_posix() for p in (tmp_path / "site").rglob("*.json")
-    }
-    assert {"manifest.json", "overview.json", "index.json", "badge/changes.json"} <= names
-    badge = json.loads((tmp_path / "site" / "badge" / "asgi.json").read_bytes())
-    assert (badge["schemaVersion"], badge["message"]) == (1, "not measured")
-
-
-def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    store.finalise(results, a_run(1))
-    broken = store.finalise(results, a_run(2))
-    broken.write_bytes(b"{")
-    built(tmp_path)
-    overview_ = json.loads((tmp_path / "site" / "overview.json").read_bytes())
-    (problem,) = overview_["problems"]
-    assert problem.startswith(f"runs/{runs.MACHINE.id}/2026/{broken.name}: expected a run file")
-    assert fetched(tmp_path / "site")[0]["nights"] == 1
-
-
 def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
     results, cache = tmp_path / "results", tmp_path / "cache"
     path = store.finalise(results, a_run(1))
@@ -243,55 +127,20 @@ def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
         kept.write_bytes(kept.read_bytes()[:-7])
 
 
-def test_what_runs_have_in_common_is_kept_once(tmp_path: Path) -> None:
-    results, cache = tmp_path / "results", tmp_path / "cache"
-    for day in (1, 2):
-        store.finalise(results, a_run(day))
-    first = reading.read(results, cache).nights
-    one, other = reading.read(results, cache).nights
-    assert one.header.cases is other.header.cases
-    for before, after in zip(first, (one, other), strict=True):
-        assert before.header == after.header
-        for name in ("mean", "low", "high", "launches"):
-            np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
-
-
-def test_badges_show_figures_of_one_night_only() -> None:
-    one, two = steady(JSON), steady(FREE, 6000.0)
-    found = overview.badges([table_of(a_run(1, one, two))], ())
-    assert found["free-threaded-asgi"]["message"] == "1.20×"
-    assert found["asgi"]["message"] == "5,000/s"
-    assert found["changes"] == {
-        "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
-    }  # fmt: skip
-    apart = table_of(a_run(1, one), a_run(2, two))
-    assert overview.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
-
-
-def test_the_overview_has_the_newest_figure_of_every_series() -> None:
-    table = table_of(
-        a_run(1), a_run(2, steady(JSON, 5100.0)), a_run(3).model_copy(update={"results": ()})
-    )
-    (machine,) = overview.overview([table], (), ())["machines"]
-    assert machine["series"] == {
-        "case": [0], "metric": [1], "mean": [5100], "low": [5100], "high": [5100],
-        "status": "m", "when": [1], "points": [2],
-    }  # fmt: skip
-    assert machine["cases"] == (JSON,)
-    assert machine["newest"]["time"] == "2026-11-03T03:00:00+00:00"
-
-
 @pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
 def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="inside the site"):
         Folder(tmp_path).put(name, b"")
 
 
-def test_hostile_names_are_text_in_the_data(tmp_path: Path) -> None:
-    hostile = '<img onerror=alert(1)>"\\\u0000\u2028' + "x" * 10_000
-    night = of_run(a_run(1))
-    header = replace(night.header, cases=(hostile,), groups=(hostile,), machine="../../" + hostile)
-    data.write(Folder(tmp_path), reading.Sources(), history.tables([replace(night, header=header)]))
-    (document,) = fetched(tmp_path)
-    assert document["cases"][0]["id"] == hostile
-    assert all(p.is_relative_to(tmp_path) for p in tmp_path.rglob("*"))
+def test_badges_show_figures_of_one_night_only() -> None:
+    one, two = steady(JSON), steady(FREE, 6000.0)
+    found = headlines.badges([table_of(a_run(1, one, two))], ())
+    assert found["free-threaded-asgi"]["message"] == "1.20×"
+    assert found["asgi"]["message"] == "5,000/s"
+    assert found["changes"] == {
+        "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
+    }  # fmt: skip
+    apart = table_of(a_run(1, one), a_run(2, two))
+    assert headlines.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
+    assert headlines.badges([], ())["asgi"]["message"] == "not measured"

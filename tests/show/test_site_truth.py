@@ -5,7 +5,6 @@ happened, changes that overlap, a cause that nobody knows, another kernel, and a
 that was measured last, and once.
 """
 
-import json
 import math
 import random
 import re
@@ -16,14 +15,11 @@ from typing import Final
 
 import pytest
 
-import browsing
 import site_builds
 import sites
 import synthetic as runs
-from browsing import NewPage, Watched
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
 from duetbench.project.published import headlines
-from duetbench.show.site.pages import addresses
 from duetbench.store import change, store
 from duetbench.store.change import Change, SeriesName
 from duetbench.store.comparison import PackageChange
@@ -40,7 +36,6 @@ MOVED: Final = {20: 1.3, 21: 1.4}
 KERNEL: Final = 10
 """The first night of another kernel."""
 
-READINGS: Final = ("higher", "lower", "better", "worse", "faster", "slower")
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
 ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) %")
 SIZES: Final = re.compile(
@@ -148,30 +143,12 @@ def holds_no_change(text: str) -> bool | None:
     return low <= 0 <= high
 
 
-def launches_of(site: Path) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for path in site.glob("across/*-load/server_cpu_per_request/*.json"):
-        table = path.parents[1].name
-        (nights,) = site.glob(f"nights/{table}/{path.name[:4]}-*.json")
-        named = json.loads(nights.read_bytes())["run"]
-        for case in json.loads(path.read_bytes())["cases"]:
-            counts = [value for count, value in case["launches"] for _ in range(count)]
-            found |= {(run, case["id"]): n for run, n in zip(named, counts, strict=True)}
-    return found
-
-
-def reads(text: str) -> bool:
-    return any(re.search(rf"\b{word}\b", text) for word in READINGS)
-
-
 def test_no_row_says_more_than_its_interval(site: Path) -> None:
     wrong = []
     for name, html in pages(site):
         for row in elements(html, "tr", "tr"):
             judged = 'class="verdict v-slower' in row or 'class="verdict v-faster' in row
             text = text_of(row)
-            if 'data-group="beyond"' in row or 'class="reading' in row:
-                judged |= reads(text)
             if judged and holds_no_change(text) is not False:
                 wrong.append(f"{name}: {text}")
     assert wrong == []
@@ -189,104 +166,3 @@ def test_no_sentence_gives_a_size_without_its_interval(site: Path) -> None:
                 if not BORNE.match(text[found.end() :])
             ]
     assert wrong == []
-
-
-def test_cards_are_of_one_machine_and_large_only_where_they_are_sure(site: Path) -> None:
-    """Each names it; a figure in the largest type has an interval of at most ±10 %."""
-    front = (site / "index.html").read_text("utf-8")
-    cards = list(elements(front, 'li class="card', "li"))
-    assert len(cards) == len(headlines())
-    machines = {tuple(re.findall(r'machines/([^"/]+)/"', card)) for card in cards}
-    (named,) = machines
-    assert len(named) == 1
-    for card in cards:
-        for large in elements(card, 'p class="big"', "p"):
-            spread = re.search(rf"±({NUMBER}) %", text_of(large))
-            assert spread, large
-            assert float(spread[1]) <= 10, large
-    badges = {json.loads(path.read_bytes())["message"] for path in site.glob("badge/*.json")}
-    figures = {text_of(card) for card in cards}
-    for message in badges - {"not measured", "none", "2"}:
-        assert any(message.partition(" (")[0] in figure for figure in figures), message
-
-
-def test_the_front_page_tells_the_newest_night_from_what_is_open(site: Path) -> None:
-    front = (site / "index.html").read_text("utf-8")
-    (told, *others) = [text_of(part) for part in elements(front, 'p class="says"', "p")]
-    assert not any(word in f"{told} {others}" for word in READINGS), told
-    if "contested" in str(site):
-        assert any("Newest night: nothing new (no release came in)." in one for one in others)
-        assert "Open since 9 Nov 2026: 2 changes, 1 case." in text_of(front)
-
-
-@pytest.mark.real
-def test_comparisons_in_the_browser_say_no_more_than_they_may(
-    site: Path, new_page: NewPage
-) -> None:
-    known = launches_of(site)
-    table = next(site.glob("nights/[sx]*-load")).name
-    nights = sorted({run for run, _ in known if "nightly" in run})
-    views = [(nights[-2], nights[-1])] if len(nights) > 1 else []
-    views += [("py:3.14", "py:3.14t")]
-    moved = None
-    if "contested" in str(site):
-        before, after = nights[min(MOVED) - 1], nights[max(MOVED) + 1]
-        views += [(nights[KERNEL - 1], nights[KERNEL]), (before, after)]
-        views += [(nights[n], nights[n + 1]) for n in range(KERNEL, KERNEL + 4)]
-        moved = (before, after)
-    with browsing.served(site) as base:
-        page = Watched(new_page(), base)
-        for a, b in views:
-            page.open(f"{addresses.compare(a, b)}&show=all&on={table}")
-            page.page.wait_for_selector("#compare-result:not(.waiting)")
-            rows: list[tuple[str, str]] = page.page.locator("#compare-rows tr").evaluate_all(
-                "rows => rows.map(row => [row.querySelector('th').innerText, row.innerText])"
-            )
-            ends = [a, b] if ":" not in a else [nights[-1]] * 2
-            for case, text in rows:
-                few = [run for run in ends if known.get((run, case), 3) < 3]
-                assert not reads(text) or (holds_no_change(text) is False and not few), text
-            says = page.page.locator("#compare-says").inner_text()
-            if (a, b) == moved:
-                called = [case for case, text in rows if re.search("higher|lower", text)]
-                assert called == [CASES[0]]
-            if moved and (a, b) == (nights[KERNEL - 1], nights[KERNEL]):
-                assert "nothing could be compared" in says
-                assert "kernel 6.1.0" in says
-        if moved:
-            other = "other-4c-11111111-load"
-            page.open(f"{addresses.COMPARE}?a=py:3.14&b=py:3.14t&on={other}&show=all")
-            says = page.page.locator("#compare-says").inner_text()
-            assert "nothing could be compared" in says
-            assert "one launch" in says
-
-
-@pytest.mark.real
-def test_labels_of_two_changes_in_one_plane_are_both_drawn(
-    contested: Path, new_page: NewPage
-) -> None:
-    spy = """
-    window.drawn = [];
-    const write = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-      if (/^[▲▼]/.test(text)) {
-        const wide = this.measureText(text).width;
-        drawn.push({text, x, y, wide, align: this.textAlign});
-      }
-      return write.apply(this, arguments);
-    };
-    """
-    with browsing.served(contested) as base:
-        page = Watched(new_page(), base)
-        page.page.add_init_script(spy)
-        address = f"{addresses.case(CASES[0])}?machine={runs.MACHINE.id}"
-        page.open(address).wait_for_selector(".trend-live:not([hidden]) canvas")
-        drawn = page.page.evaluate("drawn")
-        newest = {one["text"]: one for one in drawn}  # each drawing says the same
-        assert newest.keys() == {"▼ +30 %", "▼ +40 %"}
-        assert {one["align"] for one in drawn} == {"left"}
-        first, second = newest["▼ +30 %"], newest["▼ +40 %"]
-        assert first["x"] < second["x"]
-        beside = first["x"] + first["wide"] <= second["x"]
-        assert beside or second["y"] - first["y"] >= 12
-        assert page.troubles == []

@@ -13,10 +13,9 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from duetbench.project.tools import CHROMIUM
-from duetbench.show.site import pictures
 
 expect.set_options(timeout=20_000)
 
@@ -121,9 +120,14 @@ def program() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    program()
-    with pictures.chromium() as found:
+    with sync_playwright() as driver:
+        # Root, as in containers, gets no sandbox from Chromium.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        found = driver.chromium.launch(
+            executable_path=str(program()), args=arguments, timeout=180_000
+        )
         yield found
+        found.close()
 
 
 def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:

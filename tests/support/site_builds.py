@@ -14,8 +14,6 @@ import synthetic as runs
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
 from duetbench.host import paths
-from duetbench.show.site import data
-from duetbench.show.site.data import Folder
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
 from duetbench.store import change, comparison_store, packages, store
@@ -244,10 +242,9 @@ def built(folder: Path) -> Path:
 
 def gathered(folder: Path) -> Site:
     """What the pages of `results` in this folder are made from."""
-    results, output = folder / "results", folder / "gathered"
+    results = folder / "results"
     sources = made_up.read(results, folder / "cache")
-    written = data.write(Folder(output), sources, tables(sources.nights))
-    return gather(paths.project_root(), results, sources, written, static="static/", downloads={})
+    return gather(paths.project_root(), results, sources, static="static/", downloads={})
 
 
 def runs_figures() -> dict[str, float]:

@@ -53,10 +53,10 @@ def put(text: str, path: Path | None) -> None:
         write(text, _file(path))
 
 
-def put_html(path: Path | None, writer: str, *content: object) -> None:
-    """Write one HTML page with a function of the site, which nothing else of a verb imports."""
+def put_html(path: Path | None, comparison: object) -> None:
+    """Write a comparison as one HTML page, with the site, which nothing else of a verb imports."""
     if path is not None:
-        put(getattr(import_module(_PAGES), writer)(*content), path)
+        put(import_module(_PAGES).of_comparison(comparison), path)
 
 
 def _file(path: Path | None) -> Path | None:

@@ -236,7 +236,7 @@ def _write(
     actions.summary(text)
     answers.put(text, markdown)
     answers.put(comparison.model_dump_json(indent=1) + "\n", document)
-    answers.put_html(html, "of_comparison", comparison)
+    answers.put_html(html, comparison)
 
 
 def sides_of(

@@ -247,7 +247,7 @@ def _report_here(
     context: Context, github: GitHub, source: Path, pull: int, base: str, head: str
 ) -> None:
     """Comment with what an earlier job of this run has found, or why there is nothing."""
-    words, problem = f"{site_address(None, context)}glossary/", None
+    words, problem = f"{site_address(None, context)}method/", None
     try:
         body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:

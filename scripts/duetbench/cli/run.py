@@ -13,7 +13,7 @@ from rich.table import Table
 from typer import Context, Exit, Option
 
 from duetbench.cli import answers
-from duetbench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, MarkdownOption
+from duetbench.cli.answers import DetailsOption, JsonFileOption, MarkdownOption
 from duetbench.cli.options import (
     DEFAULT_SEED,
     LaunchesOption,
@@ -103,7 +103,6 @@ def run_command(
     python: PythonOption = None,
     output: JsonFileOption = None,
     markdown: MarkdownOption = None,
-    html: HtmlOption = None,
     details: DetailsOption = False,
     seed: SeedOption = DEFAULT_SEED,
     *,
@@ -117,7 +116,7 @@ def run_command(
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
-    console = answers.console_for({"--output": output, "--markdown": markdown, "--html": html})
+    console = answers.console_for({"--output": output, "--markdown": markdown})
     project = repository(console)
     results = results or project.results
     left = [] if dry_run else clean_up(console)
@@ -159,12 +158,12 @@ def run_command(
     made = [launch for result in finished.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in made)
     loaded = sum(launch.load_seconds for launch in made)
-    asked = bool(output or markdown or html or details)
+    asked = bool(output or markdown or details)
     if assigned is None or asked:  # a shard is one of many, whose night has a page
         summary = summarise(finished)
         root = project.repository
         page = pages.make_page(summary, load_published(root), pages.read_about(root))
-        _write(summary, page, document=output, markdown=markdown, html=html)
+        _write(summary, page, document=output, markdown=markdown)
         if details:
             print_page(console, page)
         else:
@@ -188,14 +187,12 @@ def _write(
     *,
     document: Path | None,
     markdown: Path | None,
-    html: Path | None,
 ) -> None:
     """Write a run as files, and on the page of the job of GitHub Actions that this is."""
     text = as_markdown(page)
     actions.summary(text)
     answers.put(text, markdown)
     answers.put(summary.run.model_dump_json(indent=1) + "\n", document)
-    answers.put_html(html, "of_run", summary, page)
 
 
 def _earlier(resume: str | None, results: Path) -> Run | None:

@@ -68,7 +68,7 @@ def show_command(
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
-        answers.put_html(html, "of_comparison", comparison)
+        answers.put_html(html, comparison)
         if as_json_:
             print_json(comparison.model_dump(mode="json"))
         elif as_markdown:
@@ -76,7 +76,9 @@ def show_command(
         else:
             terminal.print_comparison(Console(), comparison)
     else:
-        _show_run(path, tuple(select or ()), html, as_json=as_json_, as_markdown=as_markdown)
+        if html is not None:
+            raise UsageError(f"--html shows comparisons; {path} is a run: duetbench site")
+        _show_run(path, tuple(select or ()), as_json=as_json_, as_markdown=as_markdown)
 
 
 def findings_command(
@@ -142,9 +144,7 @@ def _show_points(path: Path, given: Mapping[str, object], *, as_json: bool) -> N
     terminal.print_points(Console(), found)
 
 
-def _show_run(
-    path: Path, select: tuple[str, ...], html: Path | None, *, as_json: bool, as_markdown: bool
-) -> None:
+def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
     summary = summarise(store.load(path))
     chosen = pages.narrowed(summary, select)
     if not chosen.cases:
@@ -155,7 +155,6 @@ def _show_run(
     root = paths.project_root()
     published = load_published(root)
     page = pages.make_page(summary, published, read_about(root), select)
-    answers.put_html(html, "of_run", chosen, page)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:

@@ -1,6 +1,5 @@
-"""`duetbench site`, `asv` and `dev pictures`: results as pages that anybody can browse."""
+"""`duetbench site` and `asv`: results as pages that anybody can browse."""
 
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -16,8 +15,7 @@ from duetbench.core.errors import DuetbenchError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, duration, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.show.site import asv_site, build, local, pictures
-from duetbench.store import store
+from duetbench.show.site import asv_site, build, local
 
 FOLDER: Final = "site"
 """Of the checkout; it is ignored by git."""
@@ -56,7 +54,7 @@ def site_command(
     ] = PORT,
     as_json: JsonOption = False,
 ) -> None:
-    """Build the site from results/: trends, experiments, changes, runs, downloads.
+    """Build the site from results/: trends, experiments, changes, releases, downloads.
 
     A static folder that works below any address and needs no other host. The same
     results always give the same bytes. Files that cannot be read are named, and the
@@ -132,27 +130,3 @@ def publish_command(
         site = output or root / ".asv" / "html"
         asv_site.publish(root, site, Narrator(console))
     console.say(f"the site is in {site}; to look at it: python3 -m http.server -d {site}")
-
-
-def pictures_command(
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Folder; default: docs/ of the checkout.")
-    ] = None,
-) -> None:
-    """Build the site of the committed results and take the README's pictures of it, light and dark.
-
-    What was measured here and is not committed is not in them.
-    """
-    console, root = Console(), paths.project_root()
-    with tempfile.TemporaryDirectory(prefix="duetbench-pictures-") as folder:
-        site = Path(folder) / "site"
-        order = build.Order(
-            root=root,
-            results=store.copy_committed(root, Path(folder)),
-            output=site,
-            cache=paths.cache_dir() / "site",
-            with_asv=False,
-        )
-        build.build(order, Narrator(Console(quiet=True)))
-        for path in pictures.take(site, output or root / "docs"):
-            console.say(str(path))

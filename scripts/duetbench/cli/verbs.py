@@ -95,8 +95,6 @@ DEV: Final[Table] = {
         "Answer each experiment's question from the reference runs, as Markdown."),
     "schema": ("show:schema_command",
         "Write the JSON Schema of run files (kept as results/schema.json)."),
-    "pictures": ("site:pictures_command",
-        "Take the README's pictures of the site of the committed results."),
 }
 """The verbs of `duetbench dev`."""
 # fmt: on

@@ -147,18 +147,7 @@ class CurveLayout(_Layout):
     label: KeyName = Field(description="What tells the points of a line apart: a number.")
 
 
-class HeatLayout(_Layout):
-    """A cell for each pair of two properties."""
-
-    kind: Literal["heat"]
-    metric: MetricName
-    rows: KeyName
-    columns: KeyName
-
-
-ChartLayout = Annotated[
-    BarsLayout | LinesLayout | CurveLayout | HeatLayout, Field(discriminator="kind")
-]
+ChartLayout = Annotated[BarsLayout | LinesLayout | CurveLayout, Field(discriminator="kind")]
 
 
 class TableLayout(Selection):

@@ -10,7 +10,7 @@ from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.store.comparison import Verdict
 
 GLOSSARY: Final = "docs/glossary.md"
-"""What the words of reports mean; the site has it at `glossary/`."""
+"""What the words of reports mean."""
 
 MISSING: Final = "—"
 MARKS: Final = {

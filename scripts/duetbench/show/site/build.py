@@ -1,6 +1,6 @@
-"""From `results/` to the whole site: data, pages, static files, and asv's own site beside them.
+"""From `results/` to the whole site: raw files, pages, static files, and asv's own site.
 
-Building twice, or building anew, gives the same bytes.
+Building twice gives the same bytes.
 """
 
 import hashlib
@@ -9,52 +9,34 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from duetbench.host.console import Narrator
-from duetbench.show import attribution as report_attribution
 from duetbench.show.site import asv_site, data
-from duetbench.show.site.charts import figure
+from duetbench.show.site.charts import forest
 from duetbench.show.site.data import Folder
 from duetbench.show.site.pages import (
     addresses,
     case,
     changes,
-    compare,
     comparisons,
-    endpoints,
     experiment,
-    find,
     front,
-    machines,
+    headlines,
     packages,
     reference,
-    run,
     why,
 )
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, gather
-from duetbench.store import comparison_store, files
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
-from duetbench.trend.table import tables
 
 MARKER: Final = ".duetbench-site"
 """A file in the site's folder: without it, what stands in the folder is somebody else's."""
 
-OURS: Final = (
-    *data.OURS,
-    *("asv", "b", "c", "cmp", "compare", "data", "find", "machines", "method", "p", "raw", "runs"),
-    *("static", "why", "x"),
-)
-"""Folders in which nothing else stands: what was not made this time is removed there."""
-
 _HOW: Final = "With asv's results in a checkout, `duetbench asv publish` makes them"
 _REPLACED: Final = "duetbench made, in which old files are removed"
-_SCHEMAS: Final = {
-    "schema.json": "JSON Schema of run files",
-    "comparison.schema.json": "JSON Schema of comparisons",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +87,11 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
     data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
     folder = Folder(order.output)
     folder.put(MARKER, b"Made by `duetbench site`, which makes it again at any time.\n")
-    written = data.write(folder, sources, tables(sources.nights))
     served = static_files()
     static = static_folder(served)
     for name, content in served.items():
         folder.put(static + name, content)
-    downloads = {
-        folder.put(name, (order.results / name).read_bytes()): told
-        for name, told in _SCHEMAS.items()
-        if (order.results / name).is_file()
-    }
-    for one in sources.comparisons:
-        path = order.results / comparison_store.FOLDER / f"{one.id}.json"
-        folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
-    for attribution in sources.attributions:
-        folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
-        for side in ("base", "head"):
-            stacks = report_attribution.folded(attribution, side).encode()
-            folder.put(addresses.folded(attribution.id, side), stacks)
-    recorded = order.results / "asv"
-    for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
-        name = path.relative_to(recorded).as_posix()
-        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
-        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
+    downloads = data.copy(folder, order.results, sources)
     no_asv = ""
     if order.with_asv:
         scratch = order.cache / "asv-site"
@@ -140,7 +104,6 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         order.root,
         order.results,
         sources,
-        written,
         static=static,
         base=order.base,
         downloads=downloads,
@@ -150,7 +113,7 @@ def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
         pages=_write_pages(site, folder, no_asv),
         written=folder.written,
         kept=folder.kept,
-        removed=folder.remove_others(*OURS),
+        removed=folder.remove_others(*data.OURS),
         notes=site.notes,
     )
 
@@ -169,21 +132,13 @@ def missing_pages(site: Site) -> Iterator[PageFile]:
 KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     front.pages,
     experiment.pages,
-    case.list_pages,
+    case.pages,
     changes.pages,
     packages.pages,
-    compare.pages,
-    find.pages,
     comparisons.pages,
     why.pages,
-    run.list_pages,
-    machines.pages,
-    case.pages,
-    endpoints.pages,
-    run.pages,
-    reference.data_pages,
-    reference.method_pages,
-    reference.glossary_pages,
+    headlines.pages,
+    reference.pages,
     missing_pages,
 )
 """Every kind of page; to add one, add its function here."""
@@ -197,10 +152,8 @@ def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
     for page in (*pages, *(missing if no_asv else ())):
         if page.path not in names:  # two names with one digest: the first keeps the address
             names.add(page.path)
-            folder.put(page.path, page.html.encode("utf-8", "replace"))
-    for address, document in changes.feeds(site):
-        folder.put(addresses.file(address), document)
-    return len(names)
+            folder.put(page.path, page.text.encode("utf-8", "replace"))
+    return sum(name.endswith(".html") for name in names)
 
 
 STATICS: Final = Path(__file__).with_name("static")
@@ -216,7 +169,7 @@ def static_files() -> dict[str, bytes]:
         for path in sorted(STATICS.rglob("*"))
         if path.suffix in _SERVED and path.is_file()
     }
-    found["site.css"] = figure.stylesheet().encode() + b"\n" + found["site.css"]
+    found["site.css"] = forest.stylesheet().encode() + b"\n" + found["site.css"]
     return found
 
 

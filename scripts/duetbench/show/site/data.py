@@ -1,32 +1,40 @@
-"""The data of the site: what is read of `results/`, written as files that pages and tools fetch.
+"""The files of the site: written where they changed, removed where nothing made them.
 
-manifest.json                       which files there are: format, names, sizes
-overview.json                       the newest figure of every series
-index.json                          every case with its series and runs, for tools
-nights/<machine>-<kind>/<year>-<hash>.json   runs, gaps, breaks and stack bumps of a year
-series/<file>/<year>-<hash>.json    figures of about twelve series
-across/<machine>-<kind>/<metric>/<year>-<hash>.json   one metric of all cases, to compare them
-runs/<run>.json                     the run files as they are
-points/<id>.json                    the files of anchored points
-c/<change>.json                     the change records
-cmp/<comparison>.json               the stored comparisons as they are
-badge/<name>.json                   for shields.io
+index.json              every case with its data file, and every raw file
+b/<case>/data.json      all series of a case (`pages.trends`)
+runs/<run>.json         the run files as they are
+points/<id>.json        the files of anchored points
+c/<change>.json         the change records
+cmp/<comparison>.json   the stored comparisons as they are
+why/<id>.json           where the instructions of changes are, and folded stacks beside
+badge/<name>.json       for shields.io
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.show.site import data_files, overview
-from duetbench.show.site.data_files import FORMAT, SeriesFile, dense
-from duetbench.trend import events as events_
-from duetbench.trend.events import Events
+from duetbench.show import attribution as report_attribution
+from duetbench.show.site.pages import addresses
+from duetbench.store import comparison_store, files
 from duetbench.trend.reading import Sources
-from duetbench.trend.table import Table
 
+OURS: Final = (
+    *("asv", "b", "badge", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static"),
+    *("why", "x"),
+    # Of sites that an older version made.
+    *("across", "compare", "find", "glossary", "machines", "nights", "parquet", "series"),
+)
+"""Folders in which nothing else stands: what was not made this time is removed there."""
+
+_SCHEMAS: Final = {
+    "schema.json": "JSON Schema of run files",
+    "comparison.schema.json": "JSON Schema of comparisons",
+}
 _PARTIAL: Final = ".partial"
 
 
@@ -106,64 +114,40 @@ def refuse_others_work(site: Path, sign: str, made: str, option: str = "") -> No
         )
 
 
-SECTIONS: Final = ("series", "across", "nights")
-OURS: Final = (*SECTIONS, "parquet", "badge", "points")
-"""Folders in which nothing else stands: what was not made this time is removed there."""
+def copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
+    """Write the raw files; errors as `Folder.put`.
 
-Manifest = dict[str, dict[str, dict[str, tuple[str, int]]]]
-"""Section → folder → year → digest in the file's name, and its size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written.
-
-    Attributes:
-        events: Per table, in the same order.
+    Returns:
+        Schemas and asv's files by address, and what they are.
     """
-
-    tables: tuple[tuple[Table, tuple[SeriesFile, ...]], ...]
-    events: tuple[Events, ...]
-    manifest: Mapping[str, Any]
-
-
-def write(folder: Folder, sources: Sources, tables: Sequence[Table]) -> Written:
-    """Write all data files below the folder; those of earlier builds stay (`Folder.remove_others`).
-
-    RecordError: a file cannot be written.
-    """
-    manifest: Manifest = {section: {} for section in SECTIONS}
-    divided = tuple((table, data_files.series_files(table)) for table in tables)
-    events = tuple(events_.events(table) for table in tables)
-
-    def put(section: str, name: str, year: int, document: Mapping[str, Any]) -> None:
-        content = dense(document)
-        digest = hashlib.sha256(content).hexdigest()[:10]
-        folder.put(f"{section}/{name}/{year}-{digest}.json", content)
-        manifest[section].setdefault(name, {})[str(year)] = (digest, len(content))
-
-    for (table, files), happened in zip(divided, events, strict=True):
-        of_table = data_files.table_folder(table)
-        for year in data_files.years(table):
-            put("nights", of_table, year.year, data_files.nights_document(table, year, happened))
-            scaled = data_files.scaled(table, year)
-            planned = table.status[year.span].max(axis=0)
-            for file in files:
-                if any(planned[case] for case, _ in file.series):
-                    put("series", file.id, year.year, data_files.series_document(scaled, file))
-            for metric in data_files.compared_metrics(table):
-                name = f"{of_table}/{data_files.folder_name(metric)}"
-                put("across", name, year.year, data_files.across_document(scaled, metric))
-    told = {"format": FORMAT, **{name: files for name, files in manifest.items() if files}}
     for run, path in sources.runs.items():
-        folder.put(f"runs/{run}.json", path.read_bytes())
+        folder.put(f"{addresses.RUNS}{run}.json", path.read_bytes())
     for points in sources.points:
         folder.put(f"points/{points.id}.json", points.model_dump_json().encode())
-    folder.put("overview.json", dense(overview.overview(tables, sources.changes, sources.problems)))
-    folder.put("index.json", dense(overview.index(divided, sources.runs)))
     for record in sources.changes:
-        folder.put(f"c/{record.id}.json", (record.model_dump_json(indent=1) + "\n").encode())
-    for badge, shown in overview.badges(tables, sources.changes).items():
-        folder.put(f"badge/{badge}.json", dense(shown))
-    folder.put("manifest.json", dense(told))
-    return Written(divided, events, told)
+        text = record.model_dump_json(indent=1) + "\n"
+        folder.put(f"{addresses.CHANGES}{record.id}.json", text.encode())
+    for one in sources.comparisons:
+        path = results / comparison_store.FOLDER / f"{one.id}.json"
+        folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
+    for attribution in sources.attributions:
+        folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
+        for side in ("base", "head"):
+            stacks = report_attribution.folded(attribution, side).encode()
+            folder.put(addresses.folded(attribution.id, side), stacks)
+    downloads = {
+        folder.put(name, (results / name).read_bytes()): what
+        for name, what in _SCHEMAS.items()
+        if (results / name).is_file()
+    }
+    recorded = results / "asv"
+    for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
+        name = path.relative_to(recorded).as_posix()
+        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
+        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
+    return downloads
+
+
+def dense(document: Mapping[str, Any]) -> bytes:
+    """Strict JSON without a space."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

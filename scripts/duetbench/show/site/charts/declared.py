@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from duetbench.core import units
 from duetbench.core.flags import DISTURBING
 from duetbench.core.metrics import METRICS
@@ -12,17 +14,14 @@ from duetbench.project.published import (
     BarsLayout,
     ChartLayout,
     CurveLayout,
-    HeatLayout,
     LinesLayout,
     Published,
 )
 from duetbench.project.suites import SuiteDeclaration
 from duetbench.show.asv_figures import SpeedUp, plural, speed_ups
-from duetbench.show.site.charts.data import Caption, Quantity, Value
-from duetbench.show.site.charts.figure import Chart
+from duetbench.show.site.charts.figure import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import Dot, DotGroup, Forest, forest
-from duetbench.show.site.charts.heat import Heat, heat
-from duetbench.show.site.charts.lines import LinePoint, Lines, LineSeries, lines
+from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
 from duetbench.show.tables import ordered, select
 from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
@@ -37,14 +36,12 @@ class ChartCases:
 
     Attributes:
         source: Which run it is, for the captions.
-        anchor: Put before the charts' names: a page may show several runs.
     """
 
     cases: Sequence[CaseSummary]
     published: Published | None
     address: Address
     source: str
-    anchor: str = ""
 
     def value(self, case: CaseSummary, metric: str) -> Value:
         """One figure with everything that stands beside it."""
@@ -53,7 +50,7 @@ class ChartCases:
     def about(self, layout: ChartLayout) -> Caption:
         """Name, title, and how to read it."""
         caption = " ".join(filter(None, (layout.caption, self.source)))
-        return Caption(f"{self.anchor}{layout.name}", layout.title, caption)
+        return Caption(layout.name, layout.title, caption)
 
 
 def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
@@ -91,17 +88,13 @@ def figures(shown: ChartCases, layout: ChartLayout) -> int:
     )
 
 
-def draw(shown: ChartCases, layout: ChartLayout) -> Chart | None:
+def draw(shown: ChartCases, layout: ChartLayout) -> Markup | None:
     """Draw a chart; None if its cases have no figure."""
     if not figures(shown, layout):
         return None
     if isinstance(layout, BarsLayout):
         return _forest(shown, layout)
-    if isinstance(layout, LinesLayout):
-        return _lines(shown, layout)
-    if isinstance(layout, CurveLayout):
-        return _curve(shown, layout)
-    return _heat(shown, layout)
+    return plot(_lines(shown, layout) if isinstance(layout, LinesLayout) else _curve(shown, layout))
 
 
 def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
@@ -134,11 +127,11 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _forest(shown: ChartCases, layout: BarsLayout) -> Chart:
+def _forest(shown: ChartCases, layout: BarsLayout) -> Markup:
     cases = _chosen(shown, layout)
-    told = [_words(case, (*layout.group, *layout.keys)) for case in cases]
+    names = [_words(case, (*layout.group, *layout.keys)) for case in cases]
     # Rows with the same words would be taken for repetitions.
-    keys = layout.keys if len(set(told)) == len(told) else (*layout.keys, "id")
+    keys = layout.keys if len(set(names)) == len(names) else (*layout.keys, "id")
     groups: dict[str, list[Dot]] = {}
     for case in ordered(cases, (*layout.group, *keys)):
         series = KEYS[layout.series].text(case.case) if layout.series else ""
@@ -149,69 +142,55 @@ def _forest(shown: ChartCases, layout: BarsLayout) -> Chart:
     return forest(Forest(shown.about(layout), Quantity.of(layout.metric), made))
 
 
-def _lines(shown: ChartCases, layout: LinesLayout) -> Chart:
+def _lines(shown: ChartCases, layout: LinesLayout) -> Plot:
     varied = KEYS[layout.x]
-    found: dict[tuple[str, str], list[LinePoint]] = {}
+    lines: dict[tuple[str, str], list[PlotPoint]] = {}
     for case in ordered(_chosen(shown, layout), (*layout.series, layout.x)):
         x = varied.of(case.case)
         if not isinstance(x, int | float):
             continue  # the server was not told how many: there is no place on the axis for it
         for metric in layout.metrics:
-            point = LinePoint(float(x), shown.value(case, metric), href=shown.address(case.id))
+            point = PlotPoint(float(x), shown.value(case, metric), href=shown.address(case.id))
             short = metric.removeprefix("service_").removeprefix("response_")
             variant = METRICS[metric].title if short == metric else short.replace("p999", "p99.9")
             variant = variant if len(layout.metrics) > 1 else ""
-            found.setdefault((_words(case, layout.series), variant), []).append(point)
-    series = tuple(
-        LineSeries(name, tuple(points), variant) for (name, variant), points in found.items()
-    )
-    x_axis = Quantity(varied.title, count)
+            lines.setdefault((_words(case, layout.series), variant), []).append(point)
     row = METRICS[layout.metrics[0]]
-    y_axis = Quantity(layout.unit, row.format, row.better)
-    # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
-    percentiles = layout.kind == "percentiles"
-    log = percentiles or layout.log
-    return lines(Lines(shown.about(layout), x_axis, y_axis, series, not percentiles, log))
+    return Plot(
+        shown.about(layout),
+        Quantity(varied.title, count),
+        Quantity(layout.unit, row.format, row.better, script=row.format.name),
+        tuple(
+            PlotSeries(name, tuple(points), variant) for (name, variant), points in lines.items()
+        ),
+        # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
+        log=layout.kind == "percentiles" or layout.log,
+    )
 
 
-def _curve(shown: ChartCases, layout: CurveLayout) -> Chart:
-    found: dict[str, list[LinePoint]] = {}
+def _curve(shown: ChartCases, layout: CurveLayout) -> Plot:
+    lines: dict[str, list[PlotPoint]] = {}
     for case in ordered(_chosen(shown, layout), (*layout.series, layout.label)):
         across = case.metrics.get(layout.x)
         if across is None:
             continue  # a case without throughput has no place in the plane; the table above has it
-        point = LinePoint(
+        point = PlotPoint(
             across.estimate,
             shown.value(case, layout.y),
             _words(case, (layout.label,)),
             shown.address(case.id),
         )
-        found.setdefault(_words(case, layout.series), []).append(point)
-    series = tuple(LineSeries(name, tuple(points)) for name, points in found.items())
-    axes = (Quantity.of(layout.x), Quantity.of(layout.y))
-    return lines(Lines(shown.about(layout), *axes, series, log_y=True, declared=False))
-
-
-def _heat(shown: ChartCases, layout: HeatLayout) -> Chart:
-    cases = ordered(_chosen(shown, layout), (layout.rows, layout.columns))
-    down, across = KEYS[layout.rows], KEYS[layout.columns]
-    rows = tuple(dict.fromkeys(down.text(case.case) for case in cases))
-    columns = tuple(
-        dict.fromkeys(across.text(case.case) for case in ordered(cases, (layout.columns,)))
+        lines.setdefault(_words(case, layout.series), []).append(point)
+    return Plot(
+        shown.about(layout),
+        Quantity.of(layout.x),
+        Quantity.of(layout.y),
+        tuple(PlotSeries(name, tuple(points)) for name, points in lines.items()),
+        log=True,
     )
-    places = {(down.text(case.case), across.text(case.case)): case for case in cases}
-    cells = tuple(
-        tuple(
-            shown.value(places[row, column], layout.metric) if (row, column) in places else None
-            for column in columns
-        )
-        for row in rows
-    )
-    quantity = Quantity.of(layout.metric)
-    return heat(Heat(shown.about(layout), quantity, down.title, across.title, rows, columns, cells))
 
 
-def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Chart]:
+def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
     """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
     for table in suite.tables:
         found = [one for one in speed_ups(snapshot, suite, table) if one.variant != table.base]

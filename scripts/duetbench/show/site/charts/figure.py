@@ -1,138 +1,163 @@
-"""A chart as HTML: caption, legend, its drawings or its grid, notes, and the data as a table."""
+"""What charts show: captions, figures with their intervals, and how a series looks. Pure."""
 
-from collections.abc import Iterable, Sequence
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Final, Literal
+from functools import cache, lru_cache
+from typing import Final, Self
 
 import jinja2
-from markupsafe import Markup
 
+from duetbench.core import units
+from duetbench.core.interval import Interval
+from duetbench.core.metrics import METRICS, Direction
 from duetbench.core.text import clean
-from duetbench.show.site.charts import svg
-from duetbench.show.site.charts.data import Caption, Link, Quantity, Value, interval
-from duetbench.show.site.charts.legend import LegendKey
-from duetbench.show.site.charts.svg import Drawing
+from duetbench.project.project import Project
+from duetbench.project.servers import SERVERS
 
-Kind = Literal["forest", "lines", "heat", "trend", "flame"]
-Cell = str | Link
+_ID: Final = re.compile(r"[a-z][a-z0-9-]*")
+_SPREAD: Final = 0.25  # up to here both halves of an interval are nearly equal
+_ROUNDING: Final = 1e-9  # of means over logarithms, relative
+_STACKS: Final = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4}
+_SERVERS: Final = {one.name: one.style for one in SERVERS.values() if one.style is not None}
 
-VALUE_HEAD: Final = ("figure", "95 % interval", "ceiling", "published", "note")
-"""Columns of a `Value`: see `value_cells`."""
-ROWS: Final = 150
-"""Most rows of a table; the rest is counted, and in the page's downloads."""
-_PROSE: Final = ("note", "what happened")
-
-
-@dataclass(frozen=True, slots=True)
-class ChartData:
-    """The data of a chart as a table.
-
-    Attributes:
-        words: So many leading columns are words; the others are figures, but for notes.
-        hidden: Rows that were left out.
-    """
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    words: int = 1
-    hidden: int = 0
-
-    @property
-    def numbers(self) -> list[bool]:
-        return [at >= self.words and name not in _PROSE for at, name in enumerate(self.head)]
+STYLES: Final = 10
+"""Styles of series: the stylesheet has five colours (Okabe and Ito's), the first five styles with
+full lines, the others with dashes. Charts show at most so many series."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart, drawn, ready to be written.
+class Caption:
+    """The id of a chart on its page, its title, and how to read it."""
+
+    id: str
+    title: str
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"id {self.id!r}: small letters, digits and hyphens, a letter first")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What an axis shows, and how its figures are written.
 
     Attributes:
-        drawings: For wide and for narrow pages (`charts.css` shows the one that fits); none where
-            there is nothing to draw, which a note says.
-        grid: HTML in the place of drawings.
+        span: Writes an interval; None: relative to its figure.
+        script: What `formats.js` calls the format; of others the unit.
     """
 
-    about: Caption
-    kind: Kind
-    table: ChartData
-    drawings: tuple[Drawing, ...] = ()
-    legend: tuple[LegendKey, ...] = ()
-    notes: tuple[str, ...] = ()
-    grid: str = ""
+    title: str
+    format: units.Formatter
+    better: Direction = "neither"
+    span: Callable[[float, float], str] | None = None
+    script: str = ""
+
+    @classmethod
+    def of(cls, metric: str) -> "Quantity":
+        """The quantity of a metric of the registry."""
+        row = METRICS[metric]
+        return cls(row.title, row.format, row.better, script=row.format.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A figure, or the reason why there is none.
+
+    Attributes:
+        mean: The figure; None: there is none, and `note` says why.
+        low: Lower end of its interval; None together with `high`.
+        ceiling: What arithmetic allows here.
+        valid: Whether it may be judged; drawn hollow if not.
+        note: Its flags, or why there is no figure.
+    """
+
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    ceiling: float | None = None
+    published: float | None = None
+    valid: bool = True
+    note: str = ""
+
+    @classmethod
+    def of(cls, figure: Interval, note: str = "") -> Self:
+        return cls(figure.estimate, figure.low, figure.high, note=note)
+
+    def __post_init__(self) -> None:
+        numbers = (self.mean, self.low, self.high, self.ceiling, self.published)
+        if not all(number is None or math.isfinite(number) for number in numbers):
+            raise ValueError(f"{numbers}: not finite; a figure that is no number has none")
+        if (self.low is None) != (self.high is None):
+            raise ValueError("an interval has two ends or none")
+        if self.mean is None:
+            if self.low is not None or not self.note:
+                raise ValueError("without a figure there is no interval, and a note says why")
+        elif self.ends and not self.ends[0] <= self.mean <= self.ends[1]:
+            raise ValueError(f"{self.low} ≤ {self.mean} ≤ {self.high} does not hold")
 
     @property
-    def wide(self) -> Drawing:
-        return self.drawings[0]
-
-    @property
-    def narrow(self) -> Drawing:
-        return self.drawings[1]
+    def ends(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
-def figure(chart: Chart) -> str:
-    """The chart as a `<figure>`."""
-    sizes = zip(chart.drawings, ("wide", "narrow"), strict=False)
-    drawn = (svg.written(drawing, chart.about.title, fitting) for drawing, fitting in sizes)
-    return (
-        environment("duetbench.show.site.charts", ".")
-        .get_template("figure.html.j2")
-        .render(
-            chart=chart,
-            legend=[(key, _markup("".join(map(svg.shape, key.shapes)))) for key in chart.legend],
-            plot=_markup(chart.grid or "\n".join(drawn)),
-            numbers=chart.table.numbers,
-            rows=_markup(svg.rows(chart.table.rows, chart.table.numbers)),
-        )
-    )
+def interval(quantity: Quantity, value: Value) -> str:
+    """The interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
+    if value.mean is None or value.ends is None:
+        return ""
+    low, high = value.ends
+    if quantity.span:
+        return quantity.span(low, high)
+    half = max(high - value.mean, value.mean - low)
+    if half <= _ROUNDING * abs(value.mean):
+        return ""  # the same in every launch
+    if value.mean and half / abs(value.mean) <= _SPREAD:
+        return f"±{units.significant(100 * half / abs(value.mean), 2)} %"
+    return f"{quantity.format(low)}…{quantity.format(high)}"
 
 
-def stylesheet() -> str:
-    """The part of the site's stylesheet that charts need."""
-    return Path(__file__).with_name("charts.css").read_text("utf-8")
-
-
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[Cell]], words: int = 1, hidden: int = 0
-) -> ChartData:
-    """A table without the columns that are empty in every row; at most `ROWS` rows."""
-    found = [tuple(row) for row in rows]
-    kept = [at for at in range(len(head)) if not found or any(row[at] for row in found)]
-    return ChartData(
-        head=tuple(head[at] for at in kept),
-        rows=tuple(tuple(row[at] for at in kept) for row in found[:ROWS]),
-        words=sum(at < words for at in kept),
-        hidden=hidden + max(0, len(found) - ROWS),
-    )
-
-
-def value_cells(quantity: Quantity, value: Value) -> tuple[str, ...]:
-    """Cells of a figure for the columns of `VALUE_HEAD`."""
+def note(value: Value) -> str:
+    """Whether a figure may be judged, and its flags; or why there is none."""
     doubt = "" if value.valid or value.mean is None else "not judged"
-    return (
-        "—" if value.mean is None else quantity.format(value.mean),
-        interval(quantity, value),
-        "" if value.ceiling is None else quantity.format(value.ceiling),
-        "" if value.published is None else quantity.format(value.published),
-        ": ".join(filter(None, (doubt, value.note))),
-    )
+    return ": ".join(filter(None, (doubt, value.note)))
 
 
-def linked(label: str, href: str) -> Cell:
-    """A cell that leads somewhere if there is an address."""
-    return Link(label, href) if href else label
+def assign(names: Iterable[str]) -> dict[str, int]:
+    """The number of a style for each name, all different up to `STYLES` names.
+
+    Known names have their own. For others the name chooses (CRC-32, the same on every build), and
+    where two want the same, the alphabetically later one gets the next that is free.
+    """
+    return dict(_assigned(tuple(names)))
 
 
-def _markup(made: str) -> Markup:
-    return Markup(made)  # noqa: S704 - `svg` escapes
+@lru_cache(maxsize=1024)  # the charts of a page have the same few names, and settings are a file
+def _assigned(names: tuple[str, ...]) -> dict[str, int]:
+    configured = Project.here().settings
+    pythons = {configured.gil: 0, configured.free_threaded: 1}
+    bound = {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}
+    styles: dict[str, int] = {}
+    for name in sorted(dict.fromkeys(names), key=lambda name: (name not in bound, name)):
+        if name in bound:
+            styles[name] = bound[name]
+            continue
+        free = [slot for slot in range(STYLES) if slot not in styles.values()]
+        colours = {slot % 5 for slot in styles.values()}
+        # A colour of its own before another dash of the same colour.
+        fresh = [slot for slot in free if slot < 5 and slot not in colours]
+        choice = fresh or free or list(range(STYLES))
+        styles[name] = choice[zlib.crc32(name.encode("utf-8", "replace")) % len(choice)]
+    return styles
 
 
 @cache
-def environment(package: str, folder: str) -> jinja2.Environment:
-    """Templates of a package, whose values are cleaned and escaped."""
+def environment() -> jinja2.Environment:
+    """The site's templates, whose values are cleaned and escaped."""
     return jinja2.Environment(
-        loader=jinja2.PackageLoader(package, folder),
+        loader=jinja2.PackageLoader("duetbench.show.site.pages", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -9,22 +9,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from markupsafe import Markup
+
 from duetbench.core import units
 from duetbench.show import formats
 from duetbench.show.attribution import GREY, of_all, own, place
-from duetbench.show.site.charts import figure, svg
-from duetbench.show.site.charts.data import Caption
-from duetbench.show.site.charts.figure import Chart
-from duetbench.show.site.charts.legend import LegendKey
-from duetbench.show.site.charts.svg import MARKS, NARROW, WIDE, Drawing, Mark, Rect, Text
+from duetbench.show.site.charts.figure import Caption, environment
 from duetbench.store.attribution import Attribution, Function, Node
 
-LEAST: Final = 1.5
-"""Px of the narrowest frame that is drawn."""
+LEAST: Final = 0.002
+"""Share of the width of the narrowest frame that is drawn."""
+FRAMES: Final = 500
+"""At most so many are drawn: more cannot be told apart, and make a page slow."""
+ROWS: Final = 150
+"""Most rows of the table below; the page's own file has all."""
 
-_HEIGHT: Final = 19.0  # of a frame, with the gap to the next
-_ROOM: Final = 26.0  # px, that a name needs to say anything
-_GAP: Final = 0.6  # between neighbours
+_HEIGHT: Final = 19  # px of a frame, with the gap to the next
+_NAMED: Final = 0.03  # share of the width that a name needs to say anything
 _GONE: Final = 6  # functions that are gone that are named
 _SIGNS: Final = {"more": "+ ", "less": "− "}
 _LEGEND: Final = {
@@ -46,17 +47,27 @@ class Frame:
     width: float
 
 
-def flame(about: Caption, record: Attribution, address: Callable[[Function], str]) -> Chart:
-    """Draw an attribution's tree; `address`: where a function that moved is explained, or empty."""
+def flame(about: Caption, record: Attribution, address: Callable[[Function], str]) -> Markup:
+    """Draw an attribution's tree; `address`: where a function that moved is explained, or empty.
+
+    Places are per cent of the width: one drawing fits pages of every size.
+    """
     every = frames(record.tree)
-    return Chart(
-        about=about,
-        kind="flame",
-        drawings=tuple(_draw(record, every, address, width) for width in (WIDE, NARROW)),
-        table=_table(record, every),
-        legend=tuple(_legend(record, every)),
-        notes=tuple(_notes(record, every)),
+    shown = _drawn(every)
+    tones = {tone(record, one.node) for one in every if one.width > 0}
+    html = (
+        environment()
+        .get_template("flame.html.j2")
+        .render(
+            about=about,
+            height=(1 + max(one.depth for one in shown)) * _HEIGHT,
+            frames=[_frame(record, one, address) for one in shown],
+            legend=[(kind, label) for kind, label in _LEGEND.items() if kind in tones],
+            notes=list(_notes(record, every)),
+            rows=_rows(record, every)[:ROWS],
+        )
     )
+    return Markup(html)  # noqa: S704 - made by a template that escapes
 
 
 def frames(tree: Node) -> tuple[Frame, ...]:
@@ -96,44 +107,26 @@ def _order(node: Node) -> tuple[str, str, int]:
     return node.function.name, node.function.file, node.function.line or 0
 
 
-def _drawn(every: Sequence[Frame], width: float) -> tuple[Frame, ...]:
+def _drawn(every: Sequence[Frame]) -> tuple[Frame, ...]:
     """The frames that can be seen, the widest where there are too many for a page."""
-    wide = sorted((one for one in every if one.width * width >= LEAST), key=lambda one: -one.width)
-    return tuple(sorted(wide[:MARKS], key=lambda one: (one.depth, one.left)))
+    wide = sorted((one for one in every if one.width >= LEAST), key=lambda one: -one.width)
+    return tuple(sorted(wide[:FRAMES], key=lambda one: (one.depth, one.left)))
 
 
-def _draw(
-    record: Attribution,
-    every: Sequence[Frame],
-    address: Callable[[Function], str],
-    width: float,
-) -> Drawing:
-    shown = _drawn(every, width)
-    marks = []
-    for at, one in enumerate(shown):
-        tone_ = tone(record, one.node)
-        x, y = one.left * width, one.depth * _HEIGHT
-        room = max(0.0, one.width * width - _GAP)
-        shapes: list[Rect | Text] = [Rect("frame", x, y, room, _HEIGHT - 1)]
-        if room >= _ROOM:
-            name = _SIGNS.get(tone_, "") + _short(one.node.function.name)
-            shapes.append(Text("name", x + 3, y + 13, svg.fit(name, room - 5)))
-        href = address(one.node.function) if tone_ in _SIGNS else ""
-        marks.append(
-            Mark(
-                say=_say(record, one.node),
-                series=one.depth,
-                point=at,
-                x=x,
-                y=y,
-                shapes=tuple(shapes),
-                kind=tone_,
-                href=href,
-                linked=bool(href),
-            )
-        )
-    depth = max(one.depth for one in shown)
-    return Drawing(width, (depth + 1) * _HEIGHT, tuple(marks))
+def _frame(
+    record: Attribution, one: Frame, address: Callable[[Function], str]
+) -> dict[str, object]:
+    kind = tone(record, one.node)
+    name = _SIGNS.get(kind, "") + _short(one.node.function.name)
+    return {
+        "kind": kind,
+        "x": f"{100 * one.left:.3f}%",
+        "y": one.depth * _HEIGHT,
+        "width": f"{100 * one.width:.3f}%",
+        "name": name if one.width >= _NAMED else "",
+        "says": _say(record, one.node),
+        "href": address(one.node.function) if kind in _SIGNS else "",
+    }
 
 
 def _short(name: str) -> str:
@@ -154,33 +147,31 @@ def _both(base: float, head: float) -> str:
     return f"{units.count(base)} → {units.count(head)}"
 
 
-def _table(record: Attribution, every: Sequence[Frame]) -> figure.ChartData:
+def _rows(record: Attribution, every: Sequence[Frame]) -> list[tuple[str, ...]]:
+    """Of each function: where it is, and what moved; the most first."""
+
     def size(frame: Frame) -> float:
         base, head = own(frame.node)
         return -abs(head - base)
 
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in sorted(every, key=lambda one: (size(one), one.depth, one.left)):
         (base, head), node = own(one.node), one.node
         rows.append(
-            (node.function.name, place(node.function), node.function.package,
-             units.count(base), units.count(head), of_all(record, base, head),
-             _both(node.base, node.head))
-        )  # fmt: skip
-    head_ = ("function", "where", "package", "own, base", "own, head", "change of all",
-             "with what it calls")  # fmt: skip
-    return figure.table(head_, rows, words=3)
-
-
-def _legend(record: Attribution, every: Sequence[Frame]) -> Iterator[LegendKey]:
-    seen = {tone(record, one.node) for one in every if one.width > 0}
-    for kind, label in _LEGEND.items():
-        if kind in seen:
-            yield LegendKey(label, (Rect("frame", 0, 0, 28, 14),), kind)
+            (
+                node.function.name,
+                place(node.function),
+                node.function.package,
+                _both(base, head),
+                of_all(record, base, head),
+                _both(node.base, node.head),
+            )
+        )
+    return rows
 
 
 def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
-    hidden = len([one for one in every if one.width > 0]) - len(_drawn(every, WIDE))
+    hidden = len([one for one in every if one.width > 0]) - len(_drawn(every))
     if hidden:
         yield f"{formats.many(hidden, 'function')} too narrow to be drawn; the table has them."
     least = GREY * record.counted.base
@@ -189,5 +180,5 @@ def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
     gone = [node for node in below if not node.head and node.base >= least]
     gone.sort(key=lambda node: (-node.base, _order(node)))
     if gone:
-        told = [f"{one.function.name} {of_all(record, one.base, 0.0)}" for one in gone]
-        yield f"Gone, and without width: {formats.some(told, _GONE)}."
+        names = [f"{one.function.name} {of_all(record, one.base, 0.0)}" for one in gone]
+        yield f"Gone, and without width: {formats.some(names, _GONE)}."

@@ -1,46 +1,61 @@
-"""The interval-dot chart: a row for each figure, with its interval, ceiling and published figure.
+"""The interval plot: a table with a row for each figure, drawn in it with its interval.
 
-The customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479). A figure is told by
-its place and not by a length, so that what it stands beside can be on the axis too. Pure.
+The customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479). Places are per cent of
+the cell's width, so that one drawing fits pages of every size, and the table is its own data. Pure.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Literal
+
+from markupsafe import Markup, escape
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
-from duetbench.core.text import clean
 from duetbench.show import formats
 from duetbench.show.rows import ViewRow
-from duetbench.show.site.charts import figure, legend, plane, svg
-from duetbench.show.site.charts.data import Caption, Quantity, Value, interval, sentence
-from duetbench.show.site.charts.figure import Chart
-from duetbench.show.site.charts.legend import LegendKey, Style, assign
-from duetbench.show.site.charts.lines import LEAST_CHANGE
-from duetbench.show.site.charts.scale import AxisScale, value_axis
-from duetbench.show.site.charts.svg import NARROW, WIDE, Drawing, Line, Mark, Path, Shape, Text
+from duetbench.show.site.charts.figure import (
+    Caption,
+    Quantity,
+    Value,
+    assign,
+    environment,
+    interval,
+    note,
+)
 from duetbench.store.comparison import Verdict
 
-ROWS: Final = 80
-"""Rows that are drawn; the table has the others too."""
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
 """CSS classes of verdicts; of others: open."""
 CHANGE: Final = Quantity(
     "change",
     lambda value: formats.percent(1 + value),
-    span=lambda a, b: formats.ends(Interval(1.0, 1 + a, 1 + b)),
+    span=lambda low, high: formats.ends(Interval(1.0, 1 + low, 1 + high)),
+    script="change",
 )
 """A ratio less 1."""
 
-_LABEL_MOST: Final = 330.0
-_PLOT_LEAST: Final = 200.0
-_GAP: Final = 16.0  # before the column of figures
-_EDGE: Final = 8.0  # to both sides of a narrow plot: room for half a tick's label
-_GROUP: Final = 26.0  # height of a group's title
-_BELOW: Final = 44.0
-_ALIKE: Final = Style("grey", "solid", "circle")
+_LEAST_CHANGE: Final = 0.01  # to either side of none: noise must not look like a landslide
+_REACH: Final = 2.5  # ceilings and published figures further out would squeeze the figures
+_TICKS: Final = 5
+_MARGIN: Final = 2.0  # per cent of the width on either side: room for a mark
+_DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
+_MARKS: Final = (
+    '<circle class="dot{}" r="4.5"/>',
+    '<path class="dot{}" d="M-4-4h8v8h-8z"/>',
+    '<path class="dot{}" d="M0-5.5L5 4H-5z"/>',
+    '<path class="dot{}" d="M0 5.5L5-4H-5z"/>',
+    '<path class="dot{}" d="M-4-4h8L-4 4h8z"/>',
+)
+_KEYS: Final = {
+    "interval": '<line class="whisker" x1="2" x2="26" y1="7" y2="7"/>',
+    "ceiling": '<line class="ceiling" x1="14" x2="14" y2="14"/>',
+    "published": f'<svg x="14" y="7" overflow="visible">{_DIAMOND}</svg>',
+    "hollow": '<circle class="dot hollow" cx="14" cy="7" r="4.5"/>',
+    "sample": '<circle class="sample" cx="14" cy="7" r="2.5"/>',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,7 @@ class Dot:
     Attributes:
         series: What gives colour and marker; empty: nothing does.
         verdict: What is said of a change; gives the colour.
+        samples: What the figure was made from, drawn small beside it.
     """
 
     label: str
@@ -58,6 +74,7 @@ class Dot:
     href: str = ""
     verdict: Verdict | None = None
     word: str = ""
+    samples: tuple[float, ...] = ()
 
     @property
     def tone(self) -> str:
@@ -74,16 +91,40 @@ class DotGroup:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A whole chart; its axis begins at zero, has zero in its middle, or is where figures are."""
+    """A whole chart; its axis begins at zero, or has zero (no change) in its middle."""
 
     about: Caption
     quantity: Quantity
     groups: tuple[DotGroup, ...]
-    axis: Literal["zero", "change", "near"] = "zero"
+    axis: Literal["zero", "change"] = "zero"
 
     @property
     def dots(self) -> list[Dot]:
         return [dot for group in self.groups for dot in group.dots]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps figures to per cent of the width; what is beyond stays at the edge."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> str:
+        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+        return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def ticks(self) -> list[float]:
+        """Multiples of 1, 2 or 5 times a power of ten, about five of them."""
+        rough = (self.high - self.low) / _TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [index * step for index in range(first, last + 1)]
 
 
 def change(label: str, ratio: Value, verdict: Verdict, word: str, href: str = "") -> Dot:
@@ -94,35 +135,38 @@ def change(label: str, ratio: Value, verdict: Verdict, word: str, href: str = ""
     return Dot(label, ratio, href=href, verdict=verdict, word=word)
 
 
-def forest(data: Forest) -> Chart:
+def forest(data: Forest) -> Markup:
     """Draw one row for each figure, in the order given; in the place of none stands why."""
-    every = data.dots
-    limits = _limits(data)
-    notes = plane.notes([dot.value for dot in every[:ROWS]], limits)
-    if limits is None:
-        notes = ["Nothing to draw: the table says why."]
-    elif len(every) > ROWS:
-        notes.append(f"{len(every) - ROWS} of {len(every)} rows are not drawn; the table has them.")
-    if limits and limits[0] > 0:
-        notes.append("The axis does not begin at zero.")
-    named = "change" if data.axis == "change" else figure.VALUE_HEAD[0]
-    return Chart(
-        about=data.about,
-        kind="forest",
-        drawings=tuple(_draw(data, limits, width) for width in (WIDE, NARROW)) if limits else (),
-        table=figure.table(
-            ("group", "row", "verdict", named, *figure.VALUE_HEAD[1:]),
-            (
-                (group.title, figure.linked(dot.label, dot.href), dot.word,
-                 *figure.value_cells(data.quantity, dot.value))
-                for group in data.groups
+    scale, dots = scale_of(data), data.dots
+    styles = _styles(data)
+    rows = [
+        (
+            group.title,
+            [
+                (
+                    dot,
+                    f"s{styles[dot.series]}" if not dot.tone else dot.tone,
+                    picture(dot, scale, styles[dot.series]) if scale else "",
+                    "—" if dot.value.mean is None else data.quantity.format(dot.value.mean),
+                    interval(data.quantity, dot.value),
+                    _further(data.quantity, dot.value),
+                )
                 for dot in group.dots
-            ),
-            words=3,
-        ),
-        legend=tuple(_legend(data)) if limits else (),
-        notes=tuple(notes),
-    )  # fmt: skip
+            ],
+        )
+        for group in data.groups
+    ]
+    module = environment().get_template("forest.html.j2")
+    html = module.render(
+        about=data.about,
+        title=data.quantity.title,
+        axis=_axis(data, scale) if scale else "",
+        rows=rows,
+        words=any(dot.word for dot in dots),
+        further=any(_further(data.quantity, dot.value) for dot in dots),
+        legend=list(_legend(data, styles)) if scale else [],
+    )
+    return Markup(html)  # noqa: S704 - made by a template that escapes
 
 
 def judged(rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: "") -> Iterator[Dot]:
@@ -135,157 +179,116 @@ def judged(rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: ""
             yield change(label, value, one.verdict, row.verdict, address(row.case))
 
 
-def _limits(data: Forest) -> tuple[float, float] | None:
-    """Ends of the axis; None without figures."""
-    known = [dot.value for dot in data.dots[:ROWS] if dot.value.mean is not None]
-    if not known:
+def stylesheet() -> str:
+    """The part of the site's stylesheet that charts need."""
+    return Path(__file__).with_name("charts.css").read_text("utf-8")
+
+
+def scale_of(data: Forest) -> Scale | None:
+    """The axis; None without figures."""
+    values = [dot.value for dot in data.dots if dot.value.mean is not None]
+    if not values:
         return None
+    means = [value.mean for value in values if value.mean is not None]
     if data.axis == "change":
         # It holds all estimates, and nine of ten intervals whole.
-        sizes = [abs(value.mean) for value in known if value.mean is not None]
-        widths = sorted(max(map(abs, value.ends)) for value in known if value.ends)
-        sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
-        half = max(LEAST_CHANGE, 1.15 * max(sizes))
-        return max(-half, -1.0), half  # nothing gets smaller than nothing
-    low, high = plane.ends(known, zero=data.axis == "zero")
-    lack = 0.0 if low == 0 else max(0.0, LEAST_CHANGE * (low + high) - (high - low)) / 2
-    return low - lack, high + lack
+        widths = sorted(max(map(abs, value.ends)) for value in values if value.ends)
+        sizes = [*map(abs, means), *widths[math.ceil(0.9 * len(widths)) - 1 :][:1]]
+        half = max(_LEAST_CHANGE, 1.15 * max(sizes))
+        return Scale(max(-half, -1.0), half)  # nothing gets smaller than nothing
+    own = [end for value in values for end in (value.mean, *(value.ends or ())) if end is not None]
+    beside = [end for value in values for end in (value.ceiling, value.published) if end]
+    ends = [*own, *(end for end in beside if end <= _REACH * max(own))]
+    low, high = min(ends), max(ends)
+    if low >= 0:
+        return Scale(0.0, 1.06 * high or 1.0)
+    pad = 0.06 * (high - low) or 1.0
+    return Scale(low - pad, high + pad)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lanes:
-    """Where rows stand: in one line on wide pages, text above plot on narrow ones."""
-
-    left: float
-    right: float
-    figure: float
-    label: float
-    row: float
-    middle: float
-
-
-def _lanes(width: float, labels: Sequence[str], figures: Sequence[str]) -> _Lanes:
-    if width <= NARROW:
-        return _Lanes(_EDGE, width - _EDGE, width, width, 40.0, 26.0)
-    figure_, label = _widest(figures), min(_LABEL_MOST, _widest(labels))
-    right = width - figure_ - _GAP
-    label = max(40.0, min(label, right - _PLOT_LEAST - _GAP))
-    return _Lanes(label + 12.0, right, width, label, 24.0, 12.0)
+def picture(dot: Dot, scale: Scale, style: int) -> Markup:
+    """The drawing of one row."""
+    shapes = "".join(
+        f'<line class="{"zero" if abs(tick) < 1e-12 else "grid"}" x1="{scale.at(tick)}" '
+        f'x2="{scale.at(tick)}" y2="26"/>'
+        for tick in scale.ticks
+    ) + _shapes(dot, scale, style)
+    svg = f'<svg class="row" width="100%" height="26" aria-hidden="true">{shapes}</svg>'
+    return Markup(svg)  # noqa: S704 - numbers and our own names only
 
 
-def _widest(texts: Sequence[str]) -> float:
-    # Figures are bold: a little wider than the table of widths says.
-    return max((1.08 * svg.text_width(clean(each)) for each in texts), default=0.0)
-
-
-def _draw(data: Forest, limits: tuple[float, float], width: float) -> Drawing:
-    every, groups = data.dots[:ROWS], _first(data.groups)
-    place = _lanes(width, [dot.label for dot in every], [_figure(data, dot) for dot in every])
-    scale = AxisScale(*limits, place.left, place.right)
-    unit = replace(data.quantity, format=units.share) if data.axis == "change" else data.quantity
-    axis = value_axis(unit, scale, 8 if data.axis == "change" else 6, sideways=True)
-    start = bottom = 24.0 if data.axis == "change" else 4.0
-    styles = _styles(data)
-    rows: list[Shape | Mark] = []
-    for number, group in enumerate(groups):
-        if group.title:
-            title = svg.fit(group.title, width)
-            rows.append(Text("group", 0.0, bottom + _GROUP - 9, title))
-            bottom += _GROUP
-        for point, dot in enumerate(group.dots):
-            rows += _texts(data, dot, place, bottom, narrow=width <= NARROW)
-            name = ", ".join(filter(None, (group.title, dot.label)))
-            said = f"{dot.word} {sentence(data.quantity, dot.value)}".strip()
-            y = bottom + place.middle
-            style = styles[dot.series]
-            rows.append(
-                Mark(
-                    say=f"{name}: {said}",
-                    series=number,
-                    point=point,
-                    x=place.left if dot.value.mean is None else scale.at(dot.value.mean),
-                    y=y,
-                    shapes=tuple(_shapes(dot.value, style, scale, y)),
-                    kind=dot.tone or style.kind,
-                    href=dot.href,
-                )
-            )
-            bottom += place.row
-        bottom += 6.0
-    frame = plane.lying_axis(axis, start - 4, bottom)
-    if scale.holds(0):
-        zero = scale.at(0)
-        frame.append(Line("zero", zero, start - 4, zero, bottom))
-    if data.axis == "change":
-        frame.append(Text("faint", place.left, 12, "smaller"))
-        frame.append(Text("faint", place.right, 12, "larger", "end"))
-    return Drawing(width, bottom + _BELOW, (*frame, *rows))
-
-
-def _first(groups: Sequence[DotGroup]) -> Iterator[DotGroup]:
-    """Groups with as many rows as are drawn."""
-    left = ROWS
-    for group in groups:
-        if dots := group.dots[:left]:
-            yield DotGroup(group.title, dots)
-        left -= len(dots)
-
-
-def _texts(data: Forest, dot: Dot, place: _Lanes, top: float, *, narrow: bool) -> tuple[Text, Text]:
-    shown = _figure(data, dot)
-    strong = f"strong {dot.tone}".strip()
-    y = top + (13 if narrow else place.middle + 4)
-    room = place.label - (svg.text_width(shown) * 1.08 + 12 if narrow else 0)
-    at: tuple[float, svg.Anchor] = (0.0, "start") if narrow else (place.left - 12, "end")
-    label = Text("label", at[0], y, svg.fit(dot.label, room, "end"), at[1])
-    return label, Text(strong, place.figure, y, shown, "end")
-
-
-def _figure(data: Forest, dot: Dot) -> str:
-    if dot.value.mean is None:
-        return dot.word or "—"
-    mean = data.quantity.format(dot.value.mean)
-    seen, _, rest = dot.word.partition(", ")
-    word = f"{seen[0]} {rest.partition(':')[0]}" if rest else dot.word
-    parts = (word, mean) if word else (mean, interval(data.quantity, dot.value))
-    return " ".join(filter(None, parts))
-
-
-def _shapes(value: Value, style: Style, scale: AxisScale, y: float) -> Iterator[Shape]:
+def _shapes(dot: Dot, scale: Scale, style: int) -> str:
+    value, parts = dot.value, []
     if value.mean is None:
-        room = scale.end - scale.start - 12
-        yield Text("missing", scale.start + 6, y + 4, svg.fit(f"no figure: {value.note}", room))
-        return
+        return ""
+    for sample in dot.samples:
+        parts.append(f'<circle class="sample" cx="{scale.at(sample)}" cy="13" r="2"/>')
     if value.ends:
-        low, high = map(scale.at, value.ends)
-        yield Line("whisker", low, y, high, y)
+        low, high = value.ends
+        parts.append(
+            f'<line class="whisker" x1="{scale.at(low)}" x2="{scale.at(high)}" y1="13" y2="13"/>'
+        )
         # An interval that goes on beyond the axis has an arrow instead of an end.
-        for end, tip, back in ((value.ends[0], scale.start, 5), (value.ends[1], scale.end, -5)):
+        for end, tip in ((low, 6), (high, -6)):
             if not scale.holds(end):
-                yield Path("whisker", f"M{svg.px(tip + back)} {svg.px(y - 4)}l{-back} 4l{back} 4")
+                arrow = f'<path class="whisker" d="M{tip} -4L0 0 {tip} 4"/>'
+                parts.append(f'<svg x="{scale.at(end)}" y="13" overflow="visible">{arrow}</svg>')
     if value.ceiling is not None and scale.holds(value.ceiling):
         x = scale.at(value.ceiling)
-        yield Line("ceiling", x, y - 8, x, y + 8)
-    if value.published is not None and scale.holds(value.published):
-        yield Path("published", svg.symbol("diamond", scale.at(value.published), y, 4))
+        parts.append(f'<line class="ceiling" x1="{x}" x2="{x}" y1="4" y2="22"/>')
+    marks = [(value.published, _DIAMOND)] if value.published is not None else []
     hollow = "" if value.valid else " hollow"
-    kind = f"dot m-{style.marker}{hollow}"
-    yield Path(kind, svg.symbol(style.marker, scale.at(value.mean), y, 4.5))
+    marks.append((value.mean, _MARKS[style % len(_MARKS)].format(hollow)))
+    for at, mark in marks:
+        if scale.holds(at):
+            parts.append(f'<svg x="{scale.at(at)}" y="13" overflow="visible">{mark}</svg>')
+    return "".join(parts)
 
 
-def _styles(data: Forest) -> dict[str, Style]:
-    names = dict.fromkeys(dot.series for dot in data.dots[:ROWS])
-    return assign(names) if len(names) > 1 or "" not in names else {"": _ALIKE}
+def _axis(data: Forest, scale: Scale) -> Markup:
+    """Labels of the ticks; the first and the last one stay inside."""
+    write = units.share if data.axis == "change" else data.quantity.format
+    ticks = scale.ticks
+    step = 2 if len(ticks) > 5 else 1
+    texts = []
+    for tick in ticks[::step]:
+        share = float(scale.at(tick).rstrip("%"))
+        anchor = "start" if share < 8 else "end" if share > 92 else "middle"
+        text = escape("0" if abs(tick) < 1e-12 else write(tick).replace("-", "−"))
+        texts.append(f'<text x="{share:.2f}%" y="14" text-anchor="{anchor}">{text}</text>')
+    svg = f'<svg class="row" width="100%" height="18" aria-hidden="true">{"".join(texts)}</svg>'
+    return Markup(svg)  # noqa: S704 - escaped above
 
 
-def _legend(data: Forest) -> Iterator[LegendKey]:
-    dots, styles = data.dots[:ROWS], _styles(data)
+def _further(quantity: Quantity, value: Value) -> str:
+    parts = [
+        f"{name} {quantity.format(figure)}"
+        for name, figure in (("published", value.published), ("ceiling", value.ceiling))
+        if figure is not None
+    ]
+    return "; ".join(filter(None, (*parts, note(value))))
+
+
+def _styles(data: Forest) -> dict[str, int]:
+    names = dict.fromkeys(dot.series for dot in data.dots)
+    return assign(names) if len(names) > 1 or "" not in names else {"": 0}
+
+
+def _legend(data: Forest, styles: dict[str, int]) -> Iterator[tuple[str, str, Markup]]:
+    """Class, words and drawing of each entry."""
+    dots, values = data.dots, [dot.value for dot in data.dots]
     if len(styles) > 1 and {dot.label for dot in dots} != set(styles):
-        for name in dict.fromkeys(dot.series for dot in dots):
-            yield legend.series(name, styles[name], joined=False)
-    for verdict, tone in {dot.verdict: dot.tone for dot in dots}.items():
-        if verdict:
-            key = legend.series(f"{formats.MARKS[verdict]} {verdict.value}", _ALIKE, joined=False)
-            yield replace(key, kind=tone)
-    values = [dot.value for dot in dots]
-    yield from legend.beside(values, lying=True, change=data.axis == "change")
+        for name, style in styles.items():
+            mark = _MARKS[style % len(_MARKS)].format("")
+            shape = Markup(f'<svg x="14" y="7" overflow="visible">{mark}</svg>')  # noqa: S704 - ours
+            yield f"s{style}", name, shape
+    what = "duets" if data.axis == "change" else "launches"
+    for key, words, there in (
+        ("interval", f"95 % interval over {what}", any(value.ends for value in values)),
+        ("sample", "one duet", any(dot.samples for dot in dots)),
+        ("ceiling", "ceiling: what arithmetic allows", any(one.ceiling for one in values)),
+        ("published", "published, on another machine", any(one.published for one in values)),
+        ("hollow", "flagged, or too few launches: not judged", not all(v.valid for v in values)),
+    ):
+        if there:
+            yield key, words, Markup(_KEYS[key])  # noqa: S704 - ours

@@ -8,22 +8,18 @@ import hashlib
 import re
 from functools import lru_cache, partial
 from typing import Final
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 FRONT: Final = ""
-COMPARE: Final = "compare/"
 CHANGES: Final = "c/"
 COMPARISONS: Final = "cmp/"
 WHY: Final = "why/"
 RUNS: Final = "runs/"
-MACHINES: Final = "machines/"
 PACKAGES: Final = "p/"
 EXPERIMENTS: Final = "x/"
 CASES: Final = "b/"
-FIND: Final = "find/"
 DATA: Final = "data/"
 METHOD: Final = "method/"
-GLOSSARY: Final = "glossary/"
 ASV: Final = "asv/"
 FEED: Final = "changes.atom"
 NOT_FOUND: Final = "404.html"
@@ -35,11 +31,6 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
 """What may be the name of a folder everywhere, and is no trap for anybody (no dot first)."""
 _LONGEST: Final = 200
 _TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
-
-
-def year(number: int) -> str:
-    """The runs of a year. No run has this name: theirs begin with a date."""
-    return f"{RUNS}year-{number}/"
 
 
 def points_file(points_id: str) -> str:
@@ -67,12 +58,6 @@ def folded(attribution_id: str, side: str) -> str:
     return f"{WHY}{quote(attribution_id)}-{side}.txt"
 
 
-def compare(a: str = "", b: str = "") -> str:
-    """The comparison of two sides; without them, the page where they are chosen."""
-    chosen = {key: value for key, value in (("a", a), ("b", b)) if value}
-    return f"{COMPARE}?{urlencode(chosen)}" if chosen else COMPARE
-
-
 def file(address: str) -> str:
     """The file, below the site's folder, that is served at an address.
 
@@ -94,11 +79,6 @@ def root(path: str) -> str:
 def release(package: str, version: str) -> str:
     """What one release of a package did."""
     return _below(PACKAGES, f"{package}/{version}")
-
-
-def package_feed(name: str) -> str:
-    """The changes that may be a package's, as a feed."""
-    return f"{package(name)}{FEED}"
 
 
 def badge(package: str, version: str) -> str:
@@ -130,11 +110,8 @@ prefix = case
 """Page of the cases whose ids begin so: with an experiment, or with one of its endpoints."""
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
-"""Page of a stored comparison; of two sides that the reader chooses: `compare`."""
+"""Page of a stored comparison."""
 attribution = partial(_below, WHY)
 """Where the instructions of a change are."""
-run = partial(_below, RUNS)
-"""Page of a run, or of what asv measured of a commit."""
-machine = partial(_below, MACHINES)
 package = partial(_below, PACKAGES)
 """A package over its releases."""

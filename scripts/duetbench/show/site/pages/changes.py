@@ -15,13 +15,13 @@ from duetbench.core.metrics import METRICS
 from duetbench.show import formats as verdicts
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import ChangeText, commands, describe, narrowed_line, share_effect
-from duetbench.show.site.charts import forest, trend
-from duetbench.show.site.charts.data import Caption, Value
+from duetbench.show.site.charts import forest
+from duetbench.show.site.charts.figure import Caption, Value
 from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest
 from duetbench.show.site.pages import addresses, why, words
-from duetbench.show.site.pages.page import PageFile, filled, markup, render
+from duetbench.show.site.pages.page import PageFile, filled, render
 from duetbench.show.site.pages.site import Site
-from duetbench.show.site.pages.trends import Around, around, trend_around
+from duetbench.show.site.pages.trends import trend_around
 from duetbench.store.change import Change
 from duetbench.store.comparison import PackageChange, Verdict
 
@@ -41,16 +41,8 @@ def pages(site: Site) -> Iterator[PageFile]:
         over=[describe(record) for record in over],
     )
     for record in site.changes:
-        yield _page(site, record, around(site, record))
-
-
-def feeds(site: Site) -> Iterator[tuple[str, bytes]]:
-    """The feed of all changes, and one for each package of those that may be its own."""
-    yield addresses.FEED, feed(site.changes, site.base)
-    for package in site.packages.values():
-        own = [record for record in package.changes if may_be(record, package.name)]
-        address = addresses.package_feed(package.name)
-        yield address, feed(own, site.base, address, f"duetbench: changes by {package.name}")
+        yield _page(site, record)
+    yield PageFile(addresses.FEED, feed(site.changes, site.base))
 
 
 def may_be(record: Change, package: str) -> bool:
@@ -59,37 +51,28 @@ def may_be(record: Change, package: str) -> bool:
     return not moves or blame(record, moves[0]) != "no"
 
 
-def feed(
-    changes: Iterable[Change],
-    base: str = "",
-    address: str = addresses.FEED,
-    title: str = "duetbench: changes of the Python web stack",
-) -> bytes:
-    """The Atom feed, newest change first; the same changes always give the same bytes.
+def feed(changes: Iterable[Change], base: str = "") -> str:
+    """The Atom feed, newest change first; the same changes always give the same text.
 
     `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
     """
     newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
-    updated = newest[0].when if newest else datetime.fromtimestamp(0, UTC)
-    entries = [(record, feed_title(record), words.moved(record.packages)) for record in newest]
-    below = base or addresses.root(addresses.file(address))
-    document = filled(
-        "changes.atom.j2",
-        base=base,
-        below="" if below == "./" else below,
-        address=address,
-        title=title,
-        updated=updated,
-        entries=entries,
+    return (
+        filled(
+            "changes.atom.j2",
+            base=base,
+            updated=newest[0].when if newest else datetime.fromtimestamp(0, UTC),
+            entries=[(one, feed_title(one), words.moved(one.packages)) for one in newest],
+        )
+        + "\n"
     )
-    return document.encode() + b"\n"
 
 
 def feed_title(record: Change) -> str:
     """The change in a sentence: what, by how much, how surely, since when, because of what."""
     text = describe(record)
-    said = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
-    return f"{said} [closed]" if record.status == "closed" else said
+    sentence = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
+    return f"{sentence} [closed]" if record.status == "closed" else sentence
 
 
 def listed(
@@ -108,31 +91,23 @@ def _weight(record: Change) -> tuple[bool, float]:
     return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
 
 
-def _page(site: Site, record: Change, cut: Around | None) -> PageFile:
-    name, told_, address = record.series, describe(record), addresses.change(record.id)
+def _page(site: Site, record: Change) -> PageFile:
+    name, text = record.series, describe(record)
     before, after = (
         None if run not in site.headers else site.headers[run].time
         for run in (record.before_run or "", record.after_run or "")
     )
-    drawn = None
-    if cut is not None:
-        happened = site.events[cut[0].machine, cut[0].kind]
-        root = addresses.root(addresses.file(address))
-        drawn = markup(trend.trend(trend_around(root, record, cut, happened, told_.title)))
     return render(
         site,
         "change.html.j2",
-        address,
-        told_.sentence,
-        f"{told_.name}: {told_.title} {told_.word}, {told_.change}, 95 % interval "
-        f"{told_.interval}.",
-        modules=("js/keyboard.js",),
+        addresses.change(record.id),
+        text.sentence,
+        f"{text.name}: {text.title} {text.word}, {text.change}, 95 % interval {text.interval}.",
         record=record,
-        told=told_,
-        machines={header.machine for header in site.headers.values()},
+        text=text,
         query=f"?metric={name.metric}" if name.metric in METRICS else "",
-        forest=_forest(told_),
-        trend=drawn,
+        forest=_forest(text),
+        trend=trend_around(site, record),
         packages=sorted(
             ((one, blame(record, one)) for one in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
@@ -158,17 +133,17 @@ def blame(record: Change, package: PackageChange) -> str:
     return "possible" if package.package in suspected else "no"
 
 
-def _forest(told_: ChangeText) -> Markup:
-    record = told_.record
+def _forest(text: ChangeText) -> Markup:
+    record = text.record
     dot = forest.change(
-        f"{record.series.case} · {told_.title}",
+        f"{record.series.case} · {text.title}",
         Value.of(record.interval),
         record.verdict,
-        f"{verdicts.MARKS[record.verdict]} {told_.word}",
+        f"{verdicts.MARKS[record.verdict]} {text.word}",
     )
     about = Caption(
         "evidence",
         "The confirming comparison",
         "After over before, with its 95 % interval. These figures do not move any more.",
     )
-    return markup(forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change")))
+    return forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change"))

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -19,13 +19,10 @@ from duetbench.show import formats, rows
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import describe
 from duetbench.show.rows import Grid, ViewRow
-from duetbench.show.site.charts.data import Caption, Quantity, Value
-from duetbench.show.site.charts.figure import Chart
-from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest, forest, judged
-from duetbench.show.site.charts.lines import LinePoint, Lines, LineSeries, lines
-from duetbench.show.site.charts.svg import MARKS
+from duetbench.show.site.charts.figure import Caption, Value
+from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest, change, forest, judged
 from duetbench.show.site.pages import addresses, why
-from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.show.view import View, make_view
 from duetbench.store.change import Change
@@ -34,22 +31,17 @@ from duetbench.store.comparison import (
     Comparison,
     Duet,
     Judgement,
-    MicroComparison,
     SideRecord,
 )
 from duetbench.store.points import INSTRUCTIONS
-
-MOST_DUETS: Final = 100
-"""So many duets of a case are drawn, the newest: more cannot be told apart."""
 
 _GROUPS: Final = ("worse", "better", "undecided", "unchanged")
 _TITLES: Final = ("Worse", "Better", "Not decided", "No change")
 _KINDS: Final = {mark: one.value.replace(" ", "-") for one, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""
 _LOOK: Final = re.compile(r"(\d+) duets: ([\d.]+%)")
-_CHART: Final = "Head over base, duet by duet, in the order in which they were played"
-_INSIDE: Final = "Head over base, process by process, in the order in which they ran"
-_HOLLOW: Final = "Hollow: not used, and the table says why."
+_CHART: Final = "Head over base: every usable duet, and what is said of all"
+_INSIDE: Final = "Head over base: every pair of processes, and what is said of all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +75,7 @@ class Played:
     because: str
     grid: Grid
     chart: Markup | None
+    duets: Grid
     verdicts: tuple[str, ...]
 
 
@@ -125,9 +118,7 @@ def _page(site: Site, comparison: Comparison, view: View, confirmed: Sequence[Ch
         address,
         f"{comparison.base.label} → {comparison.head.label}",
         view.headline,
-        modules=("js/keyboard.js",),
         confirmed=[describe(record) for record in confirmed],
-        machines={header.machine for header in site.headers.values()},
         why=why.of_comparison(site, comparison),
         most_rows=FIRST,
         **content(comparison, view, case),
@@ -158,7 +149,7 @@ def _forest(view: View, address: Callable[[str], str]) -> Markup | None:
         if (dots := tuple(judged(getattr(view.groups, name), address)))
     )
     about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
-    return markup(forest(Forest(about, CHANGE, groups, "change"))) if groups else None
+    return forest(Forest(about, CHANGE, groups, "change")) if groups else None
 
 
 def _sides(comparison: Comparison) -> Iterator[tuple[str, SideRecord]]:
@@ -192,11 +183,21 @@ def _in_order(view: View, played: Iterable[Played]) -> list[Played]:
 
 
 def _cases(comparison: Comparison, view: View) -> Iterator[Played]:
-    told_of = grouped((row.case, row) for row in view.groups.all if row.metric)
+    rows_of = grouped((row.case, row) for row in view.groups.all if row.metric)
     for place, case in enumerate(comparison.cases):
-        duets = sorted(case.duets, key=lambda duet: duet.order)
-        chart = _duets(place, case, duets)
-        yield _played(names.of(case.case), case.because, told_of.get(case.case.id, ()), chart)
+        name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
+        usable = [duet for duet in duets if duet.usable]
+        dots = [
+            _dot(
+                METRICS[one.metric].title,
+                one,
+                [_ratio(duet.base.get(one.metric), duet.head.get(one.metric)) for duet in usable],
+            )
+            for one in case.judgements
+        ]
+        about = Caption(f"duets-{place}", _CHART)
+        own = rows_of.get(case.case.id, ())
+        yield _played(name, case.because, own, _drawn(about, dots), _grid_of(case, duets))
 
 
 def _inside(comparison: Comparison, view: View) -> Iterator[Played]:
@@ -204,55 +205,67 @@ def _inside(comparison: Comparison, view: View) -> Iterator[Played]:
     for place, one in enumerate(comparison.micro):
         own = [row for row in alone if row.judged is one.judgement]
         name = own[0].case if own else one.benchmark
-        yield _played(names.name(name), "", own, _processes(place, one))
+        counted = one.unit == INSTRUCTIONS
+        samples = () if counted else zip(one.base, one.head, strict=False)
+        pairs = [_ratio(*pair) for pair in samples]
+        about = Caption(f"processes-{place}", _INSIDE)
+        chart = _drawn(about, [_dot("time in process", one.judgement, pairs)])
+        yield _played(names.name(name), "", own, chart, Grid((), (), ()))
 
 
-def _played(name: CaseName, because: str, own: Sequence[ViewRow], chart: Chart | None) -> Played:
+def _played(
+    name: CaseName, because: str, own: Sequence[ViewRow], chart: Markup | None, duets: Grid
+) -> Played:
     return Played(
         name=name.id,
         called=str(name) if name.known else "",
         because=because,
         grid=rows.table(own, "case", "why"),
-        chart=None if chart is None else markup(chart),
+        chart=chart,
+        duets=duets,
         verdicts=tuple(f"{row.verdict}: {row.label}" for row in own),
     )
 
 
-def _duets(place: int, case: CaseComparison, duets: Sequence[Duet]) -> Chart | None:
-    shown = duets[-MOST_DUETS:]
-    series = [
-        (METRICS[one.metric].title, [_of_duet(duet, one.metric) for duet in shown], one)
-        for one in case.judgements
-    ]
-    older = f" The newest {len(shown)} of {len(duets)} duets." * (len(shown) < len(duets))
-    about = Caption(f"duets-{place}", _CHART, f"{_HOLLOW}{older}")
-    return _dots(about, "duet", series)
+def _dot(title: str, one: Judgement, ratios: Iterable[float | None]) -> Dot:
+    """A judged figure with the samples that it was made from."""
+    samples = tuple(ratio - 1 for ratio in ratios if ratio is not None)
+    if one.ratio is None:
+        none = Value(None, note=one.reason or "too few samples")
+        return Dot(title, none, verdict=one.verdict, word=one.verdict.value, samples=samples)
+    dot = change(
+        title,
+        Value(one.ratio, one.low, one.high),
+        one.verdict,
+        formats.verdict(one.metric if one.metric in METRICS else "", one.verdict),
+    )
+    return replace(dot, samples=samples)
 
 
-def _processes(place: int, one: MicroComparison) -> Chart | None:
-    if one.unit == INSTRUCTIONS:
+def _drawn(about: Caption, dots: Sequence[Dot]) -> Markup | None:
+    """None without a sample."""
+    if not any(dot.samples for dot in dots):
         return None
-    values = [_of_pair(*pair) for pair in zip(one.base, one.head, strict=False)][-MOST_DUETS:]
-    about = Caption(f"processes-{place}", _INSIDE, "A process of each side is a pair.")
-    return _dots(about, "pair", [("time in process", values, one.judgement)])
+    return forest(Forest(about, CHANGE, (DotGroup("", tuple(dots)),), "change"))
 
 
-def _of_duet(duet: Duet, metric: str) -> Value:
+def _grid_of(case: CaseComparison, duets: Sequence[Duet]) -> Grid:
+    """Every duet with its ratios, also those that are not used, and why."""
+    metrics = [one.metric for one in case.judgements]
+    lines = []
+    for place, duet in enumerate(duets, 1):
+        ratios = (_ratio(duet.base.get(one), duet.head.get(one)) for one in metrics)
+        lines.append((str(place), *map(formats.percent, ratios), _note(duet)))
+    return Grid(("duet", *(METRICS[one].title for one in metrics), "note"), lines, ("note",))
+
+
+def _note(duet: Duet) -> str:
+    """Its flags; of one that is not used, why."""
     sides = (("base", duet.flags_base), ("head", duet.flags_head))
     flags = [(side, flag) for side, many in sides for flag in many]
     if duet.usable:
-        note = ", ".join(dict.fromkeys(flag.name for _, flag in flags))
-    else:
-        note = "; ".join(f"{side}: {flag.name}: {flag.detail}" for side, flag in flags)
-    ratio = _ratio(duet.base.get(metric), duet.head.get(metric))
-    if ratio is None:
-        return Value(None, note=note or "no such figure")
-    return Value(ratio - 1, valid=duet.usable, note=note)
-
-
-def _of_pair(base: float, head: float) -> Value:
-    ratio = _ratio(base, head)
-    return Value(None, note="no figure") if ratio is None else Value(ratio - 1)
+        return ", ".join(dict.fromkeys(flag.name for _, flag in flags))
+    return "not used: " + "; ".join(f"{side}: {flag.name}: {flag.detail}" for side, flag in flags)
 
 
 def _ratio(base: float | None, head: float | None) -> float | None:
@@ -260,26 +273,6 @@ def _ratio(base: float | None, head: float | None) -> float | None:
     if not base or not head or base < 0 or head < 0:
         return None
     return ratio if math.isfinite(ratio := head / base) else None
-
-
-def _dots(
-    about: Caption, noun: str, series: Sequence[tuple[str, list[Value], Judgement]]
-) -> Chart | None:
-    """A dot for each sample, and after the last one what is said of all; None without a sample."""
-    most = max((len(values) for _, values, _ in series), default=0)
-    if not most:
-        return None
-    drawn = []
-    for title, values, one in series[: MARKS // (most + 1)]:
-        points = [LinePoint(place, value) for place, value in enumerate(values, 1)]
-        if one.ratio is not None and one.low is not None and one.high is not None:
-            whole = Value(one.ratio - 1, one.low - 1, one.high - 1)
-            points.append(LinePoint(most + 1.0, whole, "together"))
-        drawn.append(LineSeries(title, tuple(points)))
-    order = Quantity(
-        "in the order played", lambda at: f"{noun} {at:.0f}" if at <= most else formats.MISSING
-    )
-    return lines(Lines(about, order, CHANGE, tuple(drawn), declared=False, change=True))
 
 
 def looks(comparison: Comparison, every: Iterable[ViewRow]) -> Iterator[Look]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from markupsafe import Markup
+
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Run
 from duetbench.project import names
@@ -14,9 +16,8 @@ from duetbench.show import claims, findings, inprocess
 from duetbench.show.page import Section, facts, make_section
 from duetbench.show.site.charts import declared
 from duetbench.show.site.charts.declared import ChartCases
-from duetbench.show.site.charts.figure import Chart
-from duetbench.show.site.pages import addresses, trace, words
-from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages import addresses, repeat, words
+from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.store.asv_results import newest
 from duetbench.store.change import INPROCESS
@@ -26,7 +27,6 @@ ORDER: Final = ("published", "nightly", "quick")
 """Profiles in the order in which they speak."""
 
 _SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
-_MODULES: Final = ("js/keyboard.js",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +170,12 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         address,
         names.experiment(name),
         question or f"Figures of the experiment {name}.",
-        modules=_MODULES,
         name=name,
         question=question,
         published=published,
         answers=list(answers(site, name)),
         sources=found,
-        charts=[
-            (markup(chart), [(label, markup(other)) for label, other in others])
-            for chart, others in charts(site, name, addresses.root(addresses.file(address)), found)
-        ],
+        charts=list(charts(site, name, addresses.root(addresses.file(address)), found)),
         statements=list(zip(*(one.section.shapes for one in found), strict=True)),
         differences=findings.differences(
             [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
@@ -188,10 +184,9 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         article_url=about.url if about else "",
         validity=[(one, _flags(one), _failures(one)) for one in found],
         commands=[
-            (one.label, trace.experiment_command(name, one.run.profile, one.run.commit))
-            for one in found
+            (one.label, repeat.experiment(name, one.run.profile, one.run.commit)) for one in found
         ]
-        or [("", trace.experiment_command(name))],
+        or [("", repeat.experiment(name))],
         cases=cases,
         measured=tuple(
             dict.fromkeys(one.id for many in found for one in many.cases if one.id not in cases)
@@ -207,22 +202,21 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
     latest = [(suite, newest(snapshots, *suite.benchmarks)) for suite in suites]
     answer = _answer(site, own) if own else None
     question = own.question if own else _SHARED_QUESTION
-    newest_files = {
+    newest_files = tuple(
         f"{addresses.RAW_ASV}{snapshot.machine}/{snapshot.commit[:8]}-"
         for _, snapshot in latest
         if snapshot is not None
-    }
+    )
     return render(
         site,
         "inprocess.html.j2",
         address,
         name,
         question,
-        modules=_MODULES,
         name=name,
         question=question,
         charts=[
-            markup(chart)
+            chart
             for suite, snapshot in latest
             if snapshot is not None
             for chart in declared.speed_up_charts(snapshot, suite, root + addresses.ASV)
@@ -230,11 +224,10 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
         answer=answer.text if answer else "",
         sections=inprocess.sections(snapshots, suites, most),
         command=f"duetbench inprocess --select '{own.suite}.*'" if own else "duetbench inprocess",
-        files=[address for address in site.downloads if address.startswith(tuple(newest_files))],
+        files=[address for address in site.downloads if address.startswith(newest_files)],
     )
 
 
-_FEW: Final = 3  # figures: fewer are not worth a second drawing
 _STANDARD: Final = ("published", "nightly")
 """Profiles that answer questions; a quick run speaks where neither has."""
 
@@ -258,12 +251,6 @@ class RunSource:
     def label(self) -> str:
         machine = f" on {self.run.machine.id}" if self.elsewhere else ""
         return f"{self.run.profile} profile{machine}"
-
-    @property
-    def anchor(self) -> str:
-        """What the ids of its own charts begin with."""
-        machine = f"{self.run.machine.id}-" if self.elsewhere else ""
-        return f"{self.run.profile}-{machine}"
 
 
 def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
@@ -291,10 +278,8 @@ def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
     return tuple(found)
 
 
-def charts(
-    site: Site, experiment: str, root: str, found: Sequence[RunSource]
-) -> Iterator[tuple[Chart, list[tuple[str, Chart]]]]:
-    """The declared charts, each with the same of the other runs, by label.
+def charts(site: Site, experiment: str, root: str, found: Sequence[RunSource]) -> Iterator[Markup]:
+    """The declared charts.
 
     They are of figures with intervals where a run has them. What only runs of too few launches
     have is drawn from these, and hollow.
@@ -310,7 +295,6 @@ def charts(
             address=lambda case: root + addresses.case(case),
             source=f"From the {source.label}, "
             f"{words.many(source.run.launches, 'launch', 'launches')} per case.",
-            anchor=source.anchor,
         )
         for source in found
     ]
@@ -318,27 +302,21 @@ def charts(
         # Runs with intervals first; of these, and of the others, that with most of the figures.
         ranked = sorted(
             (
-                (launches < ENOUGH_LAUNCHES, -figures, -launches, source.label, one)
-                for source, one in zip(found, shown, strict=True)
-                if (figures := declared.figures(one, layout))
+                (launches < ENOUGH_LAUNCHES, -figures, -launches, place)
+                for place, source in enumerate(found)
+                if (figures := declared.figures(shown[place], layout))
                 for launches in (source.run.launches,)
             ),
-            key=lambda entry: entry[:3],
         )
-        chart = ranked and declared.draw(_joined(layout, [entry[-1] for entry in ranked]), layout)
-        if chart:
-            others = (
-                (label, declared.draw(one, layout))
-                for _, figures, _, label, one in ranked[1:]
-                if -figures >= _FEW
-            )
-            yield chart, [(label, other) for label, other in others if other]
+        chosen = [shown[place] for *_, place in ranked]
+        if chosen and (chart := declared.draw(_joined(layout, chosen), layout)):
+            yield chart
 
 
 def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
     """Every case of the first run that has its figures; the caption says which these are."""
     cases: dict[str, CaseSummary] = {}
-    told: list[str] = []
+    captions: list[str] = []
     for shown in runs:
         new = {
             case.id: case
@@ -346,12 +324,12 @@ def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
             if case.id not in cases and any(metric in case.metrics for metric in layout.figures)
         }
         if declared.figures(replace(shown, cases=tuple(new.values())), layout):
-            told.append(shown.source if not told else f"Others: {shown.source[0].lower()}"
-                        f"{shown.source[1:]}")  # fmt: skip
+            rest = f"Others: {shown.source[0].lower()}{shown.source[1:]}"
+            captions.append(rest if captions else shown.source)
         cases |= new
     for shown in runs:  # those without a figure too: charts and tables say why
         cases = {case.id: case for case in shown.cases} | cases
-    return replace(runs[0], cases=tuple(cases.values()), source=" ".join(told), anchor="")
+    return replace(runs[0], cases=tuple(cases.values()), source=" ".join(captions))
 
 
 def _flags(source: RunSource) -> list[tuple[FlagName, str, list[str]]]:

@@ -14,14 +14,14 @@ from duetbench.show import formats
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import ChangeText
 from duetbench.show.formats import ends, percent
-from duetbench.show.site.charts import forest, lines
+from duetbench.show.site.charts import forest
 from duetbench.show.site.charts.badge import badge
-from duetbench.show.site.charts.data import Caption, Quantity, Value
+from duetbench.show.site.charts.figure import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest
-from duetbench.show.site.charts.lines import LinePoint, Lines, LineSeries
+from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
 from duetbench.show.site.pages import addresses, why, words
 from duetbench.show.site.pages.changes import blame, may_be
-from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.show.site.released import ReleasedPackage
 from duetbench.store.comparison import PackageChange, Verdict
@@ -85,7 +85,6 @@ def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile
         address,
         package.name,
         f"What each measured release of {package.name} did to requests.",
-        modules=("js/keyboard.js",),
         package=package,
         locked=grouped((version, stack) for stack, version in package.locked.items()),
         links=_links(package),
@@ -174,22 +173,21 @@ def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[Case
     served = any(point.metric == CPU for case in cases for point in case.points)
     metric, what = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
     series = (
-        LineSeries(case.python, tuple(over_first(root, axis, case.case, metric))) for case in cases
+        PlotSeries(case.python, tuple(over_first(root, axis, case.case, metric))) for case in cases
     )
-    return markup(
-        lines.lines(
-            Lines(
-                about,
-                Quantity("release", lambda place: versions[round(place)]),
-                Quantity(f"{what}, times the first release's", units.plain, "lower"),
-                tuple(sorted(series, key=lambda one: one.name)),
-                ratios=True,
-            )
+    return plot(
+        Plot(
+            about,
+            Quantity("release", units.plain),
+            Quantity(f"{what}, times the first release's", units.plain, "lower", script="×"),
+            tuple(sorted(series, key=lambda one: one.name)),
+            names=tuple(versions),
+            zero=False,
         )
     )
 
 
-def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[LinePoint]:
+def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[PlotPoint]:
     """Each release over the first one that has the case: that is 1, and others bear its error."""
     first = None
     for place, release in enumerate(axis.releases):
@@ -201,7 +199,7 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
         else:
             value = Value.of(releases.ratio(first, point))
         href = root + addresses.release(axis.package, release.version)
-        yield LinePoint(float(place), value, href=href)
+        yield PlotPoint(float(place), value, href=href)
 
 
 def _forest(site: Site, root: str, about: Caption, effects: Iterable[ReleaseEffect]) -> Markup:
@@ -216,7 +214,7 @@ def _forest(site: Site, root: str, about: Caption, effects: Iterable[ReleaseEffe
         for title, many in (("Moved", moved), (told, still))
         if many
     )
-    return markup(forest.forest(Forest(about, CHANGE, found, "change")))
+    return forest.forest(Forest(about, CHANGE, found, "change"))
 
 
 def _span(sizes: Sequence[float]) -> str:
@@ -260,7 +258,6 @@ def _release(
         address,
         f"{name} {version}",
         f"What the release {version} of {name} did to requests, case by case.",
-        modules=("js/keyboard.js",),
         package=package,
         version=version,
         when=next((release.when for _, release, _, _ in sections), None),

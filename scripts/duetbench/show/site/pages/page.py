@@ -8,20 +8,15 @@ The same `results/` give the same bytes: nothing here asks what time it is.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from duetbench.host import paths
 from duetbench.show import formats
-from duetbench.show.site.charts import figure as charts
-from duetbench.show.site.charts.figure import Chart
+from duetbench.show.site.charts import figure
 from duetbench.show.site.pages import addresses, words
 from duetbench.show.site.pages.site import Site
-
-MODULES: Final = ("js/ages.js",)
-"""Of every page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +25,11 @@ class PageFile:
 
     Attributes:
         path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
+        text: A page, or data or a picture beside it.
     """
 
     path: str
-    html: str
+    text: str
 
 
 def render(
@@ -44,7 +40,6 @@ def render(
     description: str = "",
     *,
     root: str | None = None,
-    modules: tuple[str, ...] = (),
     **context: Any,
 ) -> PageFile:
     """The page of a template at an address.
@@ -62,7 +57,6 @@ def render(
         static=site.static,
         title=title,
         description=description,
-        modules=(*MODULES, *modules),
         **context,
     )
     return PageFile(path, html)
@@ -71,11 +65,6 @@ def render(
 def filled(template: str, **context: Any) -> str:
     """A template with what it asks for."""
     return _environment().get_template(template).render(context)
-
-
-def markup(chart: Chart) -> Markup:
-    """A chart for a template."""
-    return Markup(charts.figure(chart))  # noqa: S704 - made by a template that escapes
 
 
 def _compiled() -> jinja2.BytecodeCache | None:
@@ -90,7 +79,7 @@ def _compiled() -> jinja2.BytecodeCache | None:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = charts.environment("duetbench.show.site.pages", "templates")
+    environment = figure.environment()
     environment.bytecode_cache = _compiled()
     environment.filters |= {
         "figure": words.figure,
@@ -102,7 +91,6 @@ def _environment() -> jinja2.Environment:
         "ratio": formats.ratio,
         "percent": formats.percent,
         "size": formats.size,
-        "bytes": words.size,
         "breakable": words.breakable,
         "prose": words.prose,
     }

@@ -1,26 +1,37 @@
-"""Pages to look things up in: the method, the glossary and the downloads."""
+"""Pages to look things up in: the method, and the downloads."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
-
-from markupsafe import Markup
 
 from duetbench.core.flags import FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
-from duetbench.host import paths
 from duetbench.project.published import headlines
-from duetbench.show.site.data_files import FORMAT, INTERVALS, LETTERS
-from duetbench.show.site.pages import addresses, words
+from duetbench.show.site.data import dense
+from duetbench.show.site.pages import addresses
+from duetbench.show.site.pages.case import data_file
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site
+from duetbench.show.site.pages.trends import FORMAT
+from duetbench.trend.columns import TRACKS
 from duetbench.trend.points import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 
+TABLE: Final = {
+    "machine": "its id; `label` says it for people",
+    "kind": "`anchored`: ratios to the frozen anchor; `load`: server runs; `inprocess`: asv's",
+    "time": "seconds since 1970, one for each night; `run`, `status`, `note` (flags, or "
+    "why there is no figure) and `file` (from the site's root) stand beside",
+    "metrics": "name, title, unit (SI), and which direction is better; `mean`, `low`, `high` and "
+    "`launches` have an entry for each night; null: none. Figures have five digits",
+    "breaks": "where machine, interpreter or declaration changed; `bumps`: where the stack did; "
+    "`gaps`: the last night before others are missing; `changes`: confirmed ones",
+}
+"""Every key of a table in a case's file."""
 
-def method_pages(site: Site) -> Iterator[PageFile]:
-    """How figures are made and judged."""
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """How figures are made and judged, the downloads, and their list for tools."""
     yield render(
         site,
         "method.html.j2",
@@ -32,80 +43,30 @@ def method_pages(site: Site) -> Iterator[PageFile]:
         canary=coverage(site.sources.points),
         flags=tuple(FlagName),
     )
-
-
-_LINK: Final = re.compile(r"\[([^\]]+)\]\(#([a-z-]+)\)")
-_EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
-
-
-def glossary_pages(site: Site) -> Iterator[PageFile]:
-    """The words of the site."""
-    yield render(
-        site,
-        "glossary.html.j2",
-        addresses.GLOSSARY,
-        "Glossary",
-        "The words of these pages, each in a few sentences.",
-        entries=entries(),
-    )
-
-
-def entries() -> list[tuple[str, str, Markup]]:
-    """Anchor, word and explanation; the anchors are those that the file has elsewhere too."""
-    text = (paths.OWN / "docs/glossary.md").read_text("utf-8")
-    found = (part.partition("\n") for part in text.split("\n## ")[1:])
-    return [(word.lower().replace(" ", "-"), word, _marked(said)) for word, _, said in found]
-
-
-def _marked(text: str) -> Markup:
-    marked = str(words.prose(" ".join(text.split())))  # escapes
-    marked = _LINK.sub(r'<a href="#\2">\1</a>', marked)
-    return Markup(_EMPHASIS.sub(r"<em>\1</em>", marked))  # noqa: S704 - escaped above
-
-
-SERIES: Final = {
-    "case": "place in `cases`, which have id, status, flags and reasons night by night",
-    "metric": "its name; of benchmarks inside the process their unit",
-    "unit": "SI unit of the figures",
-    "better": "lower, higher or neither",
-    "exponent": "a step is 10 to this power of the unit",
-    "mean": "steps, one per night of the year; null: no figure, and the status says why",
-    "low": "ten steps each below the mean; null instead of the list: no night has an interval",
-    "high": "ten steps each above the mean",
-    "launches": "how many each figure rests on, as runs of [how often, which]",
-}
-"""Every key of a series in a shard's file."""
-
-
-def data_pages(site: Site) -> Iterator[PageFile]:
-    """The page of downloads."""
+    cases = site.cases()
     yield render(
         site,
         "data.html.j2",
         addresses.DATA,
         "Data",
         "All figures as JSON, with their schema, and every raw file.",
-        series=SERIES,
-        letters=LETTERS,
-        intervals=INTERVALS,
+        table=TABLE,
+        tracks=TRACKS,
         format=FORMAT,
-        example=_example(site),
+        example=data_file(min(cases)) if cases else "",
         badges=[(one.name, one.label) for one in headlines()] + [("changes", "open regressions")],
         schemas=[one for one in site.downloads.items() if one[0].endswith("schema.json")],
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
-        raw=len(site.runs),
-        points=len(site.sources.points),
         metrics=list(METRICS.values()),
     )
-
-
-def _example(site: Site) -> tuple[str, int] | None:
-    """Address and size of a file of series."""
-    by_shard = site.manifest.get("series", {})
-    wanted = {headline.case for headline in headlines()}
-    shards = (one for many in site.shards.values() for one in many if one.id in by_shard)
-    _, shard = min(((one.group not in wanted, one.id) for one in shards), default=(True, ""))
-    if not shard:
-        return None
-    year, (digest, size) = max(by_shard[shard].items())
-    return f"series/{shard}/{year}-{digest}.json", int(size)
+    index = {
+        "format": FORMAT,
+        "feed": addresses.FEED,
+        "cases": {case: data_file(case) for case in sorted(cases)},
+        "runs": [addresses.run_file(run) for run in site.runs],
+        "points": [addresses.points_file(name) for name in sorted(site.points)],
+        "changes": [f"{addresses.CHANGES}{one.id}.json" for one in site.changes],
+        "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
+        "problems": list(site.sources.problems),
+    }
+    yield PageFile("index.json", dense(index).decode("utf-8"))

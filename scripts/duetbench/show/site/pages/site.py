@@ -3,32 +3,33 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Final, TypeVar
 
 from duetbench.core.errors import RecordError
 from duetbench.project.published import Published, load_published
 from duetbench.project.suites import SuiteDeclaration, read_suites
 from duetbench.show.page import About, read_about
 from duetbench.show.site import released
-from duetbench.show.site.data import Written
-from duetbench.show.site.data_files import GUARD, SeriesFile
 from duetbench.show.site.released import ReleasedPackage
 from duetbench.store import asv_results, store
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
+from duetbench.trend import events
 from duetbench.trend.columns import TRACKS, Kind, RunColumns, RunHeader
 from duetbench.trend.events import Events
 from duetbench.trend.reading import Sources
 from duetbench.trend.summary import ENOUGH_LAUNCHES, RunSummary, summarise
-from duetbench.trend.table import Table
+from duetbench.trend.table import Table, tables
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+GUARD: Final = "inprocess/guard."
+"""Cases of asv's suite that records versions, which are no figures for people."""
 
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
@@ -61,17 +62,16 @@ class Site:
         newest: By machine, profile, and whether it has launches enough to judge from: the newest
             runs, read and summarised. One of too few stands beside an older one of enough.
         snapshots: What asv measured, the newest commit first; read once.
-        read_run: Reads the run file of a run's id and summarises it; RecordError as usual.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
         packages: What is known of every package under test, by name.
+        points: Ids of all files of anchored points.
     """
 
     base: str
     static: str
     sources: Sources
     tables: Mapping[Trended, Table]
-    shards: Mapping[Trended, tuple[SeriesFile, ...]]
     events: Mapping[Trended, Events]
     nights: Mapping[str, RunColumns]
     headers: Mapping[str, RunHeader]
@@ -80,11 +80,10 @@ class Site:
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
     snapshots: Callable[[], tuple[Snapshot, ...]]
-    read_run: Callable[[str], RunSummary]
-    manifest: Mapping[str, Any]
     downloads: Mapping[str, str]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
+    points: frozenset[str]
     notes: tuple[str, ...]
 
     @property
@@ -112,11 +111,11 @@ class Site:
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
-        """Every case of a trend and the tables that have it, by kind (`TRACKS`), newest first."""
+        """Every case of a trend and the tables that have it, by kind (`TRACKS`), longest first."""
         kinds = list(TRACKS)
         ordered = sorted(
             self.tables.values(),
-            key=lambda table: (kinds.index(table.kind), -table.nights[-1].time, table.machine),
+            key=lambda table: (kinds.index(table.kind), -len(table.nights), table.machine),
         )
         return grouped((case, table) for table in ordered for case in table.cases if has_page(case))
 
@@ -131,27 +130,18 @@ def gather(
     root: Path,
     results: Path,
     sources: Sources,
-    written: Written,
     *,
     static: str,
     base: str = "",
     downloads: Mapping[str, str],
     notes: tuple[str, ...] = (),
 ) -> Site:
-    """Gather it; what it consists of is said by `Site`.
-
-    DeclarationError: a declaration of the checkout is wrong.
-    """
+    """Gather what a `Site` has; DeclarationError: a declaration of the checkout is wrong."""
     wrong: list[str] = []
     snapshots = asv_results.read(results / "asv", wrong)
     wrong = [problem.replace(f"{results}/", "") for problem in wrong]
     sources = replace(sources, problems=(*sources.problems, *wrong))
-
-    @cache
-    def read_run(run: str) -> RunSummary:
-        return summarise(store.load(sources.runs[run]))
-
-    tables = {(table.machine, table.kind): (table, many) for table, many in written.tables}
+    every = {(table.machine, table.kind): table for table in tables(sources.nights)}
     # Runs are named by when they were made.
     ordered = sorted(sources.nights, key=lambda night: (night.header.run, night.header.machine))
     nights = {night.header.run: night for night in ordered}
@@ -160,18 +150,15 @@ def gather(
         base=base,
         static=static,
         sources=sources,
-        tables={key: table for key, (table, _) in tables.items()},
-        shards={key: many for key, (_, many) in tables.items()},
-        events=dict(zip(tables, written.events, strict=True)),
+        tables=every,
+        events={key: events.events(table) for key, table in every.items()},
         nights=nights,
         headers={run: night.header for run, night in nights.items()},
-        newest=dict(_newest(sources, nights, read_run)),
+        newest=dict(_newest(sources, nights)),
         about=read_about(root),
         published=load_published(root),
         suites=read_suites(root),
         snapshots=lambda: snapshots,
-        read_run=read_run,
-        manifest=written.manifest,
         downloads=downloads,
         planned=frozenset(filter(has_page, chain.from_iterable(planned))),
         packages=released.packages(
@@ -181,6 +168,7 @@ def gather(
             reversed(sources.comparisons),
             sources.packages,
         ),
+        points=frozenset(one.id for one in sources.points),
         notes=(*sources.problems, *sources.notes, *notes),
     )
 
@@ -190,7 +178,7 @@ def _newest_first(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 
 def _newest(
-    sources: Sources, nights: Mapping[str, RunColumns], read_run: Callable[[str], RunSummary]
+    sources: Sources, nights: Mapping[str, RunColumns]
 ) -> Iterator[tuple[tuple[str, str, bool], RunSummary]]:
     last: dict[tuple[str, str, bool], str] = {}
     for run in sources.runs:
@@ -200,4 +188,4 @@ def _newest(
             last[header.machine, header.profile, launches >= ENOUGH_LAUNCHES] = run
     for key, run in last.items():
         with suppress(RecordError):  # it was there a moment ago
-            yield key, read_run(run)
+            yield key, summarise(store.load(sources.runs[run]))

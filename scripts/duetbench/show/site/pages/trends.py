@@ -1,43 +1,51 @@
-"""A case's series as trends, and the trend around a change; which metric comes first. Pure."""
+"""A case's series for people and for scripts: names, points, and the file that its page draws."""
 
 import math
-from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
 
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.show.change import describe
-from duetbench.show.site.charts.data import Caption, Quantity, Value
-from duetbench.show.site.charts.trend import Trend, TrendEvent, TrendPoint
-from duetbench.show.site.pages import addresses, words
+from duetbench.show.formats import MARKS, percent
+from duetbench.show.site.charts import plot
+from duetbench.show.site.charts.figure import Caption, Quantity, Value
+from duetbench.show.site.charts.forest import TONES
+from duetbench.show.site.pages import addresses, repeat, words
 from duetbench.show.site.pages.site import Site
-from duetbench.store.change import Change
+from duetbench.store.change import Change, SeriesName
 from duetbench.trend import table as history
 from duetbench.trend.columns import TRACKS
-from duetbench.trend.events import Bump, Events
-from duetbench.trend.table import Point, Table
+from duetbench.trend.events import Bump
+from duetbench.trend.table import STATES, Table
 
-RECENT: Final = 400
-"""So many nights are drawn in the page itself: a year, and some days before. Scripts show all."""
+FORMAT: Final = 3
+"""Version of the data files; goes up with every change of what they mean."""
+FILE: Final = "data.json"
+"""Beside the page of a case: all its figures."""
 AROUND: Final = 45
 """So many nights before a change and after it are on its page, which is frozen then."""
+YEAR: Final = 400
+"""Newest nights that are on the first page."""
+NIGHTS: Final = 90
+"""So many nights are sketched."""
 
-
-Around = tuple[Table, tuple[Point, ...]]
-"""The nights around a change: their table, and the points of its series, oldest first."""
+_DIGITS: Final = 5
+"""Of figures in data files; ends of absolute figures have one less."""
+_MEASURED: Final = STATES.index("measured")
 
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
     """Metrics of which the case has a figure, the one that is shown first first."""
     row = table.cases.index(case)
     there = ~np.isnan(table.mean[:, row]).all(axis=0)
-    found = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
-    first = next((name for name in HEADLINES if name in found), None)
-    return tuple(sorted(found, key=lambda name: name != first))
+    names = [table.metrics[column] for column in np.flatnonzero(there).tolist()]
+    first = next((name for name in HEADLINES if name in names), None)
+    return tuple(sorted(names, key=lambda name: name != first))
 
 
 def title(metric: str, table: Table | None = None) -> str:
@@ -57,7 +65,7 @@ def label(table: Table) -> str:
 
 
 def unit(table: Table, metric: str) -> str:
-    """What `words.figure` and the scripts write a series' figures by."""
+    """What `words.figure` writes a series' figures by."""
     return words.RATIO if table.track.ratio else metric
 
 
@@ -66,173 +74,268 @@ def format_name(written: str) -> str:
     return METRICS[written].format.name if written in METRICS else written
 
 
-def trend(
-    root: str,
-    table: Table,
-    happened: Events,
-    changes: Iterable[Change],
-    case: str,
-    metric: str,
-    anchor: str = "trend",
-) -> Trend:
-    """What is drawn of a series."""
-    points = history.points(table, case, metric, RECENT)
-    first = points[0].time if points else 0
-    planned = int(np.count_nonzero(table.status[:, table.cases.index(case)]))
-    caption = f"On {table.machine}."
-    if table.track.ratio:
-        caption = (
-            f"Each point is the ratio of a stack to the anchor {table.nights[-1].profile}, from "
-            f"duets on {table.machine}, at the time of the stack."
-        )
-    if planned > len(points):
-        caption += f" The newest {len(points)} of {planned} nights."
-    return Trend(
-        about=Caption(anchor, title(metric, table), caption),
-        quantity=quantity(table, metric, title(metric, table)),
-        points=_points(root, table, points),
-        changes=tuple(
-            _change(record, root + addresses.change(record.id))
-            for record in changes
-            if record.when.timestamp() >= first
-            and any(
-                (one.machine, one.case, one.metric) == (table.machine, case, metric)
-                for one in (record.series, *record.others)
-            )
-        ),
-        breaks=_breaks(table, happened, case, first),
-        bumps=tuple(
-            TrendEvent(
-                _moment(time),
-                f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
-                href=moved_alone(root, bump),
-            )
-            for time, bump in _bumps(table, happened, {stack_of(table, case)}, first)
-        ),
-        cut=not table.track.ratio,
+def quantity(table: Table, metric: str) -> Quantity:
+    """The quantity of a metric, of the unit that asv gives to a benchmark, or of a ratio."""
+    written = unit(table, metric)
+    better = METRICS[metric].better if metric in METRICS else "lower"
+    return Quantity(
+        title(metric, table),
+        lambda number: words.figure(number, written),
+        better,
+        script=format_name(written),
     )
 
 
-def around(site: Site, record: Change) -> Around | None:
-    """The nights around a change; None if its series is not on this site."""
+def stack_of(table: Table, case: str) -> str:
+    """The stack that a case was measured with last."""
+    header = table.nights[int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])]
+    return header.stack_of[header.cases.index(case)]
+
+
+def value(point: history.Point, *, with_ends: bool) -> Value:
+    """A night's figure as charts take it."""
+    if point.mean is None:
+        return Value(None, note=point.reason or point.status)
+    low, high = point.low, point.high
+    if not with_ends or low is None or high is None:
+        low = high = None
+    else:  # figure and ends were rounded apart from each other
+        low, high = min(low, point.mean), max(high, point.mean)
+    valid = point.status == "measured"
+    return Value(point.mean, low, high, valid=valid, note=", ".join(point.flags))
+
+
+def spark(table: Table, case: str) -> Markup:
+    """The series that the case's page shows first, as a sparkline."""
+    metric = next(iter(metrics(table, case)), "")
+    if not metric:
+        return Markup("")
+    row, column = table.place(case, metric)
+    planned = np.flatnonzero(table.status[:, row])[-NIGHTS:]
+    figures = table.mean[planned, row, column].astype(np.float64)
+    figures[table.status[planned, row] != _MEASURED] = np.nan
+    values = [None if math.isnan(one) else one for one in figures.tolist()]
+    return plot.spark(values, lambda many: f"{title(metric, table)}, {words.many(many, 'point')}")
+
+
+def document(
+    site: Site, case: str, tables: Iterable[Table], changes: Sequence[Change]
+) -> dict[str, Any]:
+    """The data file of a case: every series on every machine, with what happened to it."""
+    return {
+        "format": FORMAT,
+        "case": case,
+        "tables": [_table(site, table, case, changes) for table in tables],
+    }
+
+
+def _table(
+    site: Site,
+    table: Table,
+    case: str,
+    changes: Iterable[Change],
+    nights: npt.NDArray[np.intp] | None = None,
+    only: str = "",
+) -> dict[str, Any]:
+    """A case on one machine; of all `nights` that planned it and all metrics, or some."""
+    row = table.cases.index(case)
+    if nights is None:
+        nights = np.flatnonzero(table.status[:, row])
+    headers = [table.nights[night] for night in nights.tolist()]
+    first, last = int(nights[0]), int(nights[-1])
+    happened = site.events[table.machine, table.kind]
+    stack = stack_of(table, case)
+    ends = _DIGITS if table.track.ratio else _DIGITS - 1
+
+    def here(night: int) -> bool:
+        return first < night <= last
+
+    return {
+        "machine": table.machine,
+        "kind": table.kind,
+        "label": label(table),
+        "anchor": headers[-1].profile if table.track.ratio else None,
+        "interval": table.track.interval_title,
+        "band": table.track.confidence,
+        "run": [header.run for header in headers],
+        "time": [header.time for header in headers],
+        "status": [STATES[code] for code in table.status[nights, row].tolist()],
+        "note": [_note(table, night, row) for night in nights.tolist()],
+        "file": [next(iter(repeat.files(site, header.run)), "") for header in headers],
+        "metrics": [
+            {
+                "name": metric,
+                "title": title(metric, table),
+                "unit": "1" if table.track.ratio else METRICS[metric].unit if metric in METRICS
+                else metric,
+                "format": format_name(unit(table, metric)),
+                "better": METRICS[metric].better if metric in METRICS else "lower",
+                **{
+                    name: rounded(block[nights, row, table.metrics.index(metric)], digits)
+                    for name, block, digits in (
+                        ("mean", table.mean, _DIGITS),
+                        ("low", table.low, ends),
+                        ("high", table.high, ends),
+                    )
+                },
+                "launches": table.launches[nights, row, table.metrics.index(metric)].tolist(),
+            }
+            for metric in metrics(table, case)
+            if only in {"", metric}
+        ],
+        "gaps": [table.nights[one].time for one, _ in happened.gaps if here(one)],
+        "breaks": [
+            {
+                "time": table.nights[one.night].time,
+                "label": f"{one.what}: {one.before} → {one.after}",
+            }
+            for one in happened.breaks.get(case, ())
+            if here(one.night)
+        ],
+        "bumps": [
+            {
+                "time": table.nights[bump.night].time,
+                "label": f"{bump.stack}: {words.moved(bump.packages) or 'hashes only'}",
+                "href": alone(bump),
+            }
+            for bump in happened.bumps
+            if bump.stack == stack and here(bump.night)
+        ],
+        "changes": [
+            _change(record, name)
+            for record in changes
+            for name in (record.series, *record.others)
+            if (name.machine, name.case) == (table.machine, case)
+            and only in {"", name.metric}
+            and table.nights[first].time <= record.when.timestamp()
+        ],
+    }  # fmt: skip
+
+
+def rounded(figures: npt.NDArray[np.float32], digits: int) -> list[float | None]:
+    """Figures with so many digits; None: there is none."""
+    exact = figures.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = digits - 1 - np.floor(np.log10(np.abs(exact)))
+    scale = 10.0 ** np.clip(np.nan_to_num(places, posinf=0.0), 0, 18)
+    return [None if math.isnan(one) else one for one in (np.rint(exact * scale) / scale).tolist()]
+
+
+def _note(table: Table, night: int, row: int) -> str:
+    """Why a night has no figure, or its flags."""
+    flags = ", ".join(table.flag_sets[int(table.flags[night, row])])
+    return table.reasons.get((night, row)) or flags
+
+
+def _change(record: Change, series: SeriesName) -> dict[str, Any]:
+    change = describe(record)
+    parts = (f"{change.word} {change.change} ({change.interval})", change.cause)
+    return {
+        "metric": series.metric,
+        "time": int(record.when.timestamp()),
+        "tone": TONES.get(record.verdict, "open"),
+        # Its size is that of the series in which it was found.
+        "short": f"{MARKS[record.verdict]} {percent(record.ratio)}"
+        if series == record.series
+        else MARKS[record.verdict],
+        "label": ", ".join(filter(None, parts)),
+        "href": addresses.change(record.id),
+    }
+
+
+def alone(bump: Bump) -> str:
+    """The page of the one package that moved; empty: none, or several did."""
+    return addresses.package(bump.packages[0].package) if len(bump.packages) == 1 else ""
+
+
+def rows(table: Table, case: str, metric: str, newest: int = plot.ROWS) -> Iterator[Sequence[str]]:
+    """The newest points of a series for the table below its chart, the newest first."""
+    points = history.points(table, case, metric, newest)
+    return _rows(table, metric, points)
+
+
+def _rows(table: Table, metric: str, points: Iterable[history.Point]) -> Iterator[Sequence[str]]:
+    shown = quantity(table, metric)
+    for point in reversed([*points]):
+        figure = value(point, with_ends=table.track.confidence)
+        day = f"{datetime.fromtimestamp(point.time, UTC):%Y-%m-%d}"
+        yield day, point.run, "", *plot.cells(shown, figure)
+
+
+def around(site: Site, record: Change) -> tuple[Table, npt.NDArray[np.intp]] | None:
+    """The table of a change, and the nights around it; None if its series is not on this site."""
     name = record.series
     there = filter(None, (site.tables.get((name.machine, kind)) for kind in TRACKS))
     # The series that it was found in, where several kinds have the case.
     for table in sorted(
         there, key=lambda one: all(night.run != record.after_run for night in one.nights)
     ):
-        if name.case not in table.cases or name.metric not in table.metrics:
-            continue
-        planned = np.flatnonzero(table.status[:, table.cases.index(name.case)]).tolist()
-        when = record.when.timestamp()
-        first = bisect_left([table.nights[night].time for night in planned], when)
-        kept = planned[max(0, first - AROUND) : first + AROUND]
-        points = history.points_of(table, kept, name.case, name.metric)
-        return (table, points) if points else None
+        if name.case in table.cases and name.metric in table.metrics:
+            planned = np.flatnonzero(table.status[:, table.cases.index(name.case)])
+            times = np.array([table.nights[night].time for night in planned.tolist()])
+            first = int(np.searchsorted(times, record.when.timestamp()))
+            kept = planned[max(0, first - AROUND) : first + AROUND]
+            return (table, kept) if len(kept) else None
     return None
 
 
-def trend_around(root: str, record: Change, cut: Around, happened: Events, what: str) -> Trend:
-    """What is drawn of the nights around a change; `what`: what is measured, in words."""
-    name, (table, points) = record.series, cut
-    first, last = points[0].time, points[-1].time
-    stacks = {record.base.stack, record.head.stack}
-    return Trend(
-        about=Caption(
+def trend_around(site: Site, record: Change) -> Markup | None:
+    """The chart of the nights around a change."""
+    if (cut := around(site, record)) is None:
+        return None
+    (table, nights), name = cut, record.series
+    data = _table(site, table, name.case, (record,), nights, name.metric)
+    points = history.points_of(table, nights.tolist(), name.case, name.metric)
+    return plot.figure(
+        Caption(
             "around",
-            f"{what} before and after",
+            f"{title(name.metric, table)} before and after",
             f"Up to {AROUND} nights on either side, as they were measured, one by one.",
         ),
-        quantity=quantity(table, name.metric, what),
-        points=_points(root, table, points),
-        changes=(_change(record),),
-        breaks=_breaks(table, happened, name.case, first, last),
-        bumps=tuple(
-            TrendEvent(
-                _moment(time),
-                words.moved(bump.packages) or f"{bump.stack}: other hashes",
-                href=moved_alone(root, bump),
-            )
-            for time, bump in _bumps(table, happened, stacks, first, last)
-        ),
-        cut=not table.track.ratio,
+        {"document": {"format": FORMAT, "case": name.case, "tables": [data]}},
+        ("date", "run"),
+        title(name.metric, table),
+        _rows(table, name.metric, points),
+        "trend",
     )
 
 
-def _breaks(
-    table: Table, happened: Events, case: str, after: int, until: float = math.inf
-) -> tuple[TrendEvent, ...]:
-    times = ((table.nights[one.night].time, one) for one in happened.breaks.get(case, ()))
-    return tuple(
-        TrendEvent(_moment(time), f"{one.what}: {one.before} → {one.after}")
-        for time, one in times
-        if after < time <= until
+def year(site: Site, case: str, tables: Sequence[Table], about: Caption) -> Markup:
+    """The newest year of a case's first metric on every machine, with its data in the page."""
+    first = tables[0]
+    metric = metrics(first, case)[0]
+    cuts = (
+        (table, np.flatnonzero(table.status[:, table.cases.index(case)])[-YEAR:])
+        for table in tables
+        if table.kind == first.kind and metric in metrics(table, case)
+    )
+    found = [_table(site, one, case, site.changes, nights, metric) for one, nights in cuts]
+    document = {"format": FORMAT, "case": case, "tables": found}
+    return plot.figure(
+        about,
+        {"document": document},
+        ("date", "run"),
+        title(metric, first),
+        rows(first, case, metric),
+        "trend",
     )
 
 
-def _bumps(
-    table: Table, happened: Events, stacks: Container[str], after: int, until: float = math.inf
-) -> Iterator[tuple[int, Bump]]:
-    for bump in happened.bumps:
-        time = table.nights[bump.night].time
-        if bump.stack in stacks and after < time <= until:
-            yield time, bump
+def trend(
+    case: str, tables: Sequence[Table], source: str, siblings: Mapping[str, str], about: Caption
+) -> Markup:
+    """The chart of a case, which a script draws from the file at `source` (from the root).
 
-
-def moved_alone(root: str, bump: Bump) -> str:
-    """The page of the one package that moved; empty: none, or several did."""
-    alone = len(bump.packages) == 1
-    return root + addresses.package(bump.packages[0].package) if alone else ""
-
-
-def stack_of(table: Table, case: str) -> str:
-    """The stack that a case was measured with last."""
-    night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
-    header = table.nights[night]
-    return header.stack_of[header.cases.index(case)]
-
-
-def quantity(table: Table, metric: str, title: str) -> Quantity:
-    """The quantity of a metric, of the unit that asv gives to a benchmark, or of a ratio."""
-    written = unit(table, metric)
-    if written in METRICS:
-        return Quantity.of(metric)
-    better = METRICS[metric].better if metric in METRICS else "lower"
-    return Quantity(title, lambda number: words.figure(number, written), better)
-
-
-@lru_cache(maxsize=4096)
-def _run(root: str, run: str) -> str:
-    return root + addresses.run(run)
-
-
-@lru_cache(maxsize=4096)
-def _moment(time: int) -> datetime:
-    return datetime.fromtimestamp(time, UTC)
-
-
-def _points(root: str, table: Table, nights: Sequence[Point]) -> tuple[TrendPoint, ...]:
-    # A band is a confidence interval; the spread of asv's samples is none.
-    with_ends = table.track.confidence
-    return tuple(
-        TrendPoint(_moment(one.time), one.run, value(one, with_ends=with_ends), _run(root, one.run))
-        for one in nights
+    `siblings`: other cases of its endpoint, by name: where their files are.
+    """
+    table = tables[0]
+    metric = next(iter(metrics(table, case)), table.metrics[0] if table.metrics else "")
+    listed = [{"name": name, "source": address} for name, address in siblings.items()]
+    return plot.figure(
+        about,
+        {"source": source, "siblings": listed},
+        ("date", "run"),
+        title(metric, table),
+        rows(table, case, metric) if metric else (),
+        "trend",
     )
-
-
-def value(night: Point, *, with_ends: bool) -> Value:
-    """A night's figure as charts take it."""
-    if night.mean is None:
-        return Value(None, note=night.reason or night.status)
-    low, high = night.low, night.high
-    if not with_ends or low is None or high is None:
-        low = high = None
-    else:  # figure and ends were rounded apart from each other
-        low, high = min(low, night.mean), max(high, night.mean)
-    valid = night.status == "measured"
-    return Value(night.mean, low, high, valid=valid, note=", ".join(night.flags))
-
-
-def _change(record: Change, href: str = "") -> TrendEvent:
-    ratio = Value.of(record.interval)
-    return TrendEvent(record.when, describe(record).cause, record.verdict, ratio, href)

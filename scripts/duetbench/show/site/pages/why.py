@@ -1,4 +1,4 @@
-"""Attributions: a list, and for each its flame graph, its ranked rows and what they are good for.
+"""Attributions: of each its flame graph, its ranked rows and what they are good for.
 
 What is said, and in which words, is that of the reports (`report.attribution`).
 """
@@ -8,10 +8,10 @@ from functools import partial
 
 from duetbench.show.attribution import AttributionText, describe, moved_rows
 from duetbench.show.change import describe as describe_change
-from duetbench.show.site.charts.data import Caption
+from duetbench.show.site.charts.figure import Caption
 from duetbench.show.site.charts.flame import flame
 from duetbench.show.site.pages import addresses
-from duetbench.show.site.pages.page import PageFile, markup, render
+from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site
 from duetbench.store.attribution import Attribution, Function, Row
 from duetbench.store.change import Change
@@ -19,15 +19,7 @@ from duetbench.store.comparison import Comparison
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The list, and one page for each attribution."""
-    yield render(
-        site,
-        "whys.html.j2",
-        addresses.WHY,
-        "Why",
-        "Which functions the instructions of a change are in.",
-        listed=[describe(record) for record in site.attributions.values()],
-    )
+    """One page for each attribution."""
     changes = {record.id: record for record in site.changes}
     for record in site.attributions.values():
         found, change = describe(record), changes.get(record.change or "")
@@ -37,12 +29,11 @@ def pages(site: Site) -> Iterator[PageFile]:
             addresses.attribution(record.id),
             f"Why: {found.headline.partition(':')[0]}",
             found.cause,
-            modules=("js/keyboard.js",),
             found=found,
             record=record,
             change=describe_change(change) if change else None,
             source=partial(source, site, record),
-            chart=markup(flame(_CAPTION, record, partial(_anchor, moved_rows(record)))),
+            chart=flame(_CAPTION, record, partial(_anchor, moved_rows(record))),
         )
 
 
@@ -57,13 +48,13 @@ _CAPTION = Caption(
 
 def of_change(site: Site, record: Change) -> list[AttributionText]:
     """Attributions of a change, the newest first."""
-    return _told(one for one in site.attributions.values() if one.change == record.id)
+    return _described(one for one in site.attributions.values() if one.change == record.id)
 
 
 def of_comparison(site: Site, comparison: Comparison) -> list[AttributionText]:
     """Attributions of a comparison, or of a change that it is the evidence of."""
     proven = {record.id for record in site.changes if record.evidence == comparison.id}
-    return _told(
+    return _described(
         one
         for one in site.attributions.values()
         if one.comparison == comparison.id or one.change in proven
@@ -73,7 +64,7 @@ def of_comparison(site: Site, comparison: Comparison) -> list[AttributionText]:
 def of_release(site: Site, package: str, version: str) -> list[AttributionText]:
     """Attributions of changes that a release is blamed for, or of nothing but this release."""
     blamed = {record.id for record in site.changes if record.blames(package, version)}
-    return _told(
+    return _described(
         one
         for one in site.attributions.values()
         if one.change in blamed
@@ -81,7 +72,7 @@ def of_release(site: Site, package: str, version: str) -> list[AttributionText]:
     )
 
 
-def _told(records: Iterable[Attribution]) -> list[AttributionText]:
+def _described(records: Iterable[Attribution]) -> list[AttributionText]:
     return [describe(record) for record in records]
 
 

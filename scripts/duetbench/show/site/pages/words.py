@@ -25,7 +25,6 @@ RATIO: Final = "×"
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")
-_STEPS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def figure(value: float | None, metric: str) -> str:
@@ -76,14 +75,6 @@ def day(time: float | str | datetime) -> str:
     return f"{when.day} {when:%b %Y}"
 
 
-def size(number: float) -> str:
-    """A number of bytes: `14 kB`."""
-    for step, unit in _STEPS:
-        if number >= step:
-            return f"{significant(number / step, 2 if number < 100 * step else 3)} {unit}"
-    return f"{number:.0f} B"
-
-
 @lru_cache(maxsize=8192)  # machines, runs and cases stand on page after page
 def breakable(name: str) -> Markup:
     """A case id or file name that may be broken at its joints, and there only."""
@@ -111,7 +102,6 @@ def case_link(root: str, case: str, query: str = "") -> Markup:
     return link.format(root + addresses.case(case), query, str(called)) + beside
 
 
-@lru_cache(maxsize=64)  # thousands of nights have the same cases
 def case_items(root: str, cases: tuple[str, ...]) -> Markup:
     """Cases as items of a list, each a link to its trend."""
     item = Markup("<li>{}</li>")
@@ -128,13 +118,6 @@ def moved(packages: Iterable[PackageChange]) -> str:
 def many(number: int, singular: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,825 nights`."""
     return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
-
-
-def listed(names: list[str] | tuple[str, ...]) -> str:
-    """Names in a sentence: `a`, `a and b`, `a, b and c`."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _utc(time: float | str | datetime) -> datetime:

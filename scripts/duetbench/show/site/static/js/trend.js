@@ -1,325 +1,300 @@
 // @ts-check
 /**
- * The trend of a case: every figure of it over any span, zoomed and read point by point.
+ * The charts of a page: those whose figures it holds, and trends, whose figures are in a file.
  *
- * The page has the picture already. Here it is replaced by a plot of the data files; where they are
- * missing or damaged it stays, and a sentence says why. The view is in the query.
+ * What cannot be fetched or read is said, and the table below the chart stays as the page was built.
  */
 
-import { DataError, band, happenings, points } from "./columns.js";
-import * as data from "./data.js";
-import { day } from "./formats.js";
-import { provide, say } from "./keyboard.js";
-import { draw, library, sentence } from "./plot.js";
-import * as query from "./query.js";
-import { address, rows, tabulate } from "./told.js";
+import { Chart } from "./chart.js";
+import { day, interval, named, quotient } from "./formats.js";
 
-/** @import { History, Point } from "./columns.js" */
-/** @import { ChangePoint, Plot } from "./plot.js" */
-
+/** @import { Datum, Model, Series } from "./chart.js" */
 /**
- * What the page knows of a case on one machine.
- * @typedef {object} Machine
- * @property {string} id
- * @property {string} label
- * @property {string} nights Folder of the nights' files.
- * @property {string} stack
- * @property {string} interval What intervals are.
- * @property {{name: string, title: string, format: string}[]} metrics The first is the default.
- * @property {Record<string, string>} shards Metric → folder of its files.
- * @property {(ChangePoint & {metric: string})[]} changes
+ * @typedef {object} Metric
+ * @property {string} name
+ * @property {string} title
+ * @property {string} format
+ * @property {(number | null)[]} mean
+ * @property {(number | null)[]} low
+ * @property {(number | null)[]} high
  */
+/** @typedef {{time: number, label: string, href?: string}} Happening */
+/**
+ * A case on one machine, as `pages/trends.py` writes it.
+ * @typedef {object} Table
+ * @property {string} label
+ * @property {string} kind
+ * @property {string | null} anchor
+ * @property {boolean} band Whether `low` and `high` are a confidence interval.
+ * @property {number[]} time
+ * @property {string[]} run
+ * @property {string[]} status
+ * @property {string[]} note
+ * @property {string[]} file
+ * @property {Metric[]} metrics
+ * @property {number[]} gaps
+ * @property {Happening[]} breaks
+ * @property {Happening[]} bumps
+ * @property {(Happening & {metric: string, tone: string, short: string})[]} changes
+ */
+/** @typedef {{format: number, case: string, tables: Table[]}} Document */
+/** @typedef {{source?: string, document?: Document, siblings?: {name: string, source: string}[]}} Config */
 
-/** @typedef {{case: string, machines: Machine[]}} Config */
+const FORMAT = 3;
+const ROWS = 150;
+const root = new URL(document.body.dataset.root ?? "./", document.baseURI);
 
-const DAY = 86_400;
-/** @type {Readonly<Record<string, number>>} */
-const SPANS = { "1y": 366 * DAY, "90d": 90 * DAY, all: Infinity };
+/** What is wrong with a data file, in a sentence for people. */
+class DataError extends Error {}
 
-/** The trend on the page. */
+/** @param {string} address @returns {Promise<Document>} */
+async function load(address) {
+  const response = await fetch(new URL(address, root)).catch(() => null);
+  if (!response?.ok) throw new DataError(`${address} is missing`);
+  const found = await response.json().catch(() => null);
+  if (found?.format !== FORMAT || !Array.isArray(found.tables)) {
+    throw new DataError(`${address} is damaged, or of another version of this page: reload it`);
+  }
+  return found;
+}
+
+/** @param {string} [address] */
+const absolute = (address) => (address ? new URL(address, root).href : "");
+
+/** @param {Table} table @param {string} metric @param {string} name @param {number} slot @returns {Series} */
+function series(table, metric, name, slot) {
+  const figures = table.metrics.find((one) => one.name === metric);
+  const edges = [...(table.anchor ? [] : table.breaks.map((one) => one.time)), ...table.gaps.map((time) => time + 1)];
+  /** @type {Datum[]} */
+  const points = table.time.map((time, place) => ({
+    x: time,
+    mean: figures?.mean[place] ?? null,
+    low: table.band ? (figures?.low[place] ?? null) : null,
+    high: table.band ? (figures?.high[place] ?? null) : null,
+    hollow: table.status[place] !== "measured" && figures?.mean[place] != null,
+    cut: edges.some((edge) => (table.time[place - 1] ?? Infinity) < edge && edge <= time),
+    note: [table.status[place] === "measured" ? "" : table.status[place], table.note[place]].filter(Boolean).join(": "),
+    href: absolute(table.file[place]),
+  }));
+  return { name, slot, points };
+}
+
+/** A trend with its controls. */
 class Trend {
-  /** @type {Plot | null} */
-  #plot = null;
-  /** @type {Promise<data.Manifest> | null} */
-  #manifest = null;
-  #turn = 0;
-  /** @type {import("./plot.js").Model | null} */
-  #model = null;
+  /** @type {Map<string, Document>} */
+  #beside = new Map();
 
-  /** @param {HTMLFormElement} form @param {HTMLElement} figure @param {Config} config */
-  constructor(form, figure, config) {
-    this.form = form;
+  /** @param {HTMLElement} figure @param {Config} config @param {Document} found */
+  constructor(figure, config, found) {
     this.figure = figure;
     this.config = config;
-    const plot = /** @type {HTMLElement} */ (figure.querySelector(".chart-plot"));
-    this.drawn = plot;
-    this.live = document.createElement("div");
-    this.live.className = "trend-live";
-    this.live.hidden = true;
-    plot.after(this.live);
-    this.caption = {
-      title: figure.querySelector("figcaption strong"),
-      about: figure.querySelector("figcaption span"),
-    };
-    this.said = [this.caption.title?.textContent ?? "", this.caption.about?.textContent ?? ""];
-    const { view, dropped } = query.read(location.search, this.parameters());
-    const machine = this.machine(view.machine);
-    if (!machine.metrics.some((one) => one.name === view.metric)) {
-      if (view.metric) dropped.push(`metric=${view.metric}`);
-      view.metric = machine.metrics[0].name;
-    }
-    this.view = view;
-    this.dropped = query.told(dropped);
-  }
-
-  /** @returns {query.Parameters} */
-  parameters() {
-    const metrics = this.config.machines.flatMap((one) => one.metrics.map(({ name }) => name));
-    return {
-      metric: query.one_of([this.config.machines[0].metrics[0].name, ...metrics]),
-      machine: query.one_of(this.config.machines.map((one) => one.id)),
-      span: query.one_of(Object.keys(SPANS)),
-      from: query.day(),
-      to: query.day(),
-    };
-  }
-
-  /** @param {string} id */
-  machine(id) {
-    return this.config.machines.find((one) => one.id === id) ?? this.config.machines[0];
-  }
-
-  start() {
-    fill(this.field("machine"), this.config.machines.map((one) => [one.id, one.label]));
-    const label = this.form.querySelector(".machine");
-    if (label instanceof HTMLElement) label.hidden = this.config.machines.length < 2;
-    this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("change", (event) => this.#changed(event));
-    this.form.querySelector("[name=reset]")?.addEventListener("click", () => {
-      this.view.span = "1y";
-      this.#reset();
+    this.found = found;
+    this.chart = new Chart(figure, {
+      zoomed: (from, to) => this.#go({ from: day(from), to: day(to + 86_399) }),
+      reset: () => this.#go({ from: "", to: "" }),
     });
-    for (const query_ of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
-      matchMedia(query_).addEventListener("change", () => void this.show());
-    }
-    // A canvas keeps its colours: for paper, which is white, it is drawn in those of light pages.
-    for (const [event, scheme] of [["beforeprint", "light"], ["afterprint", ""]]) {
-      addEventListener(event, () => {
-        document.documentElement.style.colorScheme = scheme;
-        void this.show(); // all of it is loaded, so that it is done before the event is over
-      });
-    }
-    this.figure.querySelector("details")?.addEventListener("toggle", () => this.#tabulate());
-    this.#fillForm();
-    this.form.classList.add("ready");
-    return this.show();
+    const forms = figure.parentElement?.querySelectorAll("form") ?? [];
+    /** @type {HTMLFormElement | undefined} */
+    this.form = forms[0];
+    /** @type {HTMLFormElement | undefined} */
+    this.dates = forms[1];
+    this.choices = this.#choices();
+    /** @type {Record<string, string>} */
+    this.view = { metric: this.choices[0]?.value ?? "", from: "", to: "" };
+    if (this.form) this.#controls(this.form);
+    this.#draw();
   }
 
-  /** Draw the view, or say why it cannot be drawn. */
-  async show() {
-    const turn = ++this.#turn;
-    this.#fillForm();
-    query.show(this.view, this.parameters());
-    this.note(this.dropped);
-    try {
-      const machine = this.machine(this.view.machine);
-      const [uPlot, history] = await Promise.all([library(), this.#load(machine)]);
-      if (turn !== this.#turn) return; // another view was asked for in the meantime
-      this.#draw(uPlot, machine, history);
-    } catch (problem) {
-      if (turn !== this.#turn) return;
-      this.#undraw();
-      this.note(
-        `${this.dropped} ${why(problem)}. The picture is the one that was made with the site: ` +
-          `${this.config.machines[0].metrics[0].title} on ${this.config.machines[0].label}.`,
-      );
-    }
-  }
-
-  /**
-   * The series, from the newest night back to where the view begins.
-   * @param {Machine} machine @returns {Promise<History>}
-   */
-  async #load(machine) {
-    this.#manifest ??= data.manifest();
-    const list = await this.#manifest.catch((problem) => {
-      this.#manifest = null; // it may be there the next time
-      throw problem;
-    });
-    const { case: id } = this.config;
-    const nights = data.entries(list, "nights", machine.nights);
-    const shard = machine.shards[this.view.metric];
-    const shards = data.entries(list, "series", shard ?? "");
-    if (!nights.length || !shards.length) {
-      throw new DataError("The data of this figure are missing from manifest.json");
-    }
-    /** @type {History} */
-    const history = { points: [], cut: true, breaks: [], bumps: [], gaps: [] };
-    for (const entry of [...shards].reverse()) {
-      const newest = history.points.at(-1)?.time;
-      if (newest !== undefined && new Date(this.#from(newest) * 1000).getUTCFullYear() > entry.year) {
-        break;
-      }
-      const with_ = nights.find((one) => one.year === entry.year);
-      if (!with_) throw new DataError(`The nights of ${entry.year} are missing from manifest.json`);
-      const [of_year, figures] = await Promise.all([
-        data.once(with_), data.once(entry),
-      ]);
-      try {
-        const happened = happenings(of_year, id, machine.stack);
-        history.points.unshift(...points(of_year, figures, id, this.view.metric));
-        history.cut = happened.cut;
-        for (const name of /** @type {const} */ (["breaks", "bumps", "gaps"])) {
-          history[name].unshift(.../** @type {any[]} */ (happened[name]));
-        }
-      } catch (problem) {
-        if (problem instanceof DataError) throw problem;
-        throw new DataError(`${entry.address} is damaged: its columns are not as they should be`);
+  /** Every metric of every kind of figures, each once. */
+  #choices() {
+    /** @type {Map<string, string>} */
+    const found = new Map();
+    for (const table of this.found.tables) {
+      for (const { name, title } of table.metrics) {
+        const value = table.kind === this.found.tables[0].kind ? name : `${table.kind}:${name}`;
+        if (!found.has(value)) found.set(value, title);
       }
     }
-    if (!history.points.length) throw new DataError("The data files have no night of this figure");
-    return history;
+    return [...found].map(([value, title]) => ({ value, title }));
   }
 
-  /** Where the view begins, seconds since 1970. @param {number} newest Time of the newest night. */
-  #from(newest) {
-    if (this.view.from) return Date.parse(this.view.from) / 1000;
-    const span = SPANS[this.view.span];
-    return Number.isFinite(span) ? newest - span : 0;
+  /** @returns {[string, string]} Kind and metric. */
+  #chosen() {
+    const [kind, metric] = this.view.metric.includes(":") ? this.view.metric.split(":", 2) : [this.found.tables[0].kind, this.view.metric];
+    return [kind, metric];
   }
 
-  /** @param {typeof import("uplot")} uPlot @param {Machine} machine @param {History} history */
-  #draw(uPlot, machine, history) {
-    const metric = machine.metrics.find((one) => one.name === this.view.metric) ?? machine.metrics[0];
-    const oldest = history.points[0].time;
-    const newest = history.points[history.points.length - 1].time;
-    let from = Math.max(oldest, this.#from(newest));
-    let to = this.view.to ? Date.parse(this.view.to) / 1000 + DAY : newest;
-    if (to <= from) [from, to] = [oldest, newest];
-    const air = to > from ? (to - from) / 5 : DAY / 2;
-    if (to - from < DAY) [from, to] = [from - air, to + air];
-    const changes = machine.changes.filter((one) => one.metric === metric.name);
-    const height = this.drawn.hidden ? this.live.clientHeight : this.drawn.clientHeight;
-    this.#plot?.destroy();
-    this.live.replaceChildren();
-    this.live.style.height = `${Math.max(220, height)}px`;
-    this.live.hidden = false;
-    this.drawn.hidden = true;
-    this.figure.classList.add("live"); // the notes below are of the picture
+  /** @param {Document} from @param {string} kind @param {string} metric */
+  static #tables(from, kind, metric) {
+    return from.tables.filter((one) => one.kind === kind && one.metrics.some(({ name }) => name === metric));
+  }
+
+  #draw() {
+    const [kind, metric] = this.#chosen();
+    const tables = Trend.#tables(this.found, kind, metric);
+    const first = tables[0];
+    if (!first) return;
+    const figures = /** @type {Metric} */ (first.metrics.find(({ name }) => name === metric));
+    const lines = tables.map((table, slot) => series(table, metric, table.label, slot));
+    for (const [name, other] of this.#beside) {
+      for (const table of Trend.#tables(other, kind, metric).slice(0, 1)) lines.push(series(table, metric, name, lines.length));
+    }
+    /** @type {Model} */
     const model = {
-      title: metric.title, format: metric.format, interval: machine.interval,
-      history, changes, noise: band(history), from, to,
+      x: { title: "", kind: "time" },
+      y: { title: figures.title, format: figures.format },
+      series: lines,
+      marks: [
+        ...first.changes.filter((one) => one.metric === metric).map((one) => ({ ...one, kind: /** @type {const} */ ("change") })),
+        ...first.breaks.map((one) => ({ ...one, label: `${first.anchor ? "" : "not comparable with before: "}${one.label}`, kind: /** @type {const} */ ("break") })),
+        ...first.bumps.map((one) => ({ ...one, kind: /** @type {const} */ ("bump") })),
+      ].map((one) => ({ ...one, x: one.time, href: absolute(one.href) })),
+      ...(this.view.from && { from: Date.parse(this.view.from) / 1000 }),
+      ...(this.view.to && { to: Date.parse(this.view.to) / 1000 + 86_399 }),
     };
-    const open = (/** @type {Point} */ point) => {
-      say(this.figure, sentence(point, model), address(point));
-    };
-    const plot = draw(
-      uPlot,
-      this.live,
-      model,
-      { zoomed: (low, high) => this.#zoomed(low, high), reset: () => this.#reset(), chosen: open },
-    );
-    this.#plot = plot;
-    this.#describe(metric.title, `On ${machine.label}. Drag across to zoom, double-click to go back.`);
-    provide(this.figure, () => ({
-      rows: rows(model, plot),
-      clear: () => plot.clear(),
-    }));
-    this.#model = model;
-    this.#tabulate();
-  }
-
-  /** @param {string} title @param {string} about */
-  #describe(title, about) {
-    if (this.caption.title) this.caption.title.textContent = title;
-    if (this.caption.about) this.caption.about.textContent = about;
-  }
-
-  /** Show the picture again. */
-  #undraw() {
-    this.#plot?.destroy();
-    this.#plot = null;
-    this.live.hidden = true;
-    this.drawn.hidden = false;
-    this.figure.classList.remove("live");
-    this.#describe(this.said[0], this.said[1]);
-  }
-
-  /** The reader zoomed: the view is where they went. @param {number} low @param {number} high */
-  #zoomed(low, high) {
-    Object.assign(this.view, { from: day(low), to: day(high) });
-    this.#fillForm();
-    query.show(this.view, this.parameters());
-  }
-
-  #reset() {
-    this.#to({ ...this.view, from: "", to: "" });
-  }
-
-  /** @param {Event} event */
-  #changed(event) {
-    const field = event.target;
-    if (!(field instanceof HTMLInputElement || field instanceof HTMLSelectElement)) return;
-    const view = { ...this.view, [field.name]: field.value };
-    if (field.name === "span") Object.assign(view, { from: "", to: "" });
-    if (field.name === "machine") {
-      const { metrics } = this.machine(view.machine);
-      if (!metrics.some((one) => one.name === view.metric)) view.metric = metrics[0].name;
+    this.chart.show(model);
+    if (this.config.source && this.form) {
+      const title = this.figure.querySelector("figcaption strong");
+      if (title) title.textContent = figures.title;
+      this.#tabulate(lines[0], figures);
+      if (this.dates) this.#compare(this.dates, first, lines[0]);
     }
-    this.#to(view);
   }
 
-  /** @param {Record<string, string>} view */
-  #to(view) {
-    this.view = view;
-    this.dropped = "";
-    void this.show();
+  /** @param {Series} line @param {Metric} figures */
+  #tabulate(line, figures) {
+    const write = named(figures.format);
+    const heads = this.figure.querySelectorAll("thead th");
+    if (heads[2]) heads[2].textContent = figures.title;
+    const rows = line.points.map((point, place) => ({ point, place })).reverse().slice(0, ROWS);
+    this.figure.querySelector("tbody")?.replaceChildren(...rows.map(({ point, place }) => {
+      const row = document.createElement("tr");
+      const head = Object.assign(document.createElement("th"), { scope: "row", textContent: day(point.x) });
+      const run = Trend.#tables(this.found, ...this.#chosen())[0].run[place];
+      const mean = point.mean ?? null;
+      const cells = [
+        run, mean === null ? "—" : write(mean), mean === null ? "" : interval(mean, point.low, point.high, write), point.note ?? "",
+      ].map((text, column) => Object.assign(document.createElement("td"), {
+        textContent: text, className: column === 1 || column === 2 ? "number" : "",
+      }));
+      row.append(head, ...cells);
+      return row;
+    }));
   }
 
-  #tabulate() {
-    if (this.#model) tabulate(this.figure, this.#model);
+  /** Two dates of a series against one anchor, as a ratio. @param {HTMLFormElement} form @param {Table} table @param {Series} line */
+  #compare(form, table, line) {
+    const known = line.points.filter((one) => one.mean && one.low && one.high && !one.hollow);
+    form.hidden = !table.anchor || known.length < 2;
+    if (form.hidden) return;
+    const [a, b] = ["a", "b"].map((name) => /** @type {HTMLSelectElement} */ (form.elements.namedItem(name)));
+    for (const [field, chosen] of /** @type {[HTMLSelectElement, number][]} */ ([[a, 0], [b, known.length - 1]])) {
+      field.replaceChildren(...known.map((one, place) => new Option(day(one.x), String(place), false, place === chosen)));
+    }
+    const output = /** @type {HTMLOutputElement} */ (form.querySelector("output"));
+    const answer = () => {
+      const [from, to] = [known[Number(a.value)], known[Number(b.value)]];
+      output.textContent = `${day(to.x)} over ${day(from.x)}: ${quotient(from, to)}`;
+    };
+    form.oninput = answer;
+    answer();
   }
 
-  #fillForm() {
-    const { metrics } = this.machine(this.view.machine);
-    fill(this.field("metric"), metrics.map((one) => [one.name, one.title]));
-    for (const name of Object.keys(this.parameters())) this.field(name).value = this.view[name];
+  /** @param {HTMLFormElement} form */
+  #controls(form) {
+    const metric = /** @type {HTMLSelectElement} */ (form.elements.namedItem("metric"));
+    metric.replaceChildren(...this.choices.map(({ value, title }) => new Option(title, value)));
+    const dropped = this.#read();
+    const note = form.querySelector(".trend-note");
+    if (note && dropped.length) note.textContent = `The address says ${dropped.join(", ")}, which this page does not know.`;
+    form.addEventListener("change", (event) => {
+      const field = event.target;
+      if (field instanceof HTMLInputElement && field.type === "checkbox") void this.#sibling(field, note);
+      else if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) this.#go({ [field.name]: field.value });
+    });
+    form.querySelector("[name=reset]")?.addEventListener("click", () => this.#go({ from: "", to: "" }));
+    const siblings = /** @type {HTMLFieldSetElement | null} */ (form.querySelector(".siblings"));
+    if (siblings && this.config.siblings?.length) {
+      siblings.hidden = false;
+      siblings.append(...this.config.siblings.map(({ name, source }) => {
+        const label = document.createElement("label");
+        label.append(Object.assign(document.createElement("input"), { type: "checkbox", value: source }), ` ${name}`);
+        return label;
+      }));
+    }
+    form.hidden = false;
+    this.#fill();
   }
 
-  /** @param {string} name */
-  field(name) {
-    return /** @type {HTMLInputElement | HTMLSelectElement} */ (this.form.elements.namedItem(name));
+  /** @param {HTMLInputElement} box @param {Element | null} note */
+  async #sibling(box, note) {
+    const name = box.parentElement?.textContent?.trim() ?? "";
+    this.#beside.delete(name);
+    try {
+      if (box.checked) this.#beside.set(name, await load(box.value));
+    } catch (problem) {
+      if (note) note.textContent = why(problem);
+    }
+    this.#draw();
   }
 
-  /** @param {string} text_ */
-  note(text_) {
-    const place = this.form.querySelector(".trend-note");
-    if (place) place.textContent = text_.trim();
+  /** The view of the address; what it says that is not known. */
+  #read() {
+    const dropped = [];
+    for (const [name, value] of new URLSearchParams(location.search)) {
+      const date = /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value));
+      if (name === "metric" ? this.choices.some((one) => one.value === value) : date && name in this.view) this.view[name] = value;
+      else dropped.push(`“${name}=${value}”`);
+    }
+    if (dropped.length) this.#remember();
+    return dropped;
+  }
+
+  /** @param {Record<string, string>} change */
+  #go(change) {
+    Object.assign(this.view, change);
+    this.#remember();
+    this.#fill();
+    this.#draw();
+  }
+
+  #remember() {
+    const kept = Object.entries(this.view).filter(([name, value]) => value && !(name === "metric" && value === this.choices[0].value));
+    const query = new URLSearchParams(kept).toString();
+    history.replaceState(null, "", `${location.pathname}${query && `?${query}`}${location.hash}`);
+  }
+
+  #fill() {
+    for (const [name, value] of Object.entries(this.view)) {
+      const field = this.form?.elements.namedItem(name);
+      if (field instanceof HTMLInputElement || field instanceof HTMLSelectElement) field.value = value;
+    }
   }
 }
 
-/**
- * @param {HTMLInputElement | HTMLSelectElement} field
- * @param {string[][]} options Value and label.
- */
-function fill(field, options) {
-  const old = field instanceof HTMLSelectElement ? [...field.options].map((one) => one.value) : [];
-  if (old.join("\n") === options.map(([value]) => value).join("\n")) return;
-  field.replaceChildren(...options.map(([value, label]) => new Option(label, value)));
-}
-
-/** Why there is no plot, in words. @param {unknown} problem */
+/** Why there is no chart, in words. @param {unknown} problem */
 function why(problem) {
-  if (problem instanceof DataError) return problem.message;
+  if (problem instanceof DataError) return `${problem.message}.`;
   console.error(problem);
-  return "The plot could not be drawn";
+  return "The chart could not be drawn.";
 }
 
-const form = document.querySelector("form[data-trend]");
-const figure = document.getElementById("trend");
-const config = document.getElementById("trend-data");
-if (form instanceof HTMLFormElement && figure && config) {
-  const known = /** @type {Config} */ (JSON.parse(config.textContent ?? ""));
-  known.machines = known.machines.filter((one) => one.metrics.length);
-  if (known.machines.length) void new Trend(form, figure, known).start();
+/** @param {HTMLElement} figure */
+async function start(figure) {
+  const table = figure.querySelector("details");
+  try {
+    const config = JSON.parse(figure.querySelector("script")?.textContent ?? "");
+    if ("plot" in figure.dataset) new Chart(figure).show(config);
+    else new Trend(figure, config, config.document ?? (await load(config.source)));
+    if (table) table.open = false;
+  } catch (problem) {
+    figure.classList.add("without");
+    const says = figure.querySelector(".chart-says");
+    if (says) says.textContent = `${why(problem)} The table below has its figures.`;
+  }
+  table?.classList.add("ready");
+}
+
+for (const figure of document.querySelectorAll("figure[data-plot], figure[data-trend]")) {
+  if (figure instanceof HTMLElement) void start(figure);
 }
