@@ -104,8 +104,8 @@ def backfill_command(
     os.environ.setdefault("UV_NO_BUILD", "1")
     try:
         with interruptible():
-            wanted = _wanted(first, last, every, releases, reporter)
-            console.say(f"{len(wanted)} stacks: {', '.join(one.label for one in wanted)}")
+            stacks = _wanted(first, last, every, releases, reporter)
+            console.say(f"{len(stacks)} stacks: {', '.join(one.label for one in stacks)}")
             gigabytes = at_once * 2 * STACK_GB
             console.say(
                 f"disk: {command.free_gb(paths.cache_dir()):.1f} GB free; at most {at_once} stacks "
@@ -115,7 +115,7 @@ def backfill_command(
                 return
             files.require_room(folder)
             clean_up(console)
-            made = []
+            saved = []
             with revisions.copies(reporter) as copies:
                 scope = Scope(
                     profile, tuple(select or ()), paths.state_dir() / "logs", reporter, copies
@@ -123,9 +123,9 @@ def backfill_command(
                 task = BackfillTask(
                     project, anchor, folder, scope, Precision(se, most=most), seed, at_once
                 )
-                for batch in _narrower(wanted, task) if narrow else (wanted,):
+                for batch in _narrower(stacks, task) if narrow else (stacks,):
                     for points in backfill.backfill(task, batch, reporter):
-                        made.append(points)
+                        saved.append(points)
                         if as_json:
                             print_json(points.model_dump(mode="json"))
                         else:
@@ -134,31 +134,31 @@ def backfill_command(
         interruption.advice = "all duets are kept; the same command goes on"
         raise
     free = command.free_gb(paths.cache_dir())
-    console.say(f"{len(made)} of {len(wanted)} stacks measured now; {free:.1f} GB free")
-    if made and not all(one.cases for one in made):
-        raise Exit(1 if any(one.cases for one in made) else 3)
+    console.say(f"{len(saved)} of {len(stacks)} stacks measured now; {free:.1f} GB free")
+    if saved and not all(one.cases for one in saved):
+        raise Exit(1 if any(one.cases for one in saved) else 3)
 
 
-def _narrower(wanted: Sequence[PastStack], task: BackfillTask) -> Iterator[list[PastStack]]:
+def _narrower(stacks: Sequence[PastStack], task: BackfillTask) -> Iterator[list[PastStack]]:
     """Those on the way to releases that did something, by what is known when they are asked for."""
     spans: dict[str, dict[str, PastStack]] = {}
-    for one in wanted:
+    for one in stacks:
         if one.release is not None:
             package = canonicalize_name(one.release.package)
             spans.setdefault(package, {})[one.release.version] = one
-    asked: set[PastStack] = set()
+    visited: set[PastStack] = set()
     while True:
         known = axes(_selected(points, task.scope.select) for points in backfill.kept(task))
         batch = [
             one
             for package, span in spans.items()
             for version in unmeasured(tuple(span), next(iter(known.get(package, ())), None))
-            if (one := span[version]) not in asked
+            if (one := span[version]) not in visited
         ]
         if not batch:
             return
         yield batch
-        asked.update(batch)
+        visited.update(batch)
 
 
 def _selected(points: Points, select: tuple[str, ...]) -> Points:

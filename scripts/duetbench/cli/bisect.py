@@ -98,8 +98,8 @@ def bisect_command(
     project, narrator = Project.here(stand_in=options["app"] is None), Narrator(console)
     folder = results or project.results
     limit = budget_seconds(budget) or 0.0
-    given = {"--from and --to": from_ or to, "--lock": lock, "names": names}
-    if len(several := [name for name, value in given.items() if value]) > 1:
+    kinds = {"--from and --to": from_ or to, "--lock": lock, "names": names}
+    if len(several := [name for name, value in kinds.items() if value]) > 1:
         raise UsageError(f"{' and '.join(several)} were given: choose one")
     comparison = _comparison(names, folder)
     project = _with_target(project, options, python, folder, names or [], comparison, lock)

@@ -166,9 +166,9 @@ def compare_command(
             f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
             "measured on this one"
         )
-    asked = [word for glob in select or () for word in ("--select", glob)]
-    asked += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
-    asked += ["--budget", budget] if budget else []
+    words = [word for glob in select or () for word in ("--select", glob)]
+    words += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
+    words += ["--budget", budget] if budget else []
     with interruptible(), revisions.copies(narrator) as copies:
         logs = paths.state_dir() / "logs"
         scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
@@ -176,8 +176,8 @@ def compare_command(
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
         sides = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
         affected = affected_.find(sides, everything=everything)
-        asked += repeated(options, pythons)
-        reproduce = again.command(sides.base.record, sides.head.record, asked)
+        words += repeated(options, pythons)
+        reproduce = again.command(sides.base.record, sides.head.record, words)
         killed = f"{len(left)} sessions that a killed run had left were found first"
         question = Question(
             sides.base,
@@ -249,20 +249,20 @@ def sides_of(
     scope: Scope,
 ) -> Sides:
     """Prepare what the command line asks for: one kind of comparison."""
-    given = {
+    kinds = {
         "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
         "--python": python,
     }  # fmt: skip
-    named = [name for name, value in given.items() if value]
-    if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)} were given: choose one kind of comparison")
+    chosen = [name for name, value in kinds.items() if value]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} were given: choose one kind of comparison")
     if len(dates) > 2:
         raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
     if dates:
         days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else days
     repository, narrator, copies = project, scope.narrator, scope.copies
-    if project.target is not None and len(named) == 1 and not revisions[0]:
+    if project.target is not None and len(chosen) == 1 and not revisions[0]:
         project = targets.working(repository, narrator, copies, lock[1] if lock else None)
     if dates:
         return sides_.of_dates(project, first, second, scope)

@@ -143,9 +143,9 @@ def _detected(
     sources = reading.read(results, paths.cache_dir() / "site")
     tables = tables_of(sources.nights)
     names = sorted({record.evidence for record in sources.changes if record.evidence})
-    kept = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
+    places = (results / comparison_store.FOLDER / f"{name}.json" for name in names)
     unread: list[str] = []
-    read = files.attempted(filter(Path.is_file, kept), partial(files.read, Comparison), unread)
+    read = files.attempted(filter(Path.is_file, places), partial(files.read, Comparison), unread)
     evidence = {comparison.id: comparison for comparison in read}
     for problem in (*sources.problems, *sources.notes, *unread):
         errors().say(f"note: {problem}")
@@ -154,22 +154,22 @@ def _detected(
     every = searched(tables, inside)
     candidates = unjudged(every, (*sources.changes, *sources.dismissed))
     all_candidates = [candidate for table in every for candidate in table.candidates]
-    seen: dict[str, Change] = {}
+    new: dict[str, Change] = {}
 
     def known() -> list[Change]:
-        return [seen.get(record.id, record) for record in sources.changes]
+        return [new.get(record.id, record) for record in sources.changes]
 
-    seen |= {record.id: record for record in grown(known(), all_candidates, evidence)}
-    seen |= {record.id: record for record in narrowed(known(), axes(sources.points))}
+    new |= {record.id: record for record in grown(known(), all_candidates, evidence)}
+    new |= {record.id: record for record in narrowed(known(), axes(sources.points))}
     undone = closed(known(), evidence)
     for record in undone:
-        seen.pop(record.id, None)
+        new.pop(record.id, None)
     # Ids begin with the time at which they were measured.
     latest: dict[str, str] = {}
     for table in tables:
         newest = max(night.run for night in table.nights)
         latest[table.machine] = max(latest.get(table.machine, ""), newest)
-    return candidates, undone, tuple(seen.values()), present(latest)
+    return candidates, undone, tuple(new.values()), present(latest)
 
 
 def _confirm(

@@ -72,7 +72,7 @@ def why_command(
     project, narrator = repository(console), Narrator(console)
     folder = results or project.results
     record, comparison = _known(names or [], folder)
-    made: list[Attribution] = []
+    attributions: list[Attribution] = []
     with interruptible(), revisions.copies(narrator) as copies:
         if record is None and comparison is None:
             project = with_options(project, options, [python] if python else [])
@@ -84,9 +84,9 @@ def why_command(
         elif comparison is not None:
             sides = explain.sides_of_comparison(project, comparison, scope)
         else:
-            named = names or []
-            given = (named[0] if named else None, named[1] if len(named) > 1 else None)
-            sides = sides_of(project, given, [], (base_with or [], with_ or []), lock, None, scope)
+            words = names or []
+            ends = (words[0] if words else None, words[1] if len(words) > 1 else None)
+            sides = sides_of(project, ends, [], (base_with or [], with_ or []), lock, None, scope)
         surest = None
         if comparison is not None and not select:
             surest = explain.moved_most(comparison, sides)
@@ -98,13 +98,13 @@ def why_command(
                 elif comparison is not None:
                     one = one.model_copy(update={"comparison": comparison.id})
                 attribution.save(folder, one)
-                made.append(one)
+                attributions.append(one)
                 if not as_json:
                     print_attribution(console, one)
     if folded_ is not None:
-        write("".join(map(folded, made)), folded_)
+        write("".join(map(folded, attributions)), folded_)
     if as_json:
-        print_json([one.model_dump(mode="json") for one in made])
+        print_json([one.model_dump(mode="json") for one in attributions])
 
 
 def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | None]:
@@ -116,8 +116,8 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
     for path in change.files(folder):
         if path.stem == names[0]:
             return change.read(path), None
-    given = Path(names[0])
-    file = given if given.is_file() else comparison_store.find(names[0], folder)
+    named_file = Path(names[0])
+    file = named_file if named_file.is_file() else comparison_store.find(names[0], folder)
     return None, None if file is None else files.read(Comparison, file)
 
 
@@ -154,8 +154,8 @@ def explain_comparison(
         return None
     try:
         with measuring():
-            made = attribute(*moved, narrator)
+            attributed = attribute(*moved, narrator)
     except CountError as problem:
         narrator.say(f"which code it is was not found out: {problem}")
         return None
-    return made.model_copy(update={"comparison": comparison.id})
+    return attributed.model_copy(update={"comparison": comparison.id})

@@ -185,8 +185,8 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
             yield _git(root, "cat-file", "blob", f"{one}:{name}")
 
     same = (text for text in texts() if text and hashlib.sha256(text).hexdigest() == state.digest)
-    found = next(same, None)
-    return None if found is None else found.decode()
+    match = next(same, None)
+    return None if match is None else match.decode()
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:

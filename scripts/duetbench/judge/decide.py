@@ -159,30 +159,30 @@ class SequentialTest:
         evidence = self.evidence(key, metric)
         if evidence.sample is None:
             return {}
-        seen, share = evidence.sample, evidence.share
+        sample, share = evidence.sample, evidence.share
         floor, state = METRICS[metric].floor, self.state(key, metric)
-        low, high = statistics.interval(seen, CONFIDENCE_RATE * share)
-        mean = seen.mean
+        low, high = statistics.interval(sample, CONFIDENCE_RATE * share)
+        mean = sample.mean
         if state is State.MOVED:
             called = sum(p <= self.method.rate for p in self.adjusted().values())
-            last, left = self._longer(seen)
+            last, left = self._longer(sample)
             edge = statistics.reach(last, self.level(key, metric, called) * left)
-            mean = statistics.likeliest(seen, last, math.log1p(floor) + edge)
+            mean = statistics.likeliest(sample, last, math.log1p(floor) + edge)
         if state is State.SAME:
-            seen, share = self._longer(seen)
+            sample, share = self._longer(sample)
         detectable = statistics.detectable(
-            seen, floor, alpha=self.level(key, metric) * share, power=self.method.power
+            sample, floor, alpha=self.level(key, metric) * share, power=self.method.power
         )
         low, mean, high = (math.exp(log) for log in (low, min(max(mean, low), high), high))
         return {"ratio": mean, "low": low, "high": high, "detectable": detectable}
 
-    def _longer(self, seen: Sample) -> tuple[Sample, float]:
+    def _longer(self, sample: Sample) -> tuple[Sample, float]:
         """The look that would have been the last, with this scatter, had nothing been decided."""
         looks = self.method.looks
         # Where time ran out, it would have for this one as well.
         most = max((len(self.samples[key].usable) for key in self._final), default=looks.last)
-        count, share = looks.latest(max(seen.n, most), final=True) or (seen.n, 1.0)
-        return replace(seen, n=count), share
+        count, share = looks.latest(max(sample.n, most), final=True) or (sample.n, 1.0)
+        return replace(sample, n=count), share
 
     def _wants(self, key: str) -> bool:
         samples, last = self.samples[key], self.method.looks.last
@@ -244,12 +244,12 @@ def _verdict(key: str, metric: str, test: SequentialTest) -> tuple[Verdict, str]
         tried = len(samples.all)
         none = f"none of {tried} duets was usable: {samples.disturbances()}"
         return Verdict.INCONCLUSIVE, none if tried else "no time for a duet"
-    seen = test.evidence(key, metric).sample
-    if state is State.OPEN or seen is None or (reason := samples.drifted(metric)):
+    sample = test.evidence(key, metric).sample
+    if state is State.OPEN or sample is None or (reason := samples.drifted(metric)):
         return Verdict.INCONCLUSIVE, "" if state is State.OPEN else reason
     if state is State.SAME:
         return Verdict.NO_CHANGE, ""
-    worse = (seen.mean > 0) == (METRICS[metric].better == "lower")
+    worse = (sample.mean > 0) == (METRICS[metric].better == "lower")
     return Verdict.SLOWER if worse else Verdict.FASTER, ""
 
 
@@ -287,9 +287,9 @@ def _lacking(key: str, metric: str, test: SequentialTest) -> int | None:
     """
     samples, method = test.samples[key], test.method
     had, looks = len(samples.usable), method.looks
-    seen, scale = statistics.sample(samples.logs(metric)), METRICS[metric]
-    beyond = abs(seen.mean) - math.log1p(scale.floor)
-    within = math.log1p(scale.tolerance) - abs(seen.mean)
+    sample, scale = statistics.sample(samples.logs(metric)), METRICS[metric]
+    beyond = abs(sample.mean) - math.log1p(scale.floor)
+    within = math.log1p(scale.tolerance) - abs(sample.mean)
     # What Benjamini-Hochberg leaves to one more beside those that passed already.
     settled = sum(p <= method.settling_rate for p in test.settling().values())
     moved = sum(p <= method.rate for p in test.adjusted().values())
@@ -299,7 +299,7 @@ def _lacking(key: str, metric: str, test: SequentialTest) -> int | None:
         else test.level(key, metric, moved + 1) / 2
     )
     alpha = looks.shares[-1] * rate
-    total = statistics.duets_needed(seen.sd, max(within, beyond), alpha=alpha, power=method.power)
+    total = statistics.duets_needed(sample.sd, max(within, beyond), alpha=alpha, power=method.power)
     if total is None or total > looks.last or had >= looks.last:
         return None
     return max(1, total - had, looks.least - had)

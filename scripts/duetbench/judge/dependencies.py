@@ -137,7 +137,7 @@ def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ())
     names: set[str] = set()
     outside: set[str] = set()
     unknown = searched = ""
-    todo, seen = [module], set[str]()
+    todo, visited = [module], set[str]()
     while todo:
         name = todo.pop()
         top, modules = name.partition(".")[0], _local(name, folders)
@@ -151,8 +151,8 @@ def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ())
             # Any text may look like a module's name: only that of code around is taken for one.
             texts = [text for text in read.texts if _packages(text.partition(".")[0], around)]
             named = (*read.names, *(text for text in texts if text not in _FOLDERS))
-            todo += [one for one in named if one not in seen]
-            seen.update(named)
+            todo += [one for one in named if one not in visited]
+            visited.update(named)
             unknown = unknown or read.doubt
             searched = searched or read.searched
     if around and searched and not outside:
@@ -220,8 +220,8 @@ def _imported(path: Path, name: str) -> _Read:
         elif isinstance(node, ast.Call) and _called(node) in _DYNAMIC:
             doubt = f"{path.name} loads code with {_called(node)}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if named := _NAMED.fullmatch(node.value):
-                texts.append(named[1])
+            if match := _NAMED.fullmatch(node.value):
+                texts.append(match[1])
         elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
             searched = f"{path.name} changes the search path"
     return _Read([name for name in names if name], texts, doubt, searched)

@@ -119,6 +119,6 @@ def _kind(match: Match) -> Hashable:
 
 def spread(items: Sequence[_Item], kind: Callable[[_Item], Hashable]) -> list[_Item]:
     """Order items so that each kind's first comes before any kind's second."""
-    seen: dict[Hashable, Iterator[int]] = defaultdict(count)
-    ranks = [next(seen[kind(item)]) for item in items]
+    ranks_of: dict[Hashable, Iterator[int]] = defaultdict(count)
+    ranks = [next(ranks_of[kind(item)]) for item in items]
     return [items[place] for place in sorted(range(len(items)), key=ranks.__getitem__)]

@@ -130,8 +130,8 @@ def judged(job: Job, counts: Instructions) -> MicroComparison:
 def _benchmark(unit: str) -> str:
     """The series of a unit without its environment."""
     benchmark, parameters = _asv(unit)
-    said = ", ".join(f"{name}={value}" for name, value in parameters.items())
-    return f"{INPROCESS}{benchmark}({said})"
+    text = ", ".join(f"{name}={value}" for name, value in parameters.items())
+    return f"{INPROCESS}{benchmark}({text})"
 
 
 def _asv(unit: str) -> tuple[str, dict[str, str]]:

@@ -249,8 +249,8 @@ def outcome(duet: Duet) -> str:
         if duet.base.get(name) and duet.head.get(name)
     ]
     warnings = sorted({flag.name for _, flag in sided})
-    shown = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-    return shown if duet.usable else f"not used: {shown}"
+    text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
+    return text if duet.usable else f"not used: {text}"
 
 
 def _cases(number: int) -> str:

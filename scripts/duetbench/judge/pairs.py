@@ -84,10 +84,10 @@ def differences(base: Case, head: Case, *, cross: bool = False) -> tuple[str, ..
 
 def some(names: Sequence[str], at_most: int, kind: str) -> str:
     """Name the first few and count the others."""
-    named, others = names[:at_most], len(names) - at_most
+    first, others = names[:at_most], len(names) - at_most
     if others < 1:
-        return ", ".join(named)
-    return f"{', '.join(named)} and {others} more {kind}{'s' if others > 1 else ''}"
+        return ", ".join(first)
+    return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"
 
 
 def _key(case: Case, cross: bool) -> Hashable:

@@ -252,13 +252,15 @@ def share_out(
 
 def _held(project: Project, stack: str, pin: Requirement) -> str | None:
     """The stack's own requirement on a package, if it excludes what is asked for."""
-    asked = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
+    versions = [s.version for s in pin.specifier if s.operator == "==" and "*" not in s.version]
     for own in _requirements(project, stack):
         if canonicalize_name(own.name) != canonicalize_name(pin.name):
             continue
         exact = any(part.operator == "==" for part in own.specifier)
-        excluded = any(not own.specifier.contains(version, prereleases=True) for version in asked)
-        if excluded or (exact and not asked):
+        excluded = any(
+            not own.specifier.contains(version, prereleases=True) for version in versions
+        )
+        if excluded or (exact and not versions):
             return str(own)
     return None
 

@@ -146,9 +146,9 @@ def _of_targets(
 ) -> Sides:
     """Prepare a target in copies of two revisions."""
 
-    def part(revision: Revision, made: Project) -> _Part:
+    def part(revision: Revision, copy: Project) -> _Part:
         return _Part(
-            _record(revision), made, made.cases(scope.profile), made.lock, made.settings_for,
+            _record(revision), copy, copy.cases(scope.profile), copy.lock, copy.settings_for,
             revision.tree,
         )  # fmt: skip
 
@@ -201,8 +201,8 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
 
     def part(requirements: Sequence[str]) -> _Part:
         pins = [revisions.read_pin(text) for text in requirements]
-        shares, kept = revisions.share_out(project, names, pins)
-        notes.extend(kept)
+        shares, remarks = revisions.share_out(project, names, pins)
+        notes.extend(remarks)
 
         def lock(name: str) -> Stack:
             return revisions.resolved(project, name, scope.narrator, pins=shares[name])
@@ -410,11 +410,11 @@ def _side(
         needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=located,
         private=part.project.private, imports=part.project.imports, generator=generator,
     )  # fmt: skip
-    made = {
+    records = {
         "stacks": tuple(stack.record() for stack in locked.values()),
         "interpreters": tuple(interpreter.record() for interpreter in located.values()),
     }
-    record, source = part.record.model_copy(update=made), part.source
+    record, source = part.record.model_copy(update=records), part.source
     lent = frozenset(source.files) if source else frozenset()
     declared = source is None or source.declared
     return Side(record, testbed, cases, part.project, part.tree, lent, declared=declared)

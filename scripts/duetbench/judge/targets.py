@@ -59,10 +59,10 @@ def deploy(
         UsageError: The target is: its application is none, its server cannot serve it, …
         SetupError: Interpreter, packages or environment cannot be had.
     """
-    wanted = _target(project)
+    application = _target(project)
     if like is None:
-        asked = [target_python.request(place, name) for name in wanted.python or (None,)]
-        specs = [target_python.choose(one, project.settings, narrator) for one in asked]
+        requests = [target_python.request(place, name) for name in application.python or (None,)]
+        specs = [target_python.choose(one, project.settings, narrator) for one in requests]
         declared = {target_python.name_of(spec): spec for spec in specs}
     else:
         declared = like.settings.interpreters
@@ -73,29 +73,29 @@ def deploy(
         for name, spec in declared.items()
     ]
     python, *_ = here
-    notes = _builders(here) if like is None else _other_interpreter(place, wanted, python)
+    notes = _builders(here) if like is None else _other_interpreter(place, application, python)
     (place / target.FOLDER).mkdir(exist_ok=True)
     source = lock or _own(place)
-    given = target_packages.NOTHING
+    locked = target_packages.NOTHING
     if source is not None:
-        given = target_packages.read(source.root, source.file, wanted, python, narrator)
-    imports = target_packages.install(place, wanted.app.partition(":")[0], python, narrator)
-    making = _Deploying(project, place, given, imports, python, narrator)
+        locked = target_packages.read(source.root, source.file, application, python, narrator)
+    imports = target_packages.install(place, application.app.partition(":")[0], python, narrator)
+    making = _Deploying(project, place, locked, imports, python, narrator)
     if like is None:
         interface, server = making.find_out()
         cases = target.cases(
-            wanted, project.root, interface=interface, server=server, pythons=tuple(declared)
+            application, project.root, interface=interface, server=server, pythons=tuple(declared)
         )
     else:
         cases = dict(_deployment(like).cases)
         case = cases["quick"][0]
-        making.lock(_needs(case.server, wanted, case.endpoint.interface), like.lock(STACK))
-    packages = source.label if source else given.label
+        making.lock(_needs(case.server, application, case.endpoint.interface), like.lock(STACK))
+    packages = source.label if source else locked.label
     deployment = Deployment(project.root, declared, imports, packages, cases)
-    made = Project(place, wanted, deployment)
+    made = Project(place, application, deployment)
     # Who asks for the cause of a change finds it by its digest.
     revisions.kept(made, STACK, text_of(made))
-    return made, (*given.notes, *notes)
+    return made, (*locked.notes, *notes)
 
 
 def working(project: Project, narrator: Narrator, copies: Path, lock: str | None = None) -> Project:
@@ -112,9 +112,9 @@ def working(project: Project, narrator: Narrator, copies: Path, lock: str | None
     return made
 
 
-def text_of(made: Project) -> str:
+def text_of(project: Project) -> str:
     """The lock of a target that was prepared."""
-    return made.lock_file(STACK).read_text("utf-8")
+    return project.lock_file(STACK).read_text("utf-8")
 
 
 def other_text(
@@ -140,38 +140,38 @@ def other_text(
     return text_of(made)
 
 
-def lock_at(root: Path, named: str, copies: Path) -> SideLock:
+def lock_at(root: Path, text: str, copies: Path) -> SideLock:
     """Find a file that packages are read from: FILE, or FILE@REV of any revision.
 
     UsageError: there is none.
     """
-    name = named
-    here = next((p for p in (Path(named), root / named) if p.is_file()), None)
+    name = text
+    here = next((p for p in (Path(text), root / text) if p.is_file()), None)
     if here is not None:
         place = revisions.copy(root, copies)
         inside = here.resolve().is_relative_to(root)
         file = place / here.resolve().relative_to(root) if inside else here.resolve()
     else:
-        name, sign, revision = named.rpartition("@")
+        name, sign, revision = text.rpartition("@")
         if not sign:
             raise UsageError(
-                f"--lock {named}: expected a file, or FILE@REV such as uv.lock@main; found neither "
+                f"--lock {text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
                 f"here nor in {root}"
             )
         place = revisions.lay_out(root, revisions.resolve(root, revision), copies)
         file = place / name
         if not file.is_file():
-            raise UsageError(f"--lock {named}: {revision} has no file {name}")
+            raise UsageError(f"--lock {text}: {revision} has no file {name}")
     if file.suffix == ".lock" and file != place / target_packages.UV:
         # uv reads it where the project is.
         (place / target_packages.UV).unlink(missing_ok=True)
         file = Path(shutil.copy(file, place / target_packages.UV))
-    return SideLock(place, file, named)
+    return SideLock(place, file, text)
 
 
-def describe(made: Project) -> str:
+def describe(project: Project) -> str:
     """Describe a prepared target on one line."""
-    deployment = _deployment(made)
+    deployment = _deployment(project)
     case = deployment.cases["quick"][0]
     load = case.load
     workers = f"{case.workers} worker{'s' if case.workers > 1 else ''}"
@@ -180,7 +180,7 @@ def describe(made: Project) -> str:
         f"{spec.version}{'t' if spec.free_threaded else ''}"
         for spec in deployment.interpreters.values()
     )
-    version = made.lock(STACK).packages.get(case.server, "")
+    version = project.lock(STACK).packages.get(case.server, "")
     return ", ".join(
         (
             f"{case.endpoint.app} by {case.server} {version}",
@@ -212,20 +212,20 @@ def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
     """Note that interpreters were built in different ways."""
     if len({one.origin for one in here}) < 2:
         return ()
-    made = " and ".join(f"{one.version} ({one.origin})" for one in here)
-    return (f"{made} come from different builders: their compilers are compared as well",)
+    versions = " and ".join(f"{one.version} ({one.origin})" for one in here)
+    return (f"{versions} come from different builders: their compilers are compared as well",)
 
 
 def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tuple[str, ...]:
     """Note that a side asks for another interpreter than the other one."""
     if wanted.python:
         return ()
-    asked = target_python.request(place)
-    if asked.fits(Version(python.version), free_threaded=python.free_threaded):
+    request = target_python.request(place)
+    if request.fits(Version(python.version), free_threaded=python.free_threaded):
         return ()
     note = (
-        f"base asks for Python {asked.text} ({asked.source}): head's {python.version} is used on "
-        "both sides; compare interpreters with --python BASE HEAD"
+        f"base asks for Python {request.text} ({request.source}): head's {python.version} is used "
+        "on both sides; compare interpreters with --python BASE HEAD"
     )
     return (note,)
 

@@ -167,8 +167,8 @@ class Attribution(Artefact):
                     f"a node of depth {one.depth} with nodes deeper than its own below"
                 )
             under = tuple(reversed(below.pop(one.depth + 1, [])))
-            made = Node(function=one.function, base=one.base, head=one.head, below=under)
-            below.setdefault(one.depth, []).append(made)
+            node = Node(function=one.function, base=one.base, head=one.head, below=under)
+            below.setdefault(one.depth, []).append(node)
         if [len(many) for depth, many in below.items() if depth == 0] != [1] or len(below) > 1:
             raise ValueError("expected a tree: one node of depth 0, and it first")
         return below[0][0]

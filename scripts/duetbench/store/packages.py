@@ -44,8 +44,8 @@ class VersionLinks(Frozen):
     @property
     def repository(self) -> str | None:
         """Address of the repository, where source or home may be one on a forge."""
-        named = (_FORGE.fullmatch(self.links.get(kind, "")) for kind in _SOURCES)
-        return next((str(one[1]) for one in named if one), None)
+        matches = (_FORGE.fullmatch(self.links.get(kind, "")) for kind in _SOURCES)
+        return next((str(one[1]) for one in matches if one), None)
 
     def differences(self, before: str, version: str) -> str | None:
         """Address that compares two versions' source, if the metadata say how tags are named."""

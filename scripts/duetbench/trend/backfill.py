@@ -168,7 +168,7 @@ class BackfillTask:
 
 
 def backfill(
-    task: BackfillTask, wanted: Sequence[PastStack], reporter: Reporter
+    task: BackfillTask, stacks: Sequence[PastStack], reporter: Reporter
 ) -> Iterator[Points]:
     """Measure stacks of other times: the points of each as soon as they are saved.
 
@@ -181,7 +181,7 @@ def backfill(
     done: dict[str, set[str]] = {}
     for one in kept(task):
         done.setdefault(one.label, set()).update(case.case for case in one.cases)
-    order = list(wanted)
+    order = list(stacks)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - an order that can be repeated
     anchored.fetch(task.project.root, task.anchor)
     base = sides_.of_anchor(task.project, task.anchor.commit, task.scope)
@@ -203,16 +203,16 @@ def kept(task: BackfillTask) -> Iterator[Points]:
 def _batch(
     task: BackfillTask,
     base: Anchored,
-    wanted: Sequence[PastStack],
+    stacks: Sequence[PastStack],
     done: Mapping[str, set[str]],
     reporter: Reporter,
 ) -> Iterator[Points]:
     heads: dict[PastStack, Head] = {}
     try:
-        for one in wanted:
-            made = _head(task, base, one, done.get(one.label, set()), reporter)
-            if made is not None:
-                heads[one] = made
+        for one in stacks:
+            prepared = _head(task, base, one, done.get(one.label, set()), reporter)
+            if prepared is not None:
+                heads[one] = prepared
         began = datetime.now(UTC)
         anchored.play(
             list(heads.values()),
@@ -242,15 +242,15 @@ def _place(anchor: str, label: str) -> Path:
 
 
 def _head(
-    task: BackfillTask, base: Anchored, wanted: PastStack, done: Collection[str], reporter: Reporter
+    task: BackfillTask, base: Anchored, stack: PastStack, done: Collection[str], reporter: Reporter
 ) -> Head | None:
     """A stack ready to be played; None if all that is wanted of it was."""
-    side, lost = base.head(wanted.label, wanted.lock(base.base.project, reporter))
+    side, lost = base.head(stack.label, stack.lock(base.base.project, reporter))
     for program in side.testbed.pythons.values():
         packages.remember(task.results, metadata.of_environment(program))
-    every = tuple(Pair(case, case, wanted.label) for case in side.cases)
+    every = tuple(Pair(case, case, stack.label) for case in side.cases)
     pairs = [pair for pair in every if pair.head.id not in done]
     if not pairs and not lost:
         return None
-    journal = Journal(_place(task.anchor.name, wanted.label))
-    return Head(wanted.label, base.base, side, journal, pairs, lost)
+    journal = Journal(_place(task.anchor.name, stack.label))
+    return Head(stack.label, base.base, side, journal, pairs, lost)

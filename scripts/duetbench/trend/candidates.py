@@ -124,21 +124,21 @@ def _united(candidates: Iterable[Change]) -> list[Change]:
     def strongest(one: Change) -> tuple[float, str]:
         return -one.steps[0].strength, one.id
 
-    kept: list[Change] = []
+    united: list[Change] = []
     for candidate in sorted(candidates, key=lambda one: (-len(releases(one)), *strongest(one))):
         where = candidate.series.machine, candidate.before_run, candidate.after_run
-        for place, other in enumerate(kept):
+        for place, other in enumerate(united):
             if (
                 where == (other.series.machine, other.before_run, other.after_run)
                 and candidate.base.stack != other.base.stack
                 and releases(candidate)
                 and releases(candidate) <= releases(other)
             ):
-                kept[place] = _of_steps(other, (*other.steps, *candidate.steps))
+                united[place] = _of_steps(other, (*other.steps, *candidate.steps))
                 break
         else:
-            kept.append(candidate)
-    return sorted(kept, key=strongest)
+            united.append(candidate)
+    return sorted(united, key=strongest)
 
 
 def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:

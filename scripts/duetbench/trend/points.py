@@ -150,9 +150,9 @@ class _Chain:
 
     def followed(self, points: Points) -> Points:
         """The points against the last anchor that follows on theirs."""
-        seen = {points.anchor}
-        while (new := self._next.get(points.anchor)) is not None and new not in seen:
-            seen.add(new)
+        visited = {points.anchor}
+        while (new := self._next.get(points.anchor)) is not None and new not in visited:
+            visited.add(new)
             links = self._links(points)
             cases = (
                 case.model_copy(update={"points": tuple(_divided(case, links))})

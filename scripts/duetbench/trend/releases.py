@@ -165,16 +165,16 @@ def axes(every: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
         if one.release is not None:
             key = (canonicalize_name(one.release.package), one.machine.id, one.anchor)
             files.setdefault(key, {}).setdefault(one.release.version, []).append(one)
-    made: dict[str, list[ReleaseAxis]] = {}
+    axes_of: dict[str, list[ReleaseAxis]] = {}
     for (package, _, anchor), versions in files.items():
         ordered = sorted(versions, key=order)
         newest = max((many[-1] for many in versions.values()), key=lambda one: one.started)
         releases = tuple(_measured(version, versions[version]) for version in ordered)
         axis = ReleaseAxis(package, newest.machine, anchor, releases, newest.started)
-        made.setdefault(package, []).append(axis)
+        axes_of.setdefault(package, []).append(axis)
     return {
         package: tuple(sorted(many, key=lambda one: one.last, reverse=True))
-        for package, many in sorted(made.items())
+        for package, many in sorted(axes_of.items())
     }
 
 

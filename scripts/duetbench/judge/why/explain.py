@@ -39,9 +39,9 @@ def explain(project: Project, change: Change, narrator: Narrator) -> Attribution
         base, head = (
             SideCase(side.cases[0], side.testbed, job) for side in (sides.base, sides.head)
         )
-        made = attribute(base, head, narrator)
+        attributed = attribute(base, head, narrator)
     same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
-    return made.model_copy(update={**same, "change": change.id})
+    return attributed.model_copy(update={**same, "change": change.id})
 
 
 def keep(

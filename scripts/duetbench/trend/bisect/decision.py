@@ -64,7 +64,7 @@ class TimeIsUpError(Exception):
 class Player(Protocol):
     """Seam between the search and everything that is measured."""
 
-    def moved(self, wanted: Names) -> Names:
+    def moved(self, names: Names) -> Names:
         """Tell which packages move where these do; SetupError: there is no such stack."""
 
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:

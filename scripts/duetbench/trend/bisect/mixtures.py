@@ -117,12 +117,12 @@ class Mixtures:
         self.row = self._loaded()
         self.seconds = START_SECONDS if self._job else sum(durations.expected(self.case))
 
-    def moved(self, wanted: Names) -> Names:
+    def moved(self, moving: Names) -> Names:
         """Resolve and install a mixture: the packages of the row that moved in it.
 
         SetupError: There is none, or one of them has neither of its versions there.
         """
-        text = self._text(wanted)
+        text = self._text(moving)
         versions = stacks.parse(text, "mixture", self.project.version)
         before, after = self._packages
         if odd := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
@@ -158,20 +158,20 @@ class Mixtures:
             return None
         return float(match.duets.logs(self.task.series.metric)[-1])
 
-    def _text(self, wanted: Names) -> str:
+    def _text(self, moving: Names) -> str:
         """The lock of a mixture: base's and head's own for none and all of the row."""
-        if not wanted or wanted.issuperset(self.row):
-            return self.task.head if wanted else self.task.base
-        if wanted not in self._texts:
-            stack, names = self.task.stack, ", ".join(sorted(wanted))
+        if not moving or moving.issuperset(self.row):
+            return self.task.head if moving else self.task.base
+        if moving not in self._texts:
+            stack, names = self.task.stack, ", ".join(sorted(moving))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
-                self._texts[wanted] = locks.resolve(
+                self._texts[moving] = locks.resolve(
                     self.project, stack, None, tick, keep=self.task.base,
-                    pins=self._pins(wanted),
+                    pins=self._pins(moving),
                 )  # fmt: skip
-        return self._texts[wanted]
+        return self._texts[moving]
 
-    def _pins(self, wanted: Names) -> list[str]:
+    def _pins(self, moving: Names) -> list[str]:
         """Later versions of what is wanted; all else keeps its version, or moves up to the later.
 
         A package with several versions, one per platform, cannot be pinned to one of them.
@@ -186,7 +186,7 @@ class Mixtures:
         pins = []
         for name in sorted((before.keys() | after.keys()) - several):
             low, high = before.get(name, after.get(name, "")), after.get(name, before.get(name, ""))
-            if name in wanted:
+            if name in moving:
                 pins.append(f"{name}=={high}")
             elif name in self._pinned:
                 low, high = sorted((low, high), key=Version)
