@@ -11,7 +11,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.project.project import Project
 from duetbench.show.tidy import tables
-from duetbench.store import anything, files, store
+from duetbench.store import files, kinds, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -33,7 +33,7 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Po
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return anything.load(name, results or Project.here().results)
+    return kinds.load(name, results or Project.here().results)
 
 
 def compare(base: str | None = None, head: str | None = None, **options: Option) -> Comparison:

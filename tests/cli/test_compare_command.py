@@ -15,7 +15,7 @@ from duetbench.judge import session
 from duetbench.judge.builder import Findings, Question, build
 from duetbench.judge.decide import SequentialTest
 from duetbench.show.view import exit_code
-from duetbench.store import comparison_store, files
+from duetbench.store import files, store
 from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
@@ -290,13 +290,13 @@ def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPa
     class Keeping(_Played):
         def __call__(self, *arguments: Any, **more: Any) -> Comparison:
             made = super().__call__(*arguments, **more)
-            comparison_store.save(made)
+            store.save_comparison(made)
             return made
 
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     played = Keeping(comparison(Verdict.NO_CHANGE))
     made = play(bench, monkeypatch, played, "--details").out
-    (kept,) = comparison_store.folder().iterdir()
+    (kept,) = store.comparison_folder().iterdir()
     again = bench("show", kept.stem)
     assert (again.code, again.err) == (0, "")
     assert again.out.count("No change in 1 of 1 cases") == 1

@@ -22,8 +22,7 @@ from duetbench.github.upgrades import Upgrade
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, Effect, Release, Share
-from duetbench.store.comparison import Comparison, PackageChange
-from duetbench.store.reproduce import rebuilt
+from duetbench.store.comparison import Comparison, PackageChange, rebuilt
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step

@@ -17,7 +17,7 @@ from duetbench.judge.pairs import Pair
 from duetbench.project import oha
 from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
-from duetbench.store import comparison_store
+from duetbench.store import files
 from duetbench.store.comparison import Comparison, Instructions, Verdict
 from duetbench.trend.conclude import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
@@ -105,7 +105,7 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
     assert exit_code(found) == 1
     (kept,) = (tmp_path / "kept").iterdir()
     assert Comparison.model_validate_json(kept.read_bytes()) == found
-    validator = jsonschema.Draft202012Validator(json.loads(comparison_store.schema()))
+    validator = jsonschema.Draft202012Validator(json.loads(files.schema(Comparison)))
     good = json.loads(found.model_dump_json())
     assert list(validator.iter_errors(good)) == []
     for change in ({"surprise": 1}, {"format": 3}, {"status": "fine"}):
@@ -137,6 +137,6 @@ def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:
     stored = (ROOT / "results" / "comparison.schema.json").read_text("utf-8")
-    assert stored == comparison_store.schema(), (
+    assert stored == files.schema(Comparison), (
         "make it again: duetbench dev schema --comparison -o results/comparison.schema.json"
     )

@@ -24,8 +24,7 @@ from comparing import (
 from duetbench.judge.statistics import Method
 from duetbench.show.view import make_view
 from duetbench.store import files
-from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Missing
-from duetbench.store.reproduce import rebuilt
+from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Missing, rebuilt
 
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
 TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})

@@ -35,9 +35,9 @@ from duetbench.show.report import comparison as report
 from duetbench.show.run import print_page, section_text
 from duetbench.show.tables import experiment_tables
 from duetbench.show.terminal import print_comparison
-from duetbench.store import change, comparison_store, store
+from duetbench.store import change, files, store
 from duetbench.store.comparison import Comparison
-from duetbench.store.store import encode, schema
+from duetbench.store.store import encode
 from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]
@@ -317,7 +317,7 @@ def a_comparison(**more: Any) -> Comparison:
 @pytest.mark.usefixtures("checkout")
 def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     found, stream = a_comparison(), io.StringIO()
-    path = comparison_store.save(found, tmp_path)
+    path = store.save_comparison(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
     assert "Worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
@@ -340,7 +340,7 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
     shown = {"": "␛]0;mine␛[2J\ufffd2J␡", "--json": "\\u001b]0;mine\\u0007",
              "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡"}  # fmt: skip
-    for path in (comparison_store.save(compared, tmp_path), run):
+    for path in (store.save_comparison(compared, tmp_path), run):
         for word, pictures in shown.items():
             text = called(["show", str(path), *([word] if word else [])])
             assert (acting(text), pictures in text) == (set(), True), (path, word)
@@ -398,8 +398,8 @@ def test_files_and_pipes_have_one_width(
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     interrupted = "20261121T120000Z-compare-cccccccc"
-    comparison_store.save(a_comparison(), checkout / "results" / "comparisons")
-    comparison_store.save(a_comparison(id=interrupted, status="partial"))
+    store.save_comparison(a_comparison(), checkout / "results" / "comparisons")
+    store.save_comparison(a_comparison(id=interrupted, status="partial"))
     assert "Partial: " not in called(["show", COMPARED])
     assert "Partial: " in called(["show", "Z-compare-ccc"])
     assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
@@ -411,7 +411,7 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
 
 
 def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
-    path = comparison_store.save(a_comparison(), checkout)
+    path = store.save_comparison(a_comparison(), checkout)
     whole = "is a comparison, and shown whole"
     refused(UsageError, whole, "show", path, "--select", "x/*")
     refused(RecordError, "cannot be written", "show", path, "--html", checkout / "no" / "c.html")
@@ -425,7 +425,7 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
 
 
 def test_the_schema_can_be_written(checkout: Path) -> None:
-    assert called(["schema"]) == schema()
+    assert called(["schema"]) == files.schema(Run)
     called(["schema", "-o", str(checkout / "schema.json")])
-    assert (checkout / "schema.json").read_text("utf-8") == schema()
+    assert (checkout / "schema.json").read_text("utf-8") == files.schema(Run)
     refused(RecordError, "cannot be written", "schema", "-o", checkout / "no" / "schema.json")

@@ -16,7 +16,7 @@ import synthetic
 from duetbench.show import formats
 from duetbench.show.site.pages import comparisons
 from duetbench.show.view import make_view
-from duetbench.store import change, comparison_store
+from duetbench.store import change, store
 from duetbench.store.comparison import Comparison
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> P
 
 def put(folder: Path, *stored: Comparison) -> Path:
     for one in stored:
-        comparison_store.save(one, folder / "results" / comparison_store.FOLDER)
+        store.save_comparison(one, folder / "results" / store.COMPARISONS)
     return site_builds.built(folder)
 
 

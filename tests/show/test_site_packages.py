@@ -13,7 +13,7 @@ import synthetic
 from duetbench.core.interval import Interval
 from duetbench.show.site.pages import packages as pages
 from duetbench.show.site.pages import trends
-from duetbench.store import change, comparison_store
+from duetbench.store import change, store
 from duetbench.store.comparison import Missing, Verdict
 from duetbench.store.packages import VersionLinks
 from duetbench.trend.events import Bump
@@ -90,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site_builds.stored(results, site_builds.a_run(1))
     site_builds.released(results)
     change.save(results, synthetic.change_record())
-    comparison_store.save(site_builds.compared(JSON), results / comparison_store.FOLDER)
+    store.save_comparison(site_builds.compared(JSON), results / store.COMPARISONS)
     return site_builds.built(folder)
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 import foreign
 from duetbench.core.errors import RecordError
 from duetbench.store import points
-from duetbench.store.journal import Journal
+from duetbench.store.files import Journal
 from duetbench.store.points import AnchoredPoint
 
 

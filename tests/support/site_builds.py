@@ -16,7 +16,7 @@ from duetbench.core.model import CaseResult, Commands, InterpreterRecord, Run, S
 from duetbench.host import paths
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
-from duetbench.store import change, comparison_store, packages, store
+from duetbench.store import change, packages, store
 from duetbench.store import points as records
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
@@ -118,7 +118,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
-    comparison_store.save(compared(*DECLARED, duets=5), results / comparison_store.FOLDER)
+    store.save_comparison(compared(*DECLARED, duets=5), results / store.COMPARISONS)
     (open_,) = (one for one in made_up.records(imagined) if one.status == "open")
     attributions.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
@@ -170,7 +170,7 @@ def hostile(folder: Path) -> Path:
     for day in (18, 19):
         stored(results, _hostile_run(day))
     change.save(results, _hostile_change())
-    comparison_store.save(_hostile_comparison(), results / comparison_store.FOLDER)
+    store.save_comparison(_hostile_comparison(), results / store.COMPARISONS)
     attributions.save(results, _hostile_attribution())
     return built(folder)
 

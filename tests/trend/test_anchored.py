@@ -31,7 +31,7 @@ from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
-from duetbench.store.journal import Journal
+from duetbench.store.files import Journal
 from duetbench.store.points import Points
 from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill

@@ -45,8 +45,8 @@ from duetbench.project.target import STACK
 from duetbench.show.report import comparison as as_markdown
 from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.show.view import exit_code
-from duetbench.store import comparison_store
-from duetbench.store import reproduce as again
+from duetbench.store import comparison as again
+from duetbench.store import store
 from duetbench.store.comparison import Comparison
 
 _AS_LOCKED: Final = "locked"
@@ -206,7 +206,7 @@ def compare_command(
             console.say("")
             hook("print_attribution")(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
-        if console.is_terminal and comparison_store.file_of(comparison).is_file():
+        if console.is_terminal and store.comparison_file(comparison).is_file():
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")
     if interruption is not None:
         raise interruption

@@ -14,7 +14,7 @@ from duetbench.core.errors import UsageError
 from duetbench.host.console import errors
 from duetbench.project.project import Project
 from duetbench.show import tidy
-from duetbench.store import anything
+from duetbench.store import kinds
 
 
 def export_command(
@@ -43,7 +43,7 @@ def export_command(
     docs/export.md says what each column is, with its unit.
     """
     answers.console_for({"--csv": as_csv})
-    known = tidy.tables(anything.load(name, results or Project.here().results))
+    known = tidy.tables(kinds.load(name, results or Project.here().results))
     if table is not None and table not in known:
         raise UsageError(f"--table {table}: {name} has {' and '.join(known)}")
     chosen = table or next(iter(known))

@@ -10,7 +10,7 @@ from duetbench.cli import answers
 from duetbench.cli.answers import HtmlOption
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import Profile
+from duetbench.core.model import Profile, Run
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json, write
 from duetbench.project.project import Project
@@ -22,7 +22,7 @@ from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
 from duetbench.show.run import as_markdown as run_markdown
 from duetbench.show.run import print_page
-from duetbench.store import anything, asv_results, comparison_store, files, store
+from duetbench.store import asv_results, files, kinds, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from duetbench.trend.summary import summarise
@@ -56,8 +56,8 @@ def show_command(
     if as_json_ and as_markdown:
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
-    path = anything.path_of(run, results)
-    what = anything.kind(path)
+    path = kinds.find(run, results)
+    what = kinds.type_of(path)
     if what is Points:
         _show_points(
             path,
@@ -129,7 +129,7 @@ def schema_command(
     ] = False,
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
-    write(comparison_store.schema() if comparison else store.schema(), output)
+    write(files.schema(Comparison) if comparison else files.schema(Run), output)
 
 
 def _show_points(path: Path, given: Mapping[str, object], *, as_json: bool) -> None:

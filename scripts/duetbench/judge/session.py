@@ -36,7 +36,7 @@ from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.statistics import Method
 from duetbench.measure.runner import utc_now
 from duetbench.measure.testbed import SideCase
-from duetbench.store import comparison_store
+from duetbench.store import store
 from duetbench.store.comparison import Comparison, Duet, Missing
 
 NOISE_DUETS: Final = 5
@@ -156,8 +156,8 @@ class _Session:
         finally:
             self.reporter.end()
         complete = self._judged("complete")
-        comparison_store.save(complete, self.equipment.folder)
-        comparison_store.forget(self.equipment.folder)
+        store.save_comparison(complete, self.equipment.folder)
+        store.forget_comparisons(self.equipment.folder)
         return complete
 
     def _count(self) -> None:
@@ -263,6 +263,6 @@ class _Session:
     def _save(self, comparison: Comparison) -> None:
         """A full disk must not end the comparison: what was measured is still in memory."""
         try:
-            comparison_store.save(comparison, self.equipment.folder)
+            store.save_comparison(comparison, self.equipment.folder)
         except RecordError as error:
             self.reporter.note(f"not saved yet, going on: {error}")

@@ -32,8 +32,7 @@ from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.settings import Settings
 from duetbench.project.stacks import Stack
-from duetbench.store.comparison import Missing, SideRecord
-from duetbench.store.reproduce import AS_OF, LOCKED
+from duetbench.store.comparison import AS_OF, LOCKED, Missing, SideRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from duetbench.core.metrics import METRICS, WORK
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats
-from duetbench.store.comparison import CaseComparison, Comparison, Judgement, Verdict
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, Verdict, rebuilt
 from duetbench.store.points import INSTRUCTIONS
-from duetbench.store.reproduce import rebuilt
 
 CPU: Final = "server_cpu_per_request"
 """The metric that is judged for every case."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from duetbench.core.errors import RecordError
@@ -115,11 +115,13 @@ def write(path: Path, value: Artefact) -> Path:
     return path
 
 
-def describe(kind: type[BaseModel], title: str) -> str:
-    """The JSON Schema (2020-12) of what a type reads, as text."""
-    described = kind.model_json_schema() | {"title": title}
+def schema(kind: type[Artefact]) -> str:
+    """The JSON Schema (2020-12) of the files of a kind, as text."""
+    name, version = kind.what.removeprefix("a "), kind.model_fields["format"].default
+    title = f"duetbench {name}, format {version}"
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return json.dumps({**dialect, **described}, indent=1, ensure_ascii=False) + "\n"
+    document = {**dialect, **kind.model_json_schema(), "title": title}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def first_problem(error: ValidationError) -> str:
@@ -271,3 +273,34 @@ def require_room(folder: Path) -> None:
 def remedy(problem: OSError) -> str:
     """What to do about a file that cannot be written."""
     return _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
+
+
+class Journal:
+    """Lines of JSON, appended as things happen, that survive whatever ends the program.
+
+    `lines` begins with what an earlier program left, oldest first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = path.read_text("utf-8") if path.is_file() else ""
+        whole = text[: text.rfind("\n") + 1]  # a killed program may have left half a line
+        if whole != text:
+            replace(path, whole.encode())
+        self.lines: list[Any] = [json.loads(line) for line in whole.splitlines()]
+        self.begun = bool(self.lines)
+
+    def add(self, line: Any) -> None:
+        """Append a value that JSON has; it is on the disk when this returns."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        self.lines.append(line)
+
+    def forget(self) -> None:
+        """Remove the file: all is over, or starts again."""
+        self._path.unlink(missing_ok=True)
+        self.lines.clear()
+        self.begun = False

@@ -1,4 +1,4 @@
-"""Which files the history consists of, how each is checked, and which may change.
+"""Which files the history consists of, how each is checked and found, and which may change.
 
 What is not listed here does not enter the history, and what is damaged does not either.
 """
@@ -15,7 +15,6 @@ from duetbench.core.model import Artefact, Run
 from duetbench.store import (
     attribution,
     change,
-    comparison_store,
     files,
     packages,
     points,
@@ -59,12 +58,9 @@ class Kind:
 
     def read(self, data: bytes, path: str, name: str) -> Any:
         """The value of a file at `path` below `results/`; RecordError calls the file `name`."""
-        if self.model is Run:
-            value: Any = store.decode(data, name)
-        elif self.model is not None:
-            value = files.parse(self.model, data, name)
-        else:
-            value = _of_asv(data, name)
+        value: Any = (
+            _of_asv(data, name) if self.model is None else files.parse(self.model, data, name)
+        )
         try:
             place = Path(self.place(value)).as_posix()
         except (TypeError, KeyError) as problem:
@@ -106,9 +102,9 @@ KINDS: Final = (
     _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", Run, lambda one: store.path_for(Path(), one)),
     _kind(
         "comparison",
-        rf"{comparison_store.FOLDER}/{_NAME}",
+        rf"{store.COMPARISONS}/{_NAME}",
         Comparison,
-        lambda one: f"{comparison_store.FOLDER}/{one.id}.json",
+        lambda one: f"{store.COMPARISONS}/{one.id}.json",
     ),
     _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", Points, points.path_of),
     _record(
@@ -194,3 +190,46 @@ def _plain(folder: Path) -> Iterator[Path]:
             raise RecordError(f"{path}: expected a plain file, found a link; remove it")
         if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts):
             yield path
+
+
+def find(name: str, results: Path) -> Path:
+    """The file of a result; a file that is there is meant, whatever it is called.
+
+    Raises:
+        UsageError: Nothing goes by that name, or several things do.
+        RecordError: `latest`, and there is none.
+    """
+    place = None if Path(name).is_file() else store.find_comparison(name, results)
+    if place is None and not Path(name).is_file():
+        place = store.only_match({path.stem: path for path in points.found(results)}, name)
+    return place or store.find(results, name, store.newest_comparisons(results))
+
+
+def load(name: str | Path, results: Path) -> Run | Comparison | Points:
+    """Read a result by its file, its id, enough of its id, or `latest`.
+
+    Raises:
+        UsageError: Nothing goes by that name, or several things do.
+        RecordError: The file cannot be read, or is no result.
+    """
+    path = find(str(name), results)
+    return files.read(type_of(path), path)
+
+
+def type_of(path: Path) -> type[Run | Comparison | Points]:
+    """What a file holds, by its keys; RecordError if it is JSON of something else."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return Run  # reading it as a run says what is wrong
+    keys = list(document) if isinstance(document, dict) else []
+    if {"base", "head", "cases"} <= set(keys):
+        return Comparison
+    if {"anchor", "origin", "cases"} <= set(keys):
+        return Points
+    if keys and "results" not in keys:
+        raise RecordError(
+            f"{path}: expected a run file, or a comparison (duetbench compare --output), found "
+            f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
+        )
+    return Run

@@ -1,4 +1,6 @@
-"""Run files: `results/runs/<machine>/<year>/<run>.json`, strict JSON of `model.Run`.
+"""Files of runs and comparisons, and how a person names them.
+
+Run files: `results/runs/<machine>/<year>/<run>.json`, strict JSON of `model.Run`.
 
 A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
 `<run>.json`, written once and never again. Measured values are rounded to `DIGITS` significant
@@ -19,9 +21,10 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.errors import HistoryError, RecordError, SetupError, UsageError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import FORMAT_VERSION, Launch, Profile, Run
-from duetbench.host import git
+from duetbench.core.model import Launch, Profile, Run
+from duetbench.host import git, paths
 from duetbench.store import files
+from duetbench.store.comparison import Comparison
 
 PARTIAL: Final = ".partial.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -124,7 +127,7 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     for candidate in (name, f"{name}.partial"):
         if candidate in known:
             return known[candidate]
-    if (meant := named(known, name)) is not None:
+    if (meant := only_match(known, name)) is not None:
         return meant
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
     raise UsageError(
@@ -134,12 +137,79 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     )
 
 
-def named(known: Mapping[str, Path], name: str) -> Path | None:
+def only_match(known: Mapping[str, Path], name: str) -> Path | None:
     """The only file whose name holds this one; None: there is none. UsageError: several have it."""
     matching = [one for one in known if name in one]
     if len(matching) > 1:
         raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
     return known[matching[0]] if matching else None
+
+
+COMPARISONS: Final = "comparisons"
+"""The folder of comparisons, below the state folder and below `results/` (evidence)."""
+
+MOST_COMPARISONS: Final = 50
+"""Comparisons that stay: the newest."""
+
+_NEWEST: Final = 3
+"""So many are named where none was found."""
+
+_MARK: Final = "-compare-"
+"""In the id of every comparison, and in that of no run."""
+
+
+def comparison_folder() -> Path:
+    """Where comparisons are stored while they grow, and afterwards: beside the logs."""
+    return paths.state_dir() / COMPARISONS
+
+
+def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
+    """The file of a comparison: in `place`, or beside the logs."""
+    ending = PARTIAL if comparison.status == "partial" else ".json"
+    return (place or comparison_folder()) / f"{comparison.id}{ending}"
+
+
+def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
+    """Write a comparison, a complete one in place of its partial file; raises RecordError."""
+    path = files.write(comparison_file(comparison, place), comparison)
+    if comparison.status != "partial":
+        path.with_name(f"{comparison.id}{PARTIAL}").unlink(missing_ok=True)
+    return path
+
+
+def find_comparison(name: str, results: Path) -> Path | None:
+    """The file of the comparison that a person means by enough of its id; raises UsageError.
+
+    None if no comparison can be meant.
+    """
+    if _MARK not in name:
+        return None
+    if (meant := only_match(_comparisons(results), name)) is not None:
+        return meant
+    there = ", ".join(newest_comparisons(results)) or "none"
+    raise UsageError(
+        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
+        "or older than that: give its file"
+    )
+
+
+def newest_comparisons(results: Path) -> list[str]:
+    """The ids of the newest that are kept, here and in a results folder."""
+    return sorted(_comparisons(results))[-_NEWEST:]
+
+
+def _comparisons(results: Path) -> dict[str, Path]:
+    return {
+        path.name.removesuffix(PARTIAL).removesuffix(".json"): path
+        for place in (comparison_folder(), results / COMPARISONS)
+        for path in sorted(place.glob(f"*{_MARK}*.json"))
+    }
+
+
+def forget_comparisons(place: Path | None = None) -> None:
+    """Remove all but the newest; names sort by time."""
+    for old in sorted((place or comparison_folder()).glob("*.json"))[:-MOST_COMPARISONS]:
+        old.unlink(missing_ok=True)
 
 
 DIGITS: Final = 6
@@ -182,11 +252,6 @@ def rounded(run: Run) -> Run:
     )
     wall = figure("wall_seconds", run.wall_seconds)
     return run.model_copy(update={"wall_seconds": wall, "results": results})
-
-
-def schema() -> str:
-    """The JSON Schema (2020-12) of run files, as text."""
-    return files.describe(Run, f"duetbench run file, format {FORMAT_VERSION}")
 
 
 _RESULTS: Final = "results"

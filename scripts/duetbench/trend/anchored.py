@@ -33,7 +33,7 @@ from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.anchor import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions, Missing
-from duetbench.store.journal import Journal
+from duetbench.store.files import Journal
 from duetbench.store.points import CANARY, INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
 
 FOLDER: Final = "backfill"

@@ -31,7 +31,7 @@ from duetbench.project.stacks import Stack
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
-from duetbench.store.journal import Journal
+from duetbench.store.files import Journal
 from duetbench.store.points import Points
 from duetbench.trend import anchored
 from duetbench.trend.anchored import Head, Precision

@@ -13,7 +13,6 @@ from pathlib import Path
 from duetbench.store import (
     attribution,
     change,
-    comparison_store,
     files,
     night,
     packages,
@@ -70,7 +69,7 @@ def read(results: Path, cache_dir: Path) -> Sources:
     kept = cache.opened(cache_dir, results)
     found = files.attempted(store.runs(results), partial(_of_run, kept), problems)
     changes = change.read_all(results, problems)
-    stored = sorted((results / comparison_store.FOLDER).glob("*.json"))
+    stored = sorted((results / store.COMPARISONS).glob("*.json"))
     comparisons = files.attempted(stored, _comparison, problems)
     comparisons.sort(key=lambda one: (one.started, one.id))
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)

@@ -36,7 +36,7 @@ from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import PackageChange
-from duetbench.store.journal import Journal
+from duetbench.store.files import Journal
 from duetbench.trend.bisect.cause import Names
 from duetbench.trend.bisect.decision import TimeIsUpError
 
