@@ -47,7 +47,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_the_example_has_an_application_and_a_declaration() -> None:
     assert sorted(_files()) == ["apps/echo/echo.py", "apps/echo/experiment.toml"]
     assert [words[:2] for words in _commands()] == [
-        ["duetbench", "plan"],
+        ["duetbench", "run"],
         ["duetbench", "run"],
         ["duetbench", "show"],
     ]
