@@ -70,7 +70,7 @@ def scene(
 
 
 def read(scene: Scene) -> list[points.Points]:
-    return [points.read(path) for path in points.found(scene.results)]
+    return [points.read(path) for path in points.paths(scene.results)]
 
 
 def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
@@ -148,7 +148,7 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     given = ("--plan", plan, "--shard", "1")
     done = scene.call("anchor", "play", *given, "--budget", "40m", "--results", sent / "shard-1")
     assert done.code == 0, done
-    (path,) = points.found(sent / "shard-1")
+    (path,) = points.paths(sent / "shard-1")
     made = points.read(path)
     assert (made.night, made.shard, made.commit) == (night.id, 1, night.commit)
     assert made.id.endswith("-s1")

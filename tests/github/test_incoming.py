@@ -543,9 +543,9 @@ def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
 
 def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
     """Line ends, colours, commands of the runner and backticks lose their effect."""
-    told = text.shown("a\n::warning::b\x1b[31m`c` ##[group] é")
+    told = text.printable("a\n::warning::b\x1b[31m`c` ##[group] é")
     assert told == "'a\\n::warning::b\\x1b[31m'c' # #[group] \\xe9'"
-    assert len(text.shown("x" * 10_000)) < 130
+    assert len(text.printable("x" * 10_000)) < 130
 
 
 def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:

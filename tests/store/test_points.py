@@ -34,7 +34,7 @@ def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
     path = points.save(tmp_path, made)
     place = f"points/{made.machine.id}/2026/{made.id}.json"
     assert path.relative_to(tmp_path).as_posix() == place
-    assert (points.found(tmp_path), points.read(path)) == ([path], made)
+    assert (points.paths(tmp_path), points.read(path)) == ([path], made)
     with pytest.raises(RecordError):
         points.read(path.rename(path.with_name("another.json")))
 

@@ -317,7 +317,7 @@ def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measure
     assert done.code == 0, done.err
     assert "5 stacks: alpha 1.0, alpha 2.0, alpha 3.0, alpha 4.0, alpha 5.0" in done.out
     assert "4 of 5 stacks measured now" in done.out
-    made = [record.read(path) for path in record.found(tmp_path / "out")]
+    made = [record.read(path) for path in record.paths(tmp_path / "out")]
     assert {one.release.version for one in made if one.release} == {"1.0", "3.0", "4.0", "5.0"}
     without = [word for word in words if word not in {"--releases", "alpha"}]
     assert "--narrow: expected --releases" in invoke(capsys, monkeypatch, without).err

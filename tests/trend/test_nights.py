@@ -189,10 +189,10 @@ def test_records_are_read_in_order(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.write_bytes(files.encode(record))
         assert path == tmp_path / "nights" / name[:4] / f"{name}.json"
-        assert files.read(NightRecord, path, named=True) == record
+        assert files.read(NightRecord, path, check_name=True) == record
     renamed = path.rename(path.with_name("another.json"))
     with pytest.raises(RecordError, match="expected the id of the record of a night"):
-        files.read(NightRecord, renamed, named=True)
+        files.read(NightRecord, renamed, check_name=True)
 
 
 def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_night_from_its_plan_to_the_history(
     done = bench("ci", "history", "pull", "--to", bench.folder / "all", "--json")
     assert json.loads(done.out)["written"] == 3
     (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
-    record = files.read(NightRecord, path, named=True)
+    record = files.read(NightRecord, path, check_name=True)
     assert record.status == "complete"
 
     done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")

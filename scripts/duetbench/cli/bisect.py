@@ -231,7 +231,7 @@ def _changes(
     else:
         clean_up(console)
         files.require_room(folder)
-        points = files.attempted(record_points.found(folder), record_points.read, [])
+        points = files.attempted(record_points.paths(folder), record_points.read, [])
         measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
     ends = time.monotonic() + limit
     tried: list[Change] = []

@@ -155,7 +155,7 @@ def require_writable(targets: Mapping[str, Path | None]) -> None:
             files.require_writable(path)
 
 
-def given(context: Context, name: str) -> bool:
+def is_set(context: Context, name: str) -> bool:
     """Whether an option was given, and has not its default, by the name of its parameter."""
     source = context.get_parameter_source(name)
     return source is not None and source.name in {"COMMANDLINE", "ENVIRONMENT"}

@@ -23,7 +23,7 @@ from duetbench.cli.options import (
     SeedOption,
     SelectOption,
     clean_up,
-    given,
+    is_set,
     machine,
     repository,
     workflow_option,
@@ -127,7 +127,7 @@ def run_command(
     with deployed(project, narrator) as project:
         plan = _planned(project, earlier, assigned, profile, select, launches, seed, seconds)
         for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
-            if given(context, name) and wanted != has:
+            if is_set(context, name) and wanted != has:
                 raise UsageError(
                     f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, "
                     "or start a new run"

@@ -50,7 +50,7 @@ class Frozen(BaseModel):
 class Artefact(Frozen):
     """A value with a file of its own, and a field `format`; see `files`."""
 
-    what: ClassVar[str]
+    noun: ClassVar[str]
     """What errors call it: a change record."""
     indent: ClassVar[int | None] = 1
     """Of its JSON; None: all on one line."""
@@ -294,7 +294,7 @@ class RunStatus(StrEnum):
 class Run(Artefact):
     """Many launches on one machine for one commit and its stacks: one immutable file."""
 
-    what: ClassVar[str] = "a run file"
+    noun: ClassVar[str] = "a run file"
     indent: ClassVar[int | None] = None
 
     format: Literal[2] = FORMAT_VERSION

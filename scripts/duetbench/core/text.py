@@ -56,8 +56,8 @@ def without_control(text: str) -> str:
 
 def one_line(text: str, limit: int = 300) -> str:
     """Other people's words in a message: short, printable, and never at the start of a line."""
-    printable = (letter if letter.isprintable() else " " for letter in text)
-    return " ".join("".join(printable).split())[:limit]
+    letters = (letter if letter.isprintable() else " " for letter in text)
+    return " ".join("".join(letters).split())[:limit]
 
 
 def short(text: str, limit: int) -> str:
@@ -66,7 +66,7 @@ def short(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def shown(text: str, most: int = 120) -> str:
+def printable(text: str, most: int = 120) -> str:
     """Foreign text as a short piece of one line, which neither a log nor Markdown acts on.
 
     GitHub's runner takes `::name::` at the beginning of a line and `##[name]` anywhere in it for
@@ -102,14 +102,14 @@ def require_plain(document: Any) -> None:
 def _require_plain(text: str) -> None:
     if len(text) > MOST:
         raise ArtifactError(
-            f"a text of {len(text):,} characters, expected at most {MOST:,}: {shown(text)}"
+            f"a text of {len(text):,} characters, expected at most {MOST:,}: {printable(text)}"
         )
     if text.isascii() and text.isprintable():
         return
     for character in text:
         turning = "a character that turns the text" if character in TURNING else None
         if reason := turning or _REFUSED.get(unicodedata.category(character)):
-            raise ArtifactError(f"{reason} (U+{ord(character):04X}) in the text {shown(text)}")
+            raise ArtifactError(f"{reason} (U+{ord(character):04X}) in the text {printable(text)}")
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError
 from duetbench.core.model import Frozen
-from duetbench.core.text import shown
+from duetbench.core.text import printable
 from duetbench.store.files import replace
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def reason(error: Exception) -> str:
     if isinstance(error, ArtifactError):
         return str(error)  # whose foreign parts are
     text = str(error) if isinstance(error, RecordError) else repr(error)
-    return shown(" ".join(text.split()), _REASON)
+    return printable(" ".join(text.split()), _REASON)
 
 
 def is_plain(name: str) -> bool:
@@ -85,7 +85,7 @@ def untarred(data: bytes) -> Files:
 def folder(path: Path) -> Files:
     """The files of a folder into which an artifact was downloaded; raises ArtifactError."""
     if path.is_symlink() or not path.is_dir() or not is_plain(path.name):
-        raise ArtifactError(f"{shown(path.name)}: expected a folder with a name of ours")
+        raise ArtifactError(f"{printable(path.name)}: expected a folder with a name of ours")
     with _reading("folder"):
         entries = (one for one in path.rglob("*") if one.is_symlink() or not one.is_dir())
         return _bounded(
@@ -96,13 +96,13 @@ def folder(path: Path) -> Files:
 def _regular(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     file = archive.extractfile(entry) if entry.isreg() else None
     if file is None:
-        raise ArtifactError(f"{shown(entry.name)} is not a plain file")
+        raise ArtifactError(f"{printable(entry.name)} is not a plain file")
     return file
 
 
 def _opened(path: Path) -> IO[bytes]:
     if path.is_symlink() or not path.is_file():
-        raise ArtifactError(f"{shown(path.name)} is not a plain file")
+        raise ArtifactError(f"{printable(path.name)} is not a plain file")
     return path.open("rb")
 
 
@@ -112,7 +112,7 @@ def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
     for name, opened in entries:
         parts = name.split("/")
         if not all(map(is_plain, parts)) or len(parts) > MOST_DEPTH:
-            raise ArtifactError(f"the name {shown(name)}; ours have letters, digits and '._-'")
+            raise ArtifactError(f"the name {printable(name)}; ours have letters, digits and '._-'")
         if len(found) == MOST_FILES:
             raise ArtifactError(f"more than {MOST_FILES} files")
         with opened() as file:  # the size that an archive says proves nothing
@@ -121,7 +121,7 @@ def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
         if len(found[name]) > MOST_BYTES or total > MOST_TOTAL:
             raise ArtifactError(
                 f"expected at most {MOST_BYTES:,} bytes per file and {MOST_TOTAL:,} in all, found "
-                f"more at {shown(name)}"
+                f"more at {printable(name)}"
             )
     return found
 
@@ -158,7 +158,7 @@ def fetch(
         try:
             unpacked = unzipped(_archive(github, artifact))
         except (ArtifactError, ServiceError) as error:
-            refused.append(Refusal(artifact=shown(artifact.name), reason=str(error)))
+            refused.append(Refusal(artifact=printable(artifact.name), reason=str(error)))
             continue
         for path, data in unpacked.items():
             replace(target / artifact.name / path, data)

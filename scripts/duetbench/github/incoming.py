@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Frozen, Run
-from duetbench.core.text import require_plain, shown
+from duetbench.core.text import printable, require_plain
 from duetbench.github import archives
 from duetbench.github.archives import Files, Refusal, reason
 from duetbench.github.upgrades import Upgrade
@@ -131,7 +131,7 @@ def _require_planned(
     elif one.machine.id in {other.machine for other in plan.shards}:
         raise ArtifactError(f"machine {one.machine.id}, which has a shard of its own")
     for stack in one.stacks:
-        require(f"lock of stack {shown(stack.name)}", locks.get(stack.name), stack.digest)
+        require(f"lock of stack {printable(stack.name)}", locks.get(stack.name), stack.digest)
     planned = {case.id: case for case in shard.plan.cases}
     if isinstance(one, Points):
         require("anchor", plan.anchor, one.anchor)
@@ -152,7 +152,7 @@ def _require_planned(
     if len(set(names)) != len(names):
         raise ArtifactError("a case twice")
     if foreign:
-        raise ArtifactError(f"{shown(foreign[0])}, which is no case of shard {shard.number}")
+        raise ArtifactError(f"{printable(foreign[0])}, which is no case of shard {shard.number}")
 
 
 def confirmed(
@@ -177,13 +177,13 @@ def confirmed(
                 machine = artifact.removeprefix("confirmed-")
                 require("machine", machine, one.machine.id)
             elif known is not None and one.id not in known:
-                raise ArtifactError(f"{shown(one.id)}, which was no candidate")
+                raise ArtifactError(f"{printable(one.id)}, which was no candidate")
             if isinstance(one, Change):
                 require_past(one.when, now)
                 if one.evidence not in evidence:
-                    raise ArtifactError(f"{shown(one.id)} without its evidence")
+                    raise ArtifactError(f"{printable(one.id)} without its evidence")
         if twice := accepted.keys() & files.keys():
-            raise ArtifactError(f"{shown(min(twice))}, which another machine has sent")
+            raise ArtifactError(f"{printable(min(twice))}, which another machine has sent")
         accepted.update(files)
 
     refused = _each(source, check)
@@ -233,14 +233,14 @@ def _require_moved(upgrade: Upgrade | None, found: Comparison) -> None:
     ]
     foreign += set(upgrade.cause.suspects) - {package for package, *_ in moved}
     if foreign or max(len(named), len(upgrade.cause.suspects)) > len(moved):
-        what = shown(foreign[0]) if foreign else "a package twice"
+        what = printable(foreign[0]) if foreign else "a package twice"
         raise ArtifactError(f"{what} as a cause, or a suspect, which does not differ so")
 
 
 def require(what: str, expected: object, found: object) -> None:
     """Refuse what is not as it should be; raises ArtifactError."""
     if expected != found:
-        raise ArtifactError(f"{what}: expected {expected}, found {shown(str(found))}")
+        raise ArtifactError(f"{what}: expected {expected}, found {printable(str(found))}")
 
 
 def require_past(moment: datetime, now: datetime) -> None:
@@ -260,7 +260,7 @@ def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
     """A file of one of these kinds, at its place; raises RecordError or ArtifactError."""
     kind = kind_of(path)
     if kind is None or kind.name not in names:
-        raise ArtifactError(f"{shown(path)}, which is none of: {', '.join(sorted(names))}")
+        raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(sorted(names))}")
     found = kind.read(data, path, "the file")
     document = json.loads(data)
     require_plain(document)
@@ -291,7 +291,7 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> tuple[Refusal, .
         try:
             check(name, archives.folder(source / name))
         except Exception as error:  # whatever it is, it is this artifact's
-            refused.append(Refusal(artifact=shown(name), reason=reason(error)))
+            refused.append(Refusal(artifact=printable(name), reason=reason(error)))
     return tuple(refused)
 
 

@@ -25,7 +25,7 @@ _REQUIREMENTS: Final = re.compile(r"requirements/[^/]+\.(txt|in)")
 class Upgrade(Artefact):
     """What came of the search for the release that moved an application, on an upgrade branch."""
 
-    what: ClassVar[str] = "what an upgrade's search found"
+    noun: ClassVar[str] = "what an upgrade's search found"
 
     format: Literal[1] = 1
     cause: Cause | None = Field(default=None, description="Null: nothing was searched for.")

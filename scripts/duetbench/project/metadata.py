@@ -20,7 +20,7 @@ from duetbench.host import command
 from duetbench.host.console import Narrator
 from duetbench.project import tools
 from duetbench.project.stacks import Stack
-from duetbench.store.packages import Found, Kind, VersionLinks
+from duetbench.store.packages import Kind, LinksByVersion, VersionLinks
 
 LABELS: Final[dict[str, Kind]] = {
     **{kind: kind for kind in get_args(Kind)},
@@ -36,7 +36,7 @@ _INDEX: Final = frozenset({"project", "pypi", "simple", "packages", "p"})
 """First part of a path that leads to a package on an index, which has the package's name next."""
 
 
-def of_lock(stack: Stack, version: str, narrator: Narrator) -> Found:
+def of_lock(stack: Stack, version: str, narrator: Narrator) -> LinksByVersion:
     """Read the metadata of what a lock has for a version of Python; none of it is run.
 
     Raises:
@@ -52,7 +52,7 @@ def of_lock(stack: Stack, version: str, narrator: Narrator) -> Found:
         return read(Path(folder))
 
 
-def of_environment(program: Path) -> Found:
+def of_environment(program: Path) -> LinksByVersion:
     """Read the metadata of the environment of a Python executable."""
     found: dict[tuple[str, str], VersionLinks] = {}
     for place in program.parents[1].glob("lib/python*/site-packages"):
@@ -60,7 +60,7 @@ def of_environment(program: Path) -> Found:
     return found
 
 
-def read(folder: Path) -> Found:
+def read(folder: Path) -> LinksByVersion:
     """Read the metadata of all packages that are installed in a folder."""
     found: dict[tuple[str, str], VersionLinks] = {}
     for path in sorted(folder.glob("*.dist-info/METADATA")):

@@ -114,7 +114,7 @@ class Totals(Frozen):
 class Attribution(Artefact):
     """Code that one case's change of instructions lies in."""
 
-    what: ClassVar[str] = "an attribution (duetbench why)"
+    noun: ClassVar[str] = "an attribution (duetbench why)"
     indent: ClassVar[int | None] = None
 
     format: Literal[1] = FORMAT_VERSION
@@ -188,7 +188,7 @@ def save(results: Path, record: Attribution) -> Path:
 
 def read(path: Path) -> Attribution:
     """Read one; RecordError if it is none, or is not named as its file."""
-    return read_file(Attribution, path, named=True)
+    return read_file(Attribution, path, check_name=True)
 
 
 def every(results: Path) -> tuple[dict[str, Attribution], tuple[str, ...]]:

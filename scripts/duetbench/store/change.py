@@ -141,7 +141,7 @@ class Change(Artefact):
     from then on.
     """
 
-    what: ClassVar[str] = "a change record"
+    noun: ClassVar[str] = "a change record"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME)
@@ -250,7 +250,7 @@ class Change(Artefact):
 class Candidates(Artefact):
     """Result of a detection."""
 
-    what: ClassVar[str] = "candidates (duetbench ci detect)"
+    noun: ClassVar[str] = "candidates (duetbench ci detect)"
 
     format: Literal[1] = FORMAT_VERSION
     candidates: tuple[Change, ...] = ()
@@ -267,7 +267,7 @@ def save(results: Path, record: Change) -> Path:
 
 def read(path: Path) -> Change:
     """Read one change; RecordError if it is none, or is not named as its file."""
-    return read_file(Change, path, named=True)
+    return read_file(Change, path, check_name=True)
 
 
 def files(results: Path) -> list[Path]:

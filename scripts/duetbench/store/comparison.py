@@ -239,7 +239,7 @@ class Missing(Frozen):
 class Comparison(Artefact):
     """The whole comparison: the artefact that reports read."""
 
-    what: ClassVar[str] = "a comparison"
+    noun: ClassVar[str] = "a comparison"
 
     format: Literal[2] = FORMAT_VERSION
     id: str

@@ -56,8 +56,8 @@ def parse(
     An error calls it `name`, and repeats what was found only if `quoted`.
     """
     known = kind.model_fields["format"].default
-    expected = f"{name}: expected {kind.what} of format {known}"
-    _require_object(data, f"{name}: expected {kind.what}")
+    expected = f"{name}: expected {kind.noun} of format {known}"
+    _require_object(data, f"{name}: expected {kind.noun}")
     try:
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
@@ -70,12 +70,12 @@ def parse(
         ) from problem
 
 
-def read(kind: type[_Kind], path: Path, *, named: bool = False) -> _Kind:
-    """Read a file, whose name must be the value's id if `named`; raises RecordError."""
+def read(kind: type[_Kind], path: Path, *, check_name: bool = False) -> _Kind:
+    """Read a file, whose name must be the value's id if `check_name`; raises RecordError."""
     value = parse(kind, contents(path), str(path))
-    if named and path.stem != (found := getattr(value, "id", "")):
+    if check_name and path.stem != (found := getattr(value, "id", "")):
         raise RecordError(
-            f"{path}: expected the id of {kind.what} as the file's name, found id {found!r}; "
+            f"{path}: expected the id of {kind.noun} as the file's name, found id {found!r}; "
             "rename one of them"
         )
     return value
@@ -117,7 +117,7 @@ def write(path: Path, value: Artefact) -> Path:
 
 def schema(kind: type[Artefact]) -> str:
     """The JSON Schema (2020-12) of the files of a kind, as text."""
-    name, version = kind.what.removeprefix("a "), kind.model_fields["format"].default
+    name, version = kind.noun.removeprefix("a "), kind.model_fields["format"].default
     title = f"duetbench {name}, format {version}"
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     document = {**dialect, **kind.model_json_schema(), "title": title}

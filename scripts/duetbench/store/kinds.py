@@ -201,7 +201,7 @@ def find(name: str, results: Path) -> Path:
     """
     place = None if Path(name).is_file() else store.find_comparison(name, results)
     if place is None and not Path(name).is_file():
-        place = store.only_match({path.stem: path for path in points.found(results)}, name)
+        place = store.only_match({path.stem: path for path in points.paths(results)}, name)
     return place or store.find(results, name, store.newest_comparisons(results))
 
 

@@ -31,7 +31,7 @@ class Shard(Frozen):
 class NightPlan(Artefact):
     """A plan shared out over machines."""
 
-    what: ClassVar[str] = "a night's plan (duetbench ci plan --output)"
+    noun: ClassVar[str] = "a night's plan (duetbench ci plan --output)"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="When, what and of which commit, as of a run.")
@@ -72,7 +72,7 @@ class ShardRecord(Frozen):
 class NightRecord(Artefact):
     """What came of a night; one small file, so that what is missing can be shown."""
 
-    what: ClassVar[str] = "the record of a night"
+    noun: ClassVar[str] = "the record of a night"
 
     format: Literal[1] = FORMAT_VERSION
     id: str = Field(pattern=_NAME, description="The night plan's.")

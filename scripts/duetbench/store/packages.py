@@ -67,14 +67,14 @@ class VersionLinks(Frozen):
 class PackageRecord(Artefact):
     """Links of a package's versions."""
 
-    what: ClassVar[str] = "links of a package"
+    noun: ClassVar[str] = "links of a package"
 
     format: Literal[1] = 1
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,99}$", description="Its normalised name.")
     versions: dict[Version, VersionLinks]
 
 
-Found = Mapping[tuple[str, str], VersionLinks]
+LinksByVersion = Mapping[tuple[str, str], VersionLinks]
 """Package and version → what its metadata lead to."""
 
 
@@ -85,15 +85,15 @@ def path_of(package: str) -> Path:
 
 def read(path: Path) -> PackageRecord:
     """Read one file; RecordError if it is none, or is not named as it should be."""
-    return files.read(PackageRecord, path, named=True)
+    return files.read(PackageRecord, path, check_name=True)
 
 
-def found(results: Path) -> list[Path]:
+def paths(results: Path) -> list[Path]:
     """All files, by name."""
     return sorted((results / FOLDER).glob("*.json"))
 
 
-def remember(results: Path, every: Found, to: Path | None = None) -> tuple[Path, ...]:
+def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tuple[Path, ...]:
     """Add versions to the files of their packages: the files that are new or have grown.
 
     What is known of a version already stays. They are written below `to`, by default where they

@@ -73,7 +73,7 @@ class CasePoints(Frozen):
 class Points(Artefact):
     """Ratios of one stack to an anchor, case by case."""
 
-    what: ClassVar[str] = "a file of anchored points"
+    noun: ClassVar[str] = "a file of anchored points"
     indent: ClassVar[int | None] = None
 
     format: Literal[1] = 1
@@ -123,11 +123,11 @@ def save(results: Path, points: Points) -> Path:
     return files.write(results / path_of(points), points)
 
 
-def found(results: Path) -> list[Path]:
+def paths(results: Path) -> list[Path]:
     """All files of points, by machine and name."""
     return sorted((results / FOLDER).glob("*/*/*.json"))
 
 
 def read(path: Path) -> Points:
     """Read one file; RecordError if it is none, or is not named as it should be."""
-    return files.read(Points, path, named=True)
+    return files.read(Points, path, check_name=True)

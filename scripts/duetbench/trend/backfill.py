@@ -194,7 +194,7 @@ def backfill(
 def kept(task: BackfillTask) -> Iterator[Points]:
     """Read the points of this machine against this anchor, the oldest first."""
     here = machine.fingerprint().id
-    for path in record.found(task.results):
+    for path in record.paths(task.results):
         one = record.read(path)
         if (one.machine.id, one.anchor, one.origin) == (here, task.anchor.name, "backfill"):
             yield one

@@ -14,7 +14,7 @@ from typing import Final
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Plan, Run, RunStatus
-from duetbench.core.text import shown
+from duetbench.core.text import printable
 from duetbench.store import store
 from duetbench.store.comparison import Missing
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
@@ -147,7 +147,8 @@ def sentences(record: NightRecord) -> tuple[str, ...]:
             told.append(
                 f"shard {shard.shard}{where}: {len(shard.without_point)} of {shard.planned} cases "
                 # It is a measuring machine that says why.
-                f"have no anchored point, the first of them: {shown(shard.without_point[0].reason)}"
+                "have no anchored point, the first of them: "
+                f"{printable(shard.without_point[0].reason)}"
             )
     return (*missing, *told)
 

@@ -73,10 +73,10 @@ def read(results: Path, cache_dir: Path) -> Sources:
     comparisons = files.attempted(stored, _comparison, problems)
     comparisons.sort(key=lambda one: (one.started, one.id))
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
-    points = files.attempted(record_points.found(results), record_points.read, problems)
+    points = files.attempted(record_points.paths(results), record_points.read, problems)
     attributions, unread = attribution.every(results)
     problems += unread
-    about = files.attempted(packages.found(results), packages.read, problems)
+    about = files.attempted(packages.paths(results), packages.read, problems)
     points.sort(key=lambda one: (one.started, one.id))
     ratios, unchained = anchored(points)
     nights.sort(key=lambda record: (record.created, record.id))
@@ -107,11 +107,11 @@ def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]
 
 
 def _night(path: Path) -> NightRecord:
-    return files.read(NightRecord, path, named=True)
+    return files.read(NightRecord, path, check_name=True)
 
 
 def _comparison(path: Path) -> Comparison:
-    found = files.read(Comparison, path, named=True)
+    found = files.read(Comparison, path, check_name=True)
     return found.model_copy(update={"cases": tuple(map(_judged, found.cases))})
 
 
