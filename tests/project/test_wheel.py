@@ -139,7 +139,7 @@ def test_the_wheel_has_the_package_and_what_it_reads(
     }
     assert described.version == __version__
     page = described.metadata["Description"]
-    assert "$ uvx duetbench compare" in page
+    assert "$ duetbench compare HEAD~1 --app" in page
     links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", page)
     assert links
     assert {link or image for link, image in links if not (link or image).startswith("https:")} == {
