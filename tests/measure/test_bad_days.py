@@ -23,7 +23,7 @@ from disks import file_limit, small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import orphans, ports
 from duetbench.host.session import Session
-from duetbench.measure import figures, launch, oha, oha_results, runner, warmup
+from duetbench.measure import figures, launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.testbed import ENTRY, Testbed
@@ -32,6 +32,7 @@ from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.store import store
 from serverlings import command
+from synthetic import ok
 
 pytestmark = pytest.mark.real
 
@@ -44,8 +45,8 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> Figures:
     found: Figures = {}
     real = figures._conclude
 
-    def conclude(seen: figures.Watch, beside: figures.Beside) -> tuple[Any, Any]:
-        metrics, flags = real(seen, beside)
+    def conclude(seen: figures.Observation, neighbour: figures.Neighbour) -> tuple[Any, Any]:
+        metrics, flags = real(seen, neighbour)
         found[_name(seen.serving.case)] = metrics
         return metrics, flags
 
@@ -81,15 +82,15 @@ class Day:
 def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
     real = launch.perform
 
-    def perform(case: Case, given: Testbed, *arguments: Any) -> runner.LaunchOutcome:
+    def perform(case: Case, given: Testbed, *arguments: Any, **place: Any) -> Launch:
         day = days.get(_name(case))
         if day is None:
-            return real(case, given, *arguments)
+            return real(case, given, *arguments, **place)
         with monkeypatch.context() as patch:
             day.change(patch)
             if day.seconds is not None:
                 case = shortened(case, duration=day.seconds)
-            return real(case, day.testbed(given), *arguments)
+            return real(case, day.testbed(given), *arguments, **place)
 
     monkeypatch.setattr(launch, "perform", perform)
 
@@ -403,8 +404,11 @@ def test_oha_that_is_missing_everywhere(
 def test_a_full_disk(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, how: Literal["full", "limited"]
 ) -> None:
-    good = runner.LaunchOutcome(flags=(), metrics={"throughput": 40.0}, seconds=3, load_seconds=2)
-    monkeypatch.setattr(launch, "perform", lambda *_arguments: good)
+    def good(case: Case, *_arguments: Any, **place: Any) -> Launch:
+        launched = ok(case.id, place["number"], {"throughput": 40.0})
+        return launched.model_copy(update={"order": place["order"]})
+
+    monkeypatch.setattr(launch, "perform", good)
     bench.results.mkdir()
     with small_disk(bench.results) if how == "full" else nothing() as fill:
         saves: list[str] = []

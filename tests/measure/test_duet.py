@@ -414,8 +414,10 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         checks=SimpleNamespace(asked=0),
         commands=0.06,
     )
-    beside = figures.Beside(server=0.45, client=0.25, commands=0.04)
-    assert figures._costs({}, cast(figures.Watch, seen), beside)["host_other"] == pytest.approx(0.1)
+    beside = figures.Neighbour(server=0.45, client=0.25, commands=0.04)
+    assert figures._costs({}, cast(figures.Observation, seen), beside)[
+        "host_other"
+    ] == pytest.approx(0.1)
 
 
 def answers(*ends: float) -> oha_results.Rows:

@@ -18,14 +18,13 @@ from bench import PROJECT, Bench, declared, eventually, failures, shortened
 from duetbench.core.errors import LaunchError, SetupError
 from duetbench.core.flags import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case, Launch, LoadModel
 from duetbench.core.protocol import SPOT_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import read_log, scrub
 from duetbench.host.machine import allocate
 from duetbench.host.session import Session
 from duetbench.measure import identity, launch, server, validity, verify
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter
 from duetbench.measure.testbed import ENTRY, Testbed, assemble
 from duetbench.project import experiments
@@ -35,7 +34,7 @@ from tiny_http import Answer, serving
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
 
-Perform = Callable[..., LaunchOutcome]
+Perform = Callable[..., Launch]
 
 ALWAYS = {
     *("achieved", "throughput", "requests", "good", "timeouts", "errors", "window"),
@@ -81,7 +80,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         count: bool = False,
         testbed: Callable[[Testbed], Testbed] = lambda same: same,
         phase: Callable[[str], None] = lambda _name: None,
-    ) -> LaunchOutcome:
+    ) -> Launch:
         given = testbed(assemble(Project.here(), [case], tmp_path / "logs"))
         options = launch.Options(window=0.1, count=count, phase=phase)
         outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")

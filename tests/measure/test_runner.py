@@ -10,24 +10,17 @@ from rich.text import Text
 
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Commands, Plan, Run, RunStatus, Status
+from duetbench.core.model import Case, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.project.plan import launch_order
 from duetbench.store import store
-from synthetic import make_case, make_run
+from synthetic import failed, make_case, make_run, ok
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
-GOOD = LaunchOutcome(flags=(), metrics={"throughput": 40.0}, seconds=3, load_seconds=2)
-BAD = LaunchOutcome(
-    # The figure must be lost even if a launch forgets to drop it.
-    flags=(Flag(name=FlagName.WRONG_BODY, detail="left"),),
-    metrics={"throughput": 41.0},
-    seconds=1,
-    load_seconds=0,
-)
+GOOD = None
+BAD = (FlagName.WRONG_BODY, "left")
 
 
 def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES) -> Plan:
@@ -72,8 +65,18 @@ class Told(Progress):
 
 
 def execute(
-    plan: Plan, header: Run, perform: Callable[[Case], LaunchOutcome], results: Path, told: Told
+    plan: Plan,
+    header: Run,
+    flags: Callable[[Case], tuple[FlagName, str] | None],
+    results: Path,
+    told: Told,
 ) -> tuple[Run, Path]:
+    def perform(case: Case, number: int, order: int) -> Launch:
+        launch = ok(case.id, number, {"throughput": 40.0})
+        if wrong := flags(case):
+            launch = failed(case.id, number, *wrong)
+        return launch.model_copy(update={"order": order, "seconds": 3.0, "load_seconds": 2.0})
+
     return runner.execute(
         plan,
         header,
@@ -113,7 +116,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     """Done in sequence, saved after each launch, written once, and the partial file removed."""
     plan, told, saved = make_plan(), Told(), [0]
 
-    def perform(_case: Case) -> LaunchOutcome:
+    def perform(_case: Case) -> tuple[FlagName, str] | None:
         partial = store.partials(tmp_path)
         known = [x for p in partial for r in store.load(p).results for x in r.launches]
         assert len(known) == saved[0]
@@ -149,7 +152,7 @@ def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
         for launch in result.launches:
             assert launch.status is (Status.FAILED if bad else Status.OK)
             assert launch.metrics == ({} if bad else {"throughput": 40.0})
-            assert launch.flags == (BAD.flags if bad else ())
+            assert launch.flags == ((Flag(name=BAD[0], detail=BAD[1]),) if bad else ())
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
@@ -159,7 +162,11 @@ def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
     assert caught.value.exit_code == 3
     (path,) = store.runs(tmp_path)
     assert path.name in str(caught.value)
-    assert all(x.flags == BAD.flags for r in store.load(path).results for x in r.launches)
+    assert all(
+        x.flags == (Flag(name=BAD[0], detail=BAD[1]),)
+        for r in store.load(path).results
+        for x in r.launches
+    )
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -167,7 +174,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     plan, told, calls = make_plan(), Told(), 0
     first_bad = launch_order(plan)[1]
 
-    def perform(_case: Case) -> LaunchOutcome:
+    def perform(_case: Case) -> tuple[FlagName, str] | None:
         nonlocal calls
         calls += 1
         if calls == 4:
@@ -187,7 +194,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     again: list[tuple[Case, int]] = []
     told = Told()
 
-    def go_on(case: Case) -> LaunchOutcome:
+    def go_on(case: Case) -> tuple[FlagName, str] | None:
         again.append((case, told.work_[-1][1] // 3))
         return GOOD
 

@@ -15,12 +15,11 @@ import pytest
 from bench import eventually, failures, failures_of
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.flags import FlagName
-from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
 from duetbench.host import proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.instructions import profiling
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import SideCase, Testbed, equip, fill
 from duetbench.measure.workspace import Workspace
 from duetbench.project import oha
@@ -89,7 +88,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
 
-def perform(case: Case, testbed: Testbed) -> LaunchOutcome:
+def perform(case: Case, testbed: Testbed) -> Launch:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         outcome = launch.perform(
             case, testbed, launch.Options(window=0.1), testbed.logs / "server.log"

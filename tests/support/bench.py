@@ -18,7 +18,6 @@ from duetbench.core.flags import Flag
 from duetbench.core.model import Case, Launch, Profile, Run, Status
 from duetbench.host import proc
 from duetbench.measure import verify
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.project import experiments
 from duetbench.store import store
 
@@ -198,7 +197,7 @@ def launches(run: Run) -> dict[str, list[Launch]]:
     }
 
 
-def failures(launch: Launch | LaunchOutcome) -> set[str]:
+def failures(launch: Launch) -> set[str]:
     return failures_of(launch.flags)
 
 

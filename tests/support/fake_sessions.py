@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.affected import Affected
@@ -15,11 +15,10 @@ from duetbench.judge.builder import Question
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
-from synthetic import MACHINE, figures
+from synthetic import MACHINE, figures, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
 
@@ -100,12 +99,14 @@ class FakeInstruments:
             name, order, before, after, head_first=head_first, flags=flags, drift=self.drift
         )
 
-    def launch(self, part: SideCase) -> LaunchOutcome:
+    def launch(self, part: SideCase) -> Launch:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
         self.launches.append(part.testbed.apps.name)
         self.now += 5
         number = len(self.launches)
-        return LaunchOutcome((), {"throughput": float(number)}, seconds=5, load_seconds=2)
+        return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(
+            update={"seconds": 5, "load_seconds": 2}
+        )
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

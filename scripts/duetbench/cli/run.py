@@ -39,7 +39,7 @@ from duetbench.cli.target_options import (
 )
 from duetbench.core import units
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.core.model import Case, Plan, Profile, Run, Status
+from duetbench.core.model import Case, Launch, Plan, Profile, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.github import actions
 from duetbench.host import paths
@@ -293,14 +293,14 @@ def _measure(
     for old in logs[:-KEPT_LOGS]:
         shutil.rmtree(old, ignore_errors=True)
     numbers = count(sum(1 for _ in folder.iterdir()))
-    told = Progress(console)
+    progress = Progress(console)
     options = launch.Options(
-        window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=told.phase
+        window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=progress.phase
     )
 
-    def perform(case: Case) -> runner.LaunchOutcome:
+    def perform(case: Case, number: int, order: int) -> Launch:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return launch.perform(case, testbed, options, log)
+        return launch.perform(case, testbed, options, log, number=number, order=order)
 
     with machine():
         return runner.execute(
@@ -310,7 +310,7 @@ def _measure(
             commands=testbed.commands,
             expected=lambda case: expected(case, plan.profile).total,
             results=results,
-            progress=told,
+            progress=progress,
         )
 
 

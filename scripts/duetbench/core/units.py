@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 Formatter = Callable[[float], str]
@@ -68,3 +69,8 @@ def read_time(text: str) -> float | None:
     match = TIME.fullmatch(text)
     hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     return float(3600 * hours + 60 * minutes + seconds) if match and text else None
+
+
+def utc_now() -> str:
+    """Tell the time: UTC with seconds, ISO 8601."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,12 +16,12 @@ import numpy as np
 
 from duetbench.core import __version__
 from duetbench.core.model import Case
+from duetbench.core.units import utc_now
 from duetbench.judge import statistics
 from duetbench.judge.affected import Affected
 from duetbench.judge.decide import SequentialTest, seconds_to_decide
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
-from duetbench.measure.runner import utc_now
 from duetbench.project import oha
 from duetbench.store.comparison import (
     METHOD_VERSION,

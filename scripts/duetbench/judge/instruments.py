@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from duetbench.core.metrics import BRIEF, METRICS
-from duetbench.core.model import Status
+from duetbench.core.model import Launch, Status
 from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
 from duetbench.host.console import Progress, duration
 from duetbench.judge import counted, rotation
 from duetbench.measure import duet, launch
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import expected
 from duetbench.store.comparison import Duet, Instructions, SideName
@@ -67,7 +66,7 @@ class Instruments(Protocol):
         and nothing else.
         """
 
-    def launch(self, side: SideCase) -> LaunchOutcome:
+    def launch(self, side: SideCase) -> Launch:
         """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
 
     def instructions(
@@ -106,7 +105,7 @@ class Real:
         ]
         return duet.perform(pairs, log, head_first=head_first, order=order, seconds=self._seconds)
 
-    def launch(self, side: SideCase) -> LaunchOutcome:
+    def launch(self, side: SideCase) -> Launch:
         options = launch.Options(window=WINDOW_SECONDS["quick"])
         return launch.perform(side.case, side.testbed, options, self._logs(side.case.id)("head"))
 

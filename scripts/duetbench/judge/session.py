@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import LoadModel
+from duetbench.core.units import utc_now
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import builder, durations, inprocess
@@ -34,7 +35,6 @@ from duetbench.judge.instruments import (
 from duetbench.judge.loop import Loop
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.statistics import Method
-from duetbench.measure.runner import utc_now
 from duetbench.measure.testbed import SideCase
 from duetbench.store import store
 from duetbench.store.comparison import Comparison, Duet, Missing

@@ -36,10 +36,10 @@ from duetbench.core.protocol import (
     SLOW_SECONDS,
     UNIT_REQUESTS,
 )
+from duetbench.core.units import utc_now
 from duetbench.host import usage
 from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
-from duetbench.measure.runner import utc_now
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
@@ -151,7 +151,6 @@ class SideRun:
     def take(self, number: int) -> None:
         """Turn to one of the cases; nothing that was found of another is said of it."""
         self.serving.take(self._cases[number])
-        self.load_seconds = 0.0
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
@@ -236,16 +235,16 @@ class _Duets:
         # Each side is questioned even if the other has failed: is it only the other?
         # (No ceiling is judged that rests on single requests: slow ones need not be repeated.)
         self._ask(lambda side: side.serving.verify(1 if side.serving.slow else UNIT_REQUESTS))
-        seen = self._measure() if self._warm_up() else None
-        if seen is not None:
-            self._ask(lambda side: self._finish(side, seen))
+        observations = self._measure() if self._warm_up() else None
+        if observations is not None:
+            self._ask(lambda side: self._finish(side, observations))
             self._hold_answers()
         return _Played(
             flags={side.name: side.serving.flags for side in self.order},
             metrics={side.name: side.metrics for side in self.order},
             seconds=time.monotonic() - began,
-            load_seconds=max(side.load_seconds for side in self.order),
-            drift=None if seen is None else self._drift(seen),
+            load_seconds=max(side.serving.load_seconds for side in self.order),
+            drift=None if observations is None else self._drift(observations),
         )
 
     def _hold_answers(self) -> None:
@@ -316,62 +315,57 @@ class _Duets:
     def _slow(self) -> bool:
         return any(side.serving.slow for side in self.order)
 
-    def _measure(self) -> dict[SideRun, figures.Watch] | None:
+    def _measure(self) -> dict[SideRun, figures.Observation] | None:
         """Load both sides at once and look at everything together; None if one failed."""
-        watches: dict[SideRun, figures.Watch] = {}
+        observations: dict[SideRun, figures.Observation] = {}
         with ExitStack() as stack:
 
-            def watch(side: SideRun) -> None:
+            def observe(side: SideRun) -> None:
                 tree = stack.enter_context(usage.TreeSampler(side.serving.session))
-                watches[side] = figures.Watch(side.serving, tree, side.warm_up)
+                observations[side] = figures.Observation(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
-                stack.enter_context(watches[side].load(count=side.case.workers > 1))
+                stack.enter_context(observations[side].load(count=side.case.workers > 1))
 
-            def observe(side: SideRun) -> None:
-                result = watches[side].generation.collect()
-                side.load_seconds = result.summary.seconds
-                watches[side].keep(result)
-
-            for step in (watch, offer):
+            for step in (observe, offer):
                 self._each(step)
                 if self._void:
                     return None
-            if not self._await_loads(watches):
+            if not self._await_loads(observations):
                 return None
-            for one in watches.values():
-                one.checks.end()
-            for one in watches.values():
-                one.end()
-            self._each(observe)
+            for observation in observations.values():
+                observation.checks.end()
+            for observation in observations.values():
+                observation.end()
+            self._each(lambda side: observations[side].collect())
         if self._void:
             return None
-        return watches
+        return observations
 
-    def _drift(self, seen: Mapping[SideRun, figures.Watch]) -> float | None:
-        rows = {side.name: watch.result.rows for side, watch in seen.items()}
+    def _drift(self, observations: Mapping[SideRun, figures.Observation]) -> float | None:
+        rows = {side.name: observed.result.rows for side, observed in observations.items()}
         load = self.order[0].case.load
         if self._slow() or load.rate is not None:
             return None
         return drift(rows["base"], rows["head"], load.duration)
 
-    def _await_loads(self, watches: Mapping[SideRun, figures.Watch]) -> bool:
+    def _await_loads(self, observations: Mapping[SideRun, figures.Observation]) -> bool:
         """Wait until both loads are over; returns False as soon as either side has failed."""
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
                 with side.blamed():
                     side.serving.require_alive()
-                    if watches[side].generation.over():
+                    if observations[side].generation.over():
                         pending.remove(side)
             if pending and not self._void:
-                watches[pending[0]].generation.session.wait(_POLL_SECONDS)
+                observations[pending[0]].generation.session.wait(_POLL_SECONDS)
         return not self._void
 
-    def _finish(self, side: SideRun, seen: Mapping[SideRun, figures.Watch]) -> None:
-        (other,) = (watch for one, watch in seen.items() if one is not side)
-        beside = figures.Beside(
+    def _finish(self, side: SideRun, observations: Mapping[SideRun, figures.Observation]) -> None:
+        (other,) = (observed for key, observed in observations.items() if key is not side)
+        neighbour = figures.Neighbour(
             other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
         )
-        side.metrics = figures.finish(seen[side], beside)
+        side.metrics = figures.finish(observations[side], neighbour)
         self.beside[side.name] = usage.memory_of(side.serving.session)

@@ -13,12 +13,12 @@ from duetbench.measure.server import Serving
 from duetbench.measure.verify import SpotChecks
 
 
-class Watch:
-    """Looks at a server and its generator, from before the first request until the last answer.
+class Observation:
+    """Observes a server and its generator, from before the first request until the last answer.
 
-    `load` starts the generator, `end` follows its last answer, `keep` its result. Usage, host and
-    memory span that time, and so do the cores that the case's `commands` have used, such as those
-    of a data base; `connections` are per process in the middle of it (empty: nobody
+    `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
+    host and memory span that time, and so do the cores that the case's `commands` have used, such
+    as those of a data base; `connections` are per process in the middle of it (empty: nobody
     looked); `opened` are those that clients opened, for spot checks too; `handled` is the server's
     own count.
     """
@@ -62,9 +62,10 @@ class Watch:
         seconds = time.monotonic() - self.before.at
         self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
 
-    def keep(self, result: oha.LoadResult) -> None:
-        """Keep what was measured; LaunchError if the server died or is not alone."""
-        self.result = result
+    def collect(self) -> None:
+        """Take the result; LaunchError if generator or server failed, or another one listens."""
+        self.result = self.generation.collect()
+        self.serving.load_seconds = self.result.summary.seconds
         self.memory = self.tree.memory(self.before.at, self.after.at)
         self.serving.require_alive()
         self.serving.require_ours()
@@ -73,7 +74,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Neighbour:
     """What else of ours worked at the same time, in cores; `client` on the same client cores."""
 
     server: float = 0.0
@@ -81,36 +82,38 @@ class Beside:
     commands: float = 0.0
 
 
-ALONE = Beside()
+ALONE = Neighbour()
 
 
-def finish(watch: Watch, beside: Beside = ALONE) -> dict[str, float]:
+def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, float]:
     """Verify once more, and conclude; LaunchError as `Serving.verify` and `require_same`."""
     try:
-        watch.serving.verify(repeats=1)
+        observation.serving.verify(repeats=1)
     finally:
         # What was wrong with the load explains why the server is not right after it.
-        metrics, flags = _conclude(watch, beside)
-        watch.serving.flags += flags
-    watch.serving.require_same()
+        metrics, flags = _conclude(observation, neighbour)
+        observation.serving.flags += flags
+    observation.serving.require_same()
     return metrics
 
 
-def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Flag, ...]]:
+def _conclude(
+    observation: Observation, neighbour: Neighbour
+) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and all flags that they call for."""
-    serving, result = watch.serving, watch.result
+    serving, result = observation.serving, observation.result
     case, testbed, unit = serving.case, serving.testbed, serving.unit
     status = case.endpoint.expect.status
     figures = oha_results.figures(
         result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
     )
-    figures |= _costs(figures, watch, beside)
+    figures |= _costs(figures, observation, neighbour)
     figures["connections_reopened"] = max(
-        0, watch.opened - watch.checks.asked - case.load.connections
+        0, observation.opened - observation.checks.asked - case.load.connections
     )
     figures |= {"ready_time": serving.ready_time, "unit_service": unit}
-    figures["warm_up"] = watch.warm_up.seconds
-    held = _by_worker(watch.connections, serving.workers)
+    figures["warm_up"] = observation.warm_up.seconds
+    held = _by_worker(observation.connections, serving.workers)
     if any(held):
         figures["connections_max_share"] = max(held) / sum(held)
     ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
@@ -126,21 +129,21 @@ def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Fla
             ceiling_unit=ceiling if ceiling != sure else None,
             server_cores=len(testbed.server_cores(case)),
             client_cores=len(testbed.client_cores(case)),
-            client_beside=beside.client,
+            client_beside=neighbour.client,
             pinned=testbed.machine.pinned,
-            pids_before=frozenset(process.pid for process in watch.before.processes),
-            pids_after=frozenset(process.pid for process in watch.after.processes),
+            pids_before=frozenset(process.pid for process in observation.before.processes),
+            pids_after=frozenset(process.pid for process in observation.after.processes),
             connections=held,
-            steady=watch.warm_up.steady,
+            steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
-            server_handled=watch.handled,
-            client_total=result.summary.answered + watch.checks.asked,
+            server_handled=observation.handled,
+            client_total=result.summary.answered + observation.checks.asked,
             right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
             throughputs=(
                 # In a duet only the ratio has to be steady.
                 oha_results.throughput_thirds(result.rows, case.load, status=status)
-                if beside is ALONE
+                if neighbour is ALONE
                 else ()
             ),
             times=oha_results.time_thirds(result.rows, case.load, status=status),
@@ -151,8 +154,15 @@ def _conclude(watch: Watch, beside: Beside) -> tuple[dict[str, float], tuple[Fla
     return figures, (*judged, *changed)
 
 
-def _costs(figures: dict[str, float], watch: Watch, beside: Beside) -> dict[str, float]:
-    used, result, memory, host = watch.usage, watch.result, watch.memory, watch.host
+def _costs(
+    figures: dict[str, float], observation: Observation, neighbour: Neighbour
+) -> dict[str, float]:
+    used, result, memory, host = (
+        observation.usage,
+        observation.result,
+        observation.memory,
+        observation.host,
+    )
     costs: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time as well.
         "server_cores": used.cpu_seconds / result.summary.seconds,
@@ -160,7 +170,7 @@ def _costs(figures: dict[str, float], watch: Watch, beside: Beside) -> dict[str,
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if requests := figures.get("requests", 0) + watch.checks.asked:
+    if requests := figures.get("requests", 0) + observation.checks.asked:
         costs |= {
             "server_cpu_per_request": used.cpu_seconds / requests,
             "switches_voluntary": used.voluntary / requests,
@@ -168,8 +178,8 @@ def _costs(figures: dict[str, float], watch: Watch, beside: Beside) -> dict[str,
         }
     if result.client_cores is not None:
         costs["client_cores"] = result.client_cores
-        ours = used.cores + result.client_cores + watch.commands
-        ours += beside.server + beside.client + beside.commands
+        ours = used.cores + result.client_cores + observation.commands
+        ours += neighbour.server + neighbour.client + neighbour.commands
         costs["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
     if result.began is not None:
         grown = oha_results.growth(memory.course, result.rows.end, result.began)

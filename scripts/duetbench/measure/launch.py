@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from duetbench.core.errors import LaunchError
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Launch, Status
 from duetbench.core.protocol import UNIT_REQUESTS
-from duetbench.host import usage
+from duetbench.core.units import utc_now
+from duetbench.host.usage import TreeSampler
 from duetbench.measure import figures, warmup
-from duetbench.measure.runner import LaunchOutcome
 from duetbench.measure.server import Counter, Serving
 from duetbench.measure.testbed import Testbed
 
@@ -35,84 +35,80 @@ class Options:
     phase: Callable[[str], None] = lambda _name: None
 
 
-def perform(case: Case, testbed: Testbed, options: Options, log: Path) -> LaunchOutcome:
-    """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised."""
-    began = time.monotonic()
-    launch = _Launch(case, testbed, options, log)
-    serving = launch.serving
+def perform(
+    case: Case, testbed: Testbed, options: Options, log: Path, *, number: int = 0, order: int = 0
+) -> Launch:
+    """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised.
+
+    `number` is its round, and `order` its place in the run.
+    """
+    began, started = time.monotonic(), utc_now()
+    serving = Serving(case, testbed, log, count=options.count)
+    metrics: dict[str, float] = {}
     try:
-        launch.run()
+        with _stopped(serving, options):
+            options.phase("starting")
+            serving.start()
+            serving.await_ready()
+            options.phase("verifying")
+            serving.meet()
+            serving.verify(repeats=UNIT_REQUESTS)
+            observation = _measure(serving, options)
+            options.phase("verifying")
+            metrics = figures.finish(observation)
     except LaunchError as error:
         serving.fail(error.flag, error.detail)
     except Exception as error:
         # One launch must not end the run, not even by a mistake of ours.
         serving.fail_by_mistake(error)
-    return LaunchOutcome(
-        flags=tuple(serving.flags),
-        metrics={} if serving.failed else launch.metrics,
+    return Launch(
+        case=case.id,
+        round=number,
+        order=order,
+        started=started,
         seconds=time.monotonic() - began,
-        load_seconds=launch.load_seconds,
+        load_seconds=serving.load_seconds,
+        status=Status.FAILED if serving.failed else Status.OK,
+        flags=tuple(serving.flags),
+        metrics={} if serving.failed else metrics,
     )
 
 
-class _Launch:
-    def __init__(self, case: Case, testbed: Testbed, options: Options, log: Path) -> None:
-        self.options = options
-        self.serving = Serving(case, testbed, log, count=options.count)
-        self.metrics: dict[str, float] = {}
-        self.load_seconds = 0.0
+def _measure(serving: Serving, options: Options) -> figures.Observation:
+    counter = None
+    if serving.metrics_port is not None and serving.server.counter is not None:
+        counter = Counter(serving.metrics_port, serving.server.counter)
+    with TreeSampler(serving.session) as tree:
+        options.phase("warming up")
+        warm = _warm_up(serving, options.window)
+        earlier = counter.settled() if counter else 0
+        options.phase("measuring")
+        observation = figures.Observation(serving, tree, warm)
+        with observation.load() as generation:
+            generation.wait_load()
+            observation.end()
+            observation.collect()
+        observation.handled = counter.settled() - earlier if counter else None
+        return observation
 
-    def run(self) -> None:
-        serving, phase = self.serving, self.options.phase
-        with self._stopped():
-            phase("starting")
-            serving.start()
-            serving.await_ready()
-            phase("verifying")
-            serving.meet()
-            serving.verify(repeats=UNIT_REQUESTS)
-            watch = self._measure()
-            phase("verifying")
-            self.metrics = figures.finish(watch)
 
-    def _measure(self) -> figures.Watch:
-        serving, phase = self.serving, self.options.phase
-        counter = None
-        if serving.metrics_port is not None and serving.server.counter is not None:
-            counter = Counter(serving.metrics_port, serving.server.counter)
-        with usage.TreeSampler(serving.session) as tree:
-            phase("warming up")
-            warm = self._warm_up()
-            earlier = counter.settled() if counter else 0
-            phase("measuring")
-            watch = figures.Watch(serving, tree, warm)
-            with watch.load() as generation:
-                generation.wait_load()
-                watch.end()
-                result = generation.collect()
-            self.load_seconds = result.summary.seconds
-            watch.keep(result)
-            watch.handled = counter.settled() - earlier if counter else None
-            return watch
+def _warm_up(serving: Serving, window: float) -> warmup.WarmUp:
+    """Slow endpoints by one full wave, all others until steady."""
+    if serving.slow:
+        with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
+            return wave.collect()
+    return warmup.warm_up(serving.client, window=window, limit=10 * window)
 
-    def _warm_up(self) -> warmup.WarmUp:
-        """Slow endpoints by one full wave, all others until steady."""
-        serving, window = self.serving, self.options.window
-        if serving.slow:
-            with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
-                return wave.collect()
-        return warmup.warm_up(serving.client, window=window, limit=10 * window)
 
-    @contextmanager
-    def _stopped(self) -> Iterator[None]:
-        """After a good launch, a bad stop is its failure."""
-        serving = self.serving
-        try:
-            yield
-        except BaseException as error:
-            if isinstance(error, LaunchError):
-                serving.explain(error)
-            serving.abandon()
-            raise
-        self.options.phase("stopping")
-        serving.stop()
+@contextmanager
+def _stopped(serving: Serving, options: Options) -> Iterator[None]:
+    """After a good launch, a bad stop is its failure."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, LaunchError):
+            serving.explain(error)
+        serving.abandon()
+        raise
+    options.phase("stopping")
+    serving.stop()

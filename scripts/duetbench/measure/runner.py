@@ -2,17 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.text import Text
 
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError, UsageError
-from duetbench.core.flags import Flag
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
+from duetbench.core.units import utc_now
 from duetbench.host import git
 from duetbench.host.console import Progress, duration
 from duetbench.host.git import HopelessError
@@ -21,26 +19,6 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project import oha
 from duetbench.project.plan import RemainingTime, launch_order
 from duetbench.store import store
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchOutcome:
-    """What one launch gave: figures, or a fail flag with its reason and no figure."""
-
-    flags: tuple[Flag, ...]
-    metrics: dict[str, float]
-    seconds: float
-    load_seconds: float
-
-    @property
-    def status(self) -> Status:
-        failed = any(flag.severity == "fail" for flag in self.flags) or not self.metrics
-        return Status.FAILED if failed else Status.OK
-
-
-def utc_now() -> str:
-    """UTC with seconds, ISO 8601."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
@@ -112,7 +90,7 @@ def execute(
     plan: Plan,
     header: Run,
     *,
-    perform: Callable[[Case], LaunchOutcome],
+    perform: Callable[[Case, int, int], Launch],
     commands: Callable[[Case], Commands],
     expected: Callable[[Case], float],
     results: Path,
@@ -123,7 +101,8 @@ def execute(
     Args:
         plan: Cases and number of launches.
         header: The run without results, or a partial run to go on with.
-        perform: Does one launch; may raise `InterruptedRun` and nothing else.
+        perform: Does a launch of a case, given its round and its place in the sequence; may raise
+            `InterruptedRun` and nothing else.
         commands: The command lines of a case, for the record.
         expected: Seconds that one launch of a case is expected to take.
         results: The results folder.
@@ -174,18 +153,7 @@ def execute(
     try:
         for order, case, number in todo:
             progress.work(case.id, order, estimate.remaining)
-            started, outcome = utc_now(), perform(case)
-            launch = launches[case.id, number] = Launch(
-                case=case.id,
-                round=number,
-                order=order,
-                started=started,
-                seconds=outcome.seconds,
-                load_seconds=outcome.load_seconds,
-                status=outcome.status,
-                flags=outcome.flags,
-                metrics=outcome.metrics if outcome.status is Status.OK else {},
-            )
+            launch = launches[case.id, number] = perform(case, number, order)
             estimate.observe(launch.seconds)
             progress.say(_line(launch, len(steps)))
             try:

@@ -65,6 +65,8 @@ class Serving:
         """All right answers that verification has had so far."""
         self.unit = math.inf
         """Fastest single request to the idle server so far, s."""
+        self.load_seconds = 0.0
+        """For how long measured load was offered, s."""
         self.client = Client(
             testbed.oha, case.load, self.base + asked.path,
             testbed.client_cores(case) if testbed.machine.pinned else None, asked.expect.status,
