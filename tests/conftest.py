@@ -39,6 +39,7 @@ def pytest_configure() -> None:
     Tests measure beside each other, so each process of theirs has a lock of its own for that.
     Version managers' shims are no programs of ours: uv asks each what it is, for three seconds.
     Compiled modules are kept, whatever holds elsewhere: hundreds of processes begin with them.
+    Git is nobody's: it reads no configuration but that of the repositories which tests make.
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -46,6 +47,7 @@ def pytest_configure() -> None:
     own = str(Path(sys.executable).resolve().parent)  # it may have been found by one of them
     found = [folder for folder in searched if Path(folder).name != "shims"]
     os.environ["PATH"] = os.pathsep.join((*found, own))
+    os.environ |= dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
     os.environ[machine.LOCK] = f"duetbench-tests-{os.getpid()}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

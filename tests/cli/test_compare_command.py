@@ -28,8 +28,6 @@ SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository around the command, with one commit on main and one that changes Flask's app."""
     assert bench.folder == tmp_path  # its variables are set first
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     borrow_cache(tmp_path / "cache", monkeypatch)
     root = make_repository(tmp_path / "repository")
     git(root, "switch", "--quiet", "--create", "feature")

@@ -28,8 +28,6 @@ SHOP = (
 def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for repositories, each of which is measured from within."""
     assert bench.folder == tmp_path
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     monkeypatch.delenv("DUETBENCH_ROOT")
     borrow_cache(tmp_path / "cache", monkeypatch)
     return tmp_path / "projects"

@@ -22,8 +22,6 @@ async def health(): ...
 @pytest.fixture
 def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert bench.folder == tmp_path
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     borrow_cache(tmp_path / "cache", monkeypatch)
     root = tmp_path / "shop"
     write(root, "src/shop/main.py", FASTAPI)

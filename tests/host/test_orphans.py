@@ -1,4 +1,4 @@
-"""What a killed duetbench leaves behind is found and ended, and nothing else."""
+"""What a killed duetbench leaves behind is found and ended or removed, and nothing else."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from bench import lives
-from duetbench.host import orphans, proc
+from duetbench.host import orphans, proc, scratch
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -110,3 +110,28 @@ def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPa
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", "[]"]
+
+
+_MAKE = "import sys; from pathlib import Path; from duetbench.host import scratch; "
+_MAKE += "(scratch.make('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
+
+
+def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    """Kept: a living owner's, another container's, another prefix', and what has other names.
+
+    A pid that was given again keeps none.
+    """
+    mine, other = scratch.make("sb-x", tmp_path), scratch.make("sb-y", tmp_path)
+    subprocess.run([sys.executable, "-c", _MAKE, str(tmp_path)], check=True)
+    (left,) = set(tmp_path.iterdir()) - {mine, other}
+    dead = left.name.removeprefix("sb-x-")
+    namespace, pid, start, _ = dead.split("-")
+    _, own, since, _ = mine.name.removeprefix("sb-x-").split("-")
+    (tmp_path / f"sb-x-{namespace}-{own}-{int(since) - 1:012}-abc").mkdir()
+    foreign = tmp_path / f"sb-x-1-{pid}-{start}-abc"
+    odd = tmp_path / f"sb-x-{namespace}-words-{start}-abc"
+    elsewhere = tmp_path / f"sb-y-{dead}"
+    for folder in (foreign, odd, elsewhere):
+        folder.mkdir()
+    scratch.sweep("sb-x", tmp_path)
+    assert set(tmp_path.iterdir()) == {mine, other, foreign, odd, elsewhere}

@@ -38,8 +38,6 @@ QUIET = Narrator(rich.console.Console(quiet=True))
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     return borrow_cache(tmp_path / "cache", monkeypatch)
 
 

@@ -43,8 +43,6 @@ PYPROJECT = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.1
 def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository of somebody's, without a word of ours; its second commit is slower."""
     assert bench.folder == tmp_path
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     borrow_cache(tmp_path / "cache", monkeypatch)
     root = tmp_path / "shop"
     for name, text in {

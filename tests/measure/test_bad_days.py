@@ -27,7 +27,7 @@ from duetbench.measure import figures, launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.testbed import ENTRY, Testbed
-from duetbench.project import stacks, tools
+from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.store import store
@@ -385,18 +385,6 @@ def test_oha_that_was_never_made(
         "duetbench: oha 1.16.0 has not been made: run `duetbench setup`"
     ], done
     assert not store.runs(bench.results, partial=True)
-    nothing_left(bench)
-
-
-def test_oha_that_is_missing_everywhere(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(tools, "oha", lambda: tmp_path / "oha")
-    done = bench.run("victim")
-    assert done.code == 3
-    assert len(done.err.splitlines()) == 1
-    (launched,) = launches(bench.recorded())["victim"]
-    assert failures(launched) == {"client_failed"}
     nothing_left(bench)
 
 

@@ -190,7 +190,6 @@ def test_a_case_with_a_rate(play: Play) -> None:
     ("base", "head", "failed"),
     [
         ("right", "broken", {"head": "not_ready"}),
-        ("right", "dying", {"head": "server_died"}),
         ("right", "strained", {"head": "wrong_status"}),
         ("wrong", "error", {"base": "wrong_body", "head": "wrong_status"}),
     ],

@@ -4,12 +4,15 @@ import dataclasses
 import json
 import os
 import shlex
+import signal
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -24,8 +27,9 @@ from duetbench.host import ports
 from duetbench.host.command import read_log, scrub
 from duetbench.host.machine import allocate
 from duetbench.host.session import Session
+from duetbench.host.signals import InterruptedRun
 from duetbench.measure import identity, launch, server, validity, verify
-from duetbench.measure.server import Counter
+from duetbench.measure.server import Counter, Serving
 from duetbench.measure.testbed import ENTRY, Testbed, assemble
 from duetbench.project import experiments
 from duetbench.project.project import Project
@@ -48,12 +52,19 @@ BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}
 """What a machine that does other things can do to the small load of a test."""
 
 
+def effort(case: Case) -> tuple[float, ...]:
+    """The least first; with threads in front without the GIL, where the server's count is seen."""
+    matched = case.python.endswith("t") == (case.threads is not None)
+    return case.workers, case.endpoint.takes, case.endpoint.floor, not matched
+
+
 def one_per_application() -> list[Case]:
+    """One of each kind of load; `test_apps` proves who serves in all other surroundings."""
     found: dict[tuple[str, ...], Case] = {}
     for experiment in experiments.load_experiments(PROJECT):
         cases = [c for p in ("quick", "nightly") for c in experiment.cases[p]]
-        for case in sorted(cases, key=lambda c: (c.workers, c.endpoint.takes, c.endpoint.floor)):
-            key = (case.experiment, case.endpoint.app, case.python, case.stack)
+        for case in sorted(cases, key=effort):
+            key = (case.experiment, case.endpoint.app, case.load.model)
             if case.ceiling is None or "unit" not in case.ceiling:
                 found.setdefault(key, case)
     return list(found.values())
@@ -365,3 +376,47 @@ def test_nothing_is_left(bench: Bench) -> None:
         finally:
             process.kill()
     assert not bench.alive()
+
+
+@pytest.fixture
+def loaded() -> Serving:
+    return cast(Serving, SimpleNamespace(port=1, session=None))
+
+
+def test_connections_of_a_generator_that_starts_late_are_counted(
+    loaded: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None at the first two looks; the third sees them, and is the last."""
+    looks = iter([{}, {}, {7: 3}])
+    seen = threading.Event()
+
+    def look(_port: int, _session: object) -> dict[int, int]:
+        found = next(looks)
+        if found:
+            seen.set()
+        return found
+
+    monkeypatch.setattr(ports, "connections_per_process", look)
+    with Serving.connections(loaded, after=0.0) as found:
+        assert seen.wait(30)
+    assert found == {7: 3}
+
+
+def test_an_interrupt_at_its_start_leaves_no_thread(
+    loaded: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "connections_per_process", lambda _port, _session: {})
+    threads: list[threading.Thread] = []
+    real = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        threads.append(thread)
+        real(thread)
+        raise InterruptedRun(signal.SIGTERM)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(InterruptedRun), Serving.connections(loaded, after=0.0):
+        pytest.fail("it was interrupted before")
+    (thread,) = threads
+    thread.join(30)
+    assert not thread.is_alive()

@@ -221,8 +221,6 @@ def package(root: Path, version: str = "1.0", **files: str) -> str:
 def test_packages_that_are_folders_and_commits_are_built(
     tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     remote, root = tmp_path / "remote", tmp_path / "shop"
     package(remote)

@@ -27,8 +27,6 @@ from histories import QUICK, git, hook, listing, make_remote, night_run, place_o
 @pytest.fixture(autouse=True)
 def _git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No configuration and no token of the machine takes part."""
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     for name in ("GITHUB_TOKEN", "GITHUB_SERVER_URL", "GIT_CONFIG_COUNT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")

@@ -109,8 +109,6 @@ _LEFT_BEHIND: Final = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "u
 def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
     """An empty stage with a fake of GitHub, an index without packages, and a cache to write to."""
     borrow_cache(folder / "cache", patch)
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        patch.setenv(name, "/dev/null")
     patch.delenv("DUETBENCH_ROOT", raising=False)
     state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
     with serving(patch, folder / "uv") as index, FakeGitHub(state) as github:

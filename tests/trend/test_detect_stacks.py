@@ -63,8 +63,6 @@ JOB = (
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A repository whose stack was locked at the end of January, in its only commit."""
     borrow_cache(tmp_path / "cache", monkeypatch)
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
-        monkeypatch.setenv(name, "/dev/null")
     root = make_tiny(tmp_path / "tiny")
     declared = root / "apps" / "tiny" / "experiment.toml"
     declared.write_text(declared.read_text().replace("quick", "nightly"))

@@ -237,7 +237,6 @@ def test_a_night_from_its_plan_to_the_history(
     plan, told = bench.folder / "night.json", bench.folder / "told"
     monkeypatch.setenv("GITHUB_OUTPUT", str(told))
     monkeypatch.setenv("DUETBENCH_HISTORY_REMOTE", remote.address)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("DUETBENCH_SELECT", "badapps/right badapps/error")
     summary = bench.folder / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
