@@ -75,7 +75,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     found = equip(
         [case], root.parent / "logs", apps=root / "apps", imports=("src",),
         locked={case.stack: Project.here().lock("gil-in-process")}, generator=Path("oha"),
-        found={case.python: Project.here().interpreter(case.python)},
+        interpreters={case.python: Project.here().interpreter(case.python)},
         private={"TOKEN": "s3cret-of-ours"},
     )  # fmt: skip
     return SideCase(case, found)

@@ -410,7 +410,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         usage=usage.Usage(1.0, 2.0, 0, 0),
         host=usage.HostUsage(2.0, busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
         memory=usage.Memory(level, level, level, 1, 1),
-        checks=SimpleNamespace(asked=0),
+        checks=SimpleNamespace(sent=0),
         commands=0.06,
     )
     beside = figures.Neighbour(server=0.45, client=0.25, commands=0.04)

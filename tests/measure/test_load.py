@@ -94,7 +94,7 @@ def test_a_command_line_tells_no_secret() -> None:
     """Bodies and many addresses are in files; headers are recorded as they were declared."""
     client = load.Client(
         Path("oha"), closed(), "u/1", method="POST", headers={"authorization": "Bearer s3cret"},
-        body="x", urls=("u/2",), told={"authorization": "Bearer {TOKEN}"},
+        body="x", urls=("u/2",), public_headers={"authorization": "Bearer {TOKEN}"},
     )  # fmt: skip
     asked = ["-m", "POST", "-H", "authorization: Bearer s3cret", "-D", "body"]
     argv = load.command(client)

@@ -159,10 +159,10 @@ def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
         port = server.port
         with SpotChecks(endpoint(), port, throughput=1e9, timeout=30, cores=None) as checks:
             eventually("the wrong answer", lambda: checks.problem is not None)
-        assert (checks.asked, server.requests, server.connections) == (3, 3, 3)
+        assert (checks.sent, server.requests, server.connections) == (3, 3, 3)
         with SpotChecks(endpoint(), port, throughput=0, timeout=30, cores=None) as too_slow:
             pass
-        assert (too_slow.asked, too_slow.problem) == (0, None)
+        assert (too_slow.sent, too_slow.problem) == (0, None)
     assert checks.problem is not None
     assert checks.problem.flag is FlagName.WRONG_BODY
     assert "GET /x, spot check 3 under load: expected text like 'hello'" in checks.problem.detail
@@ -174,7 +174,7 @@ def test_spot_checks_are_no_more_than_a_share_of_the_requests() -> None:
     with serving(Answer()) as server:
         began = time.monotonic()
         with SpotChecks(endpoint(), server.port, throughput=1e4, timeout=30, cores=None) as checks:
-            eventually("three checks", lambda: checks.asked == 3)
+            eventually("three checks", lambda: checks.sent == 3)
         assert time.monotonic() - began >= 0.2 + 2 * 0.4
         assert checks.problem is None
 

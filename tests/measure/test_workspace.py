@@ -82,8 +82,8 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     project = Project.here()
     made = equip(
         [case], tmp_path / "logs", apps=root / "apps", locked={"current": project.lock("current")},
-        found={"3.14": project.interpreter("3.14")}, imports=("src",), private={"TOKEN": SECRET},
-        generator=oha.find(project.settings.oha),
+        interpreters={"3.14": project.interpreter("3.14")}, imports=("src",),
+        private={"TOKEN": SECRET}, generator=oha.find(project.settings.oha),
     )  # fmt: skip
     return replace(made, inherited={**made.inherited, "NOTED": str(tmp_path / "noted")})
 
@@ -237,7 +237,7 @@ def test_a_private_variable_is_given_or_asked_for(
             testbed.logs,
             apps=testbed.apps,
             locked=testbed.stacks,
-            found=found,
+            interpreters=found,
             imports=("src",),
             generator=testbed.oha,
         ).private["TOKEN"]

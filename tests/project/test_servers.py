@@ -149,7 +149,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         cases = expand_all(load_experiments(root, registry(root)), "quick")
         yield equip(
             cases, root / "logs", apps=root / "apps", locked={"others": stack},
-            found={"3.14": python}, generator=oha.find(Project.here().settings.oha),
+            interpreters={"3.14": python}, generator=oha.find(Project.here().settings.oha),
         )  # fmt: skip
 
 

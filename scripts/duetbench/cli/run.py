@@ -155,11 +155,11 @@ def run_command(
             finished, path = _measure(
                 plan, start, testbed, results, console, count_requests=count_requests
             )
-    made = [launch for result in finished.results for launch in result.launches]
-    failed = sum(launch.status is Status.FAILED for launch in made)
-    loaded = sum(launch.load_seconds for launch in made)
-    asked = bool(output or markdown or details)
-    if assigned is None or asked:  # a shard is one of many, whose night has a page
+    performed = [launch for result in finished.results for launch in result.launches]
+    failed = sum(launch.status is Status.FAILED for launch in performed)
+    loaded = sum(launch.load_seconds for launch in performed)
+    wanted_views = bool(output or markdown or details)
+    if assigned is None or wanted_views:  # a shard is one of many, whose night has a page
         summary = summarise(finished)
         root = project.repository
         page = pages.make_page(summary, load_published(root), pages.read_about(root))
@@ -169,12 +169,12 @@ def run_command(
         else:
             print_cases(console, summary)
     console.say(
-        f"{len(made) - failed} of {len(made)} launches valid; load was measured in "
+        f"{len(performed) - failed} of {len(performed)} launches valid; load was measured in "
         f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s"
     )
     here = Path.cwd()
-    shown = path.relative_to(here) if path.is_relative_to(here) else path
-    console.say(f"Saved {shown}; read it: duetbench show {finished.id}{_in(project, results)}")
+    place = path.relative_to(here) if path.is_relative_to(here) else path
+    console.say(f"Saved {place}; read it: duetbench show {finished.id}{_in(project, results)}")
     # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
     # fails night after night is shown on the site.
     if failed and assigned is None:
@@ -218,13 +218,13 @@ def _planned(
     seconds: float | None,
 ) -> Plan:
     """What is to be measured: the plan of an earlier run, of a shard, or of the options."""
-    own = bool(select or launches or seconds)
-    if earlier is not None and (own or assigned):
+    selected = bool(select or launches or seconds)
+    if earlier is not None and (selected or assigned):
         raise UsageError(
             "--resume goes on with the run's own plan: leave --select, --launches, --seconds and "
             "--plan out"
         )
-    if assigned is not None and own:
+    if assigned is not None and selected:
         raise UsageError(
             "--plan says what is measured: leave --select, --launches and --seconds out, or give "
             "them to `duetbench ci plan`"
@@ -249,12 +249,12 @@ def _show(
         require_packages(plan.cases, {name: project.lock(name) for name in names})
     except (DeclarationError, SetupError) as problem:
         console.say(f"note: this cannot be run yet: {problem}")
-    found = {
+    document_value = {
         "expected_seconds": round(planning.plan_seconds(plan), 1),
         "load_seconds": round(planning.load_seconds(plan), 1),
         "plan": plan.model_dump(mode="json"),
     }
-    answers.put(f"{json.dumps(found, indent=1)}\n", document)
+    answers.put(f"{json.dumps(document_value, indent=1)}\n", document)
 
 
 def _table(plan: Plan) -> Table:
@@ -322,8 +322,8 @@ def _advising(
     try:
         yield
     except InterruptedRun as interruption:
-        found = _advice(project, begun, results, repeated(options, pythons))
-        interruption.advice = "; ".join((found, *left_out(options))) if found else ""
+        advice = _advice(project, begun, results, repeated(options, pythons))
+        interruption.advice = "; ".join((advice, *left_out(options))) if advice else ""
         raise
 
 
@@ -332,11 +332,11 @@ def _advice(project: Project, begun: Run, results: Path, target: Sequence[str]) 
     if not path.is_file():
         return ""
     run = store.load(path)
-    kept = sum(1 for _ in runner.resumable(run))
+    usable = sum(1 for _ in runner.resumable(run))
     newest = store.partials(results)[-1] == path
     words = ["duetbench", "run", "--resume", "latest" if newest else run.id, *target]
     again = f"{shlex.join(words)}{_in(project, results)}"
-    return f"{kept} of {run.launches * len(run.results)} launches kept; go on: {again}"
+    return f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"
 
 
 def _in(project: Project, results: Path) -> str:

@@ -79,18 +79,18 @@ class Session:
         env: Mapping[str, str],
         cwd: Path,
         log: Path,
-        told: Sequence[str] | None = None,
+        recorded: Sequence[str] | None = None,
     ) -> Session:
         """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` (None: not).
 
-        The session's marker is added to `env`, its whole environment. `told` is the command as
-        records and errors may show it, where it has what is private.
+        The session's marker is added to `env`, its whole environment. `recorded` is the command as
+        records and errors may show it, where something in it is private.
 
         Raises:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
                 harness_error if it cannot be recorded or pinned.
         """
-        record = orphans.new_record(uuid4(), role, tuple(argv if told is None else told))
+        record = orphans.new_record(uuid4(), role, tuple(argv if recorded is None else recorded))
         orphans.record(record)
         session: Session | None = None
         problem: Exception | None = None

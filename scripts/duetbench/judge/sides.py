@@ -406,7 +406,7 @@ def _side(
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], located[python], scope.narrator)
     testbed = equip(
-        needed, scope.logs, apps=part.project.root / "apps", locked=locked, found=located,
+        needed, scope.logs, apps=part.project.root / "apps", locked=locked, interpreters=located,
         private=part.project.private, imports=part.project.imports, generator=generator,
     )  # fmt: skip
     records = {

@@ -65,25 +65,25 @@ def perform(
     """
     began, started = time.monotonic(), utc_now()
     base, head = zip(*pairs, strict=True)
-    loads = [duet_load(one.case, seconds) for one in head]
+    loads = [duet_load(part.case, seconds) for part in head]
     sides = (SideRun("base", base, loads, log("base")), SideRun("head", head, loads, log("head")))
-    played = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
-    common = (time.monotonic() - began - sum(one.seconds for one in played)) / len(played)
+    results = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
+    common = (time.monotonic() - began - sum(result.seconds for result in results)) / len(results)
     return tuple(
         Duet(
             case=head[number].case.id,
             order=order + number,
             head_first=head_first,
             started=started,
-            seconds=one.seconds + common,
-            load_seconds=one.load_seconds,
-            drift=None if one.void else one.drift,
-            flags_base=tuple(one.flags["base"]),
-            flags_head=tuple(one.flags["head"]),
-            base={} if one.void else one.metrics["base"],
-            head={} if one.void else one.metrics["head"],
+            seconds=result.seconds + common,
+            load_seconds=result.load_seconds,
+            drift=None if result.void else result.drift,
+            flags_base=tuple(result.flags["base"]),
+            flags_head=tuple(result.flags["head"]),
+            base={} if result.void else result.metrics["base"],
+            head={} if result.void else result.metrics["head"],
         )
-        for number, one in enumerate(played)
+        for number, result in enumerate(results)
     )
 
 
@@ -110,12 +110,12 @@ def unshared(
 
     `beside` and `alone` are of either side's server, at the end of the duet and right after it.
     """
-    found = {}
+    memory = {}
     for name, kind in _SHARED.items():
         before, after = getattr(beside, kind), getattr(alone, kind)
         if name in metrics and alone.pids and before is not None and after is not None:
-            found[name] = metrics[name] + (after - before)
-    return found
+            memory[name] = metrics[name] + (after - before)
+    return memory
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
@@ -138,12 +138,12 @@ class SideRun:
     def __init__(
         self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
     ) -> None:
-        if len({server_of(one.case) for one in launched}) > 1:
-            raise ValueError(f"{', '.join(one.case.id for one in launched)}: not of one server")
+        if len({server_of(part.case) for part in launched}) > 1:
+            raise ValueError(f"{', '.join(part.case.id for part in launched)}: not of one server")
         self.name = name
         self._cases = [
-            one.case.model_copy(update={"load": load})
-            for one, load in zip(launched, loads, strict=True)
+            part.case.model_copy(update={"load": load})
+            for part, load in zip(launched, loads, strict=True)
         ]
         self.serving = Serving(self._cases[0], launched[0].testbed, log)
         self.take(0)
@@ -192,7 +192,7 @@ class SideRun:
 
 
 @dataclass(slots=True)
-class _Played:
+class _Result:
     """What one duet has given so far; the servers' end can still add to its flags and figures."""
 
     flags: dict[SideName, list[Flag]]
@@ -213,20 +213,20 @@ class _Duets:
         self.order = order
         self.beside: dict[SideName, usage.MemorySample] = {}
 
-    def run(self, number: int) -> list[_Played]:
+    def run(self, number: int) -> list[_Result]:
         """Start both servers, play so many duets or until one fails, and end both."""
-        played: list[_Played] = []
+        results: list[_Result] = []
         with ExitStack() as stack:
             for side in self.order:
                 stack.callback(self._end, side)
             self._each(lambda side: side.start(aside=side is self.order[1]))
             self._each(SideRun.meet)
-            while len(played) < number and (not played or not self._void):
-                played.append(self._play(len(played)))
-            self._unshare(played)
-        return played
+            while len(results) < number and (not results or not self._void):
+                results.append(self._play(len(results)))
+            self._unshare(results)
+        return results
 
-    def _play(self, number: int) -> _Played:
+    def _play(self, number: int) -> _Result:
         """Verify, warm up, measure, verify: each step on both sides."""
         began = time.monotonic()
         if number:
@@ -239,7 +239,7 @@ class _Duets:
         if observations is not None:
             self._ask(lambda side: self._finish(side, observations))
             self._hold_answers()
-        return _Played(
+        return _Result(
             flags={side.name: side.serving.flags for side in self.order},
             metrics={side.name: side.metrics for side in self.order},
             seconds=time.monotonic() - began,
@@ -250,8 +250,8 @@ class _Duets:
     def _hold_answers(self) -> None:
         """Note on head that it answers a request otherwise than base."""
         base, head = sorted(self.order, key=lambda side: side.name)
-        if told := verify.difference(base.serving.answers, head.serving.answers):
-            head.serving.fail(FlagName.ANSWERS_DIFFER, told)
+        if difference := verify.difference(base.serving.answers, head.serving.answers):
+            head.serving.fail(FlagName.ANSWERS_DIFFER, difference)
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:
@@ -284,14 +284,16 @@ class _Duets:
         except LaunchError as error:
             side.serving.fail(error.flag, error.detail)
 
-    def _unshare(self, played: Sequence[_Played]) -> None:
+    def _unshare(self, results: Sequence[_Result]) -> None:
         """End one server, one that has died if there is one, and see what the other gains."""
         last, other = sorted(self.order, key=lambda side: side.serving.ended)
         self._end(other)
         if last.name in self.beside:
             with last.blamed():
                 alone = usage.memory_of(last.serving.session)
-                for metrics in (metrics for one in played for metrics in one.metrics.values()):
+                for metrics in (
+                    metrics for result in results for metrics in result.metrics.values()
+                ):
                     metrics.update(unshared(metrics, self.beside[last.name], alone))
 
     def _warm_up(self) -> bool:

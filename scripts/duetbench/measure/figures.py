@@ -38,9 +38,12 @@ class Observation:
         """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
         serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
         checks = SpotChecks(
-            serving.asked, serving.port, timeout=case.load.timeout, cores=serving.client.cores,
+            serving.request,
+            serving.port,
+            timeout=case.load.timeout,
+            cores=serving.client.cores,
             throughput=case.load.rate or (windows[-1] if windows else 0.0),
-        )  # fmt: skip
+        )
         counted: AbstractContextManager[dict[int, int]] = (
             serving.connections(case.load.duration / 2) if count else nullcontext({})
         )
@@ -109,7 +112,7 @@ def _conclude(
     )
     figures |= _costs(figures, observation, neighbour)
     figures["connections_reopened"] = max(
-        0, observation.opened - observation.checks.asked - case.load.connections
+        0, observation.opened - observation.checks.sent - case.load.connections
     )
     figures |= {"ready_time": serving.ready_time, "unit_service": unit}
     figures["warm_up"] = observation.warm_up.seconds
@@ -137,7 +140,7 @@ def _conclude(
             steady=observation.warm_up.steady,
             backpressure=serving.server.backpressure(case.workers),
             server_handled=observation.handled,
-            client_total=result.summary.answered + observation.checks.asked,
+            client_total=result.summary.answered + observation.checks.sent,
             right_sizes=serving.right_sizes,
             sizes=oha_results.sizes(result.rows, status),
             throughputs=(
@@ -170,7 +173,7 @@ def _costs(
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if requests := figures.get("requests", 0) + observation.checks.asked:
+    if requests := figures.get("requests", 0) + observation.checks.sent:
         costs |= {
             "server_cpu_per_request": used.cpu_seconds / requests,
             "switches_voluntary": used.voluntary / requests,

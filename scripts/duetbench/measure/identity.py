@@ -67,22 +67,23 @@ def probe(
             wrong_status or wrong_body if something else answers.
     """
     search = _Search(base_url.rstrip("/") + PATH, workers_expected, check)
-    expected, seen = f"expected {workers_expected} workers", search.found
+    expected, identities = f"expected {workers_expected} workers", search.identities
     try:
         asyncio.run(search.run(timeout))
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(seen)} "
-            f"({', '.join(sorted(seen)) or 'none'})"
+            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(identities)} "
+            f"({', '.join(sorted(identities)) or 'none'})"
             f"{'; last: ' + search.problem if search.problem else ''}; see the server's log",
         ) from error
-    if len(seen) > workers_expected:
+    if len(identities) > workers_expected:
         raise LaunchError(
             FlagName.WORKER_RESTARTED,
-            f"{expected}, found {len(seen)} ({', '.join(sorted(seen))}); see the server's log",
+            f"{expected}, found {len(identities)} ({', '.join(sorted(identities))}); "
+            "see the server's log",
         )
-    return tuple(seen[key] for key in sorted(seen))
+    return tuple(identities[key] for key in sorted(identities))
 
 
 def check_identity(
@@ -154,17 +155,17 @@ def _wrong_packages(
 
 class _Search:
     def __init__(self, url: str, expected: int, check: Callable[[], None]) -> None:
-        self.found: dict[str, Identity] = {}
+        self.identities: dict[str, Identity] = {}
         self.problem = ""
         self._url, self._expected, self._check = url, expected, check
 
     async def run(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         async with asyncio.timeout(timeout):
-            while len(self.found) < self._expected:
+            while len(self.identities) < self._expected:
                 async with AsyncExitStack() as held:
                     for _ in range(max(1, MAX_OPEN // (BATCH * self._expected))):
-                        if len(self.found) >= self._expected:
+                        if len(self.identities) >= self._expected:
                             break
                         self._check()
                         await self._batch(held, deadline - time.monotonic())
@@ -201,5 +202,5 @@ class _Search:
                 f"GET {self._url}: expected an identity, found {answer.text[:80]!r} "
                 f"({first_problem(error)})",
             ) from error
-        self.found.setdefault(identity.worker, identity)
+        self.identities.setdefault(identity.worker, identity)
         return True

@@ -57,8 +57,8 @@ class LoadResult:
 class Client:
     """What a generator loads, and on which cores (None: any); `status` is a good answer's.
 
-    A request takes `url`, or one of it and the further `urls` at random. `told` are the headers as
-    they may be recorded; None: as they are.
+    A request takes `url`, or one of it and the further `urls` at random. `public_headers`
+    are those that may be recorded; None: `headers` may.
     """
 
     oha: Path
@@ -70,12 +70,16 @@ class Client:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
     urls: tuple[str, ...] = ()
-    told: Mapping[str, str] | None = None
+    public_headers: Mapping[str, str] | None = None
 
     @property
     def recorded(self) -> Client:
         """The same with what may be recorded."""
-        return self if self.told is None else replace(self, headers=self.told, told=None)
+        return (
+            self
+            if self.public_headers is None
+            else replace(self, headers=self.public_headers, public_headers=None)
+        )
 
     def write(self, folder: Path) -> None:
         """Write the files that its command line names."""
@@ -94,13 +98,16 @@ def command(client: Client, *, inline: bool = False) -> list[str]:
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     return [
         *common_arguments(client, inline=inline),
-        "-c", str(load.connections),
-        "-z", milliseconds(load.duration),
+        "-c",
+        str(load.connections),
+        "-z",
+        milliseconds(load.duration),
         "-w",  # requests in flight at the deadline are waited for, not counted as errors
         *paced,
-        "--db-url", "rows.sqlite",
+        "--db-url",
+        "rows.sqlite",
         *address(client),
-    ]  # fmt: skip
+    ]
 
 
 def address(client: Client) -> list[str]:
@@ -113,16 +120,23 @@ def common_arguments(client: Client, *, inline: bool = False) -> list[str]:
     headers = [f"{name}: {text}" for name, text in client.headers.items()]
     body = ["-d", client.body] if inline else ["-D", _BODY]
     return [
-        str(client.oha), "--no-tui", "--output-format", "json",
+        str(client.oha),
+        "--no-tui",
+        "--output-format",
+        "json",
         # As many as there are cores: oha would take one per core of the machine, pinned or not.
-        "--worker-threads", str(1 if client.cores is None else len(client.cores)),
-        "-t", milliseconds(client.load.timeout),
+        "--worker-threads",
+        str(1 if client.cores is None else len(client.cores)),
+        "-t",
+        milliseconds(client.load.timeout),
         # Answers count as they come.
-        "--redirect", "0", "--disable-compression",
+        "--redirect",
+        "0",
+        "--disable-compression",
         *(["-m", client.method] if client.method != "GET" else []),
         *(word for header in headers for word in ("-H", header)),
         *(body if client.body else []),
-    ]  # fmt: skip
+    ]
 
 
 def milliseconds(seconds: float) -> str:
@@ -143,7 +157,7 @@ class Generator:
             client.write(self.folder)
             self.session = Session.start(
                 [*write(client), "-o", SUMMARY],
-                told=[*write(client.recorded), "-o", SUMMARY],
+                recorded=[*write(client.recorded), "-o", SUMMARY],
                 role="client",
                 cores=client.cores,
                 # Nothing of ours may change what oha does (TOKIO_WORKER_THREADS, …).

@@ -58,7 +58,7 @@ class Serving:
     def take(self, case: Case) -> None:
         """Turn to a case that is served with the same command; nothing is known of it yet."""
         self.case, testbed = case, self.testbed
-        self.asked = asked = self.workspace.filled(case.endpoint)
+        self.request = request = self.workspace.filled(case.endpoint)
         """What is really sent: no place is left to be filled, so it is recorded nowhere."""
         self.flags: list[Flag] = []
         self.answers: list[verify.Answer] = []
@@ -68,11 +68,17 @@ class Serving:
         self.load_seconds = 0.0
         """For how long measured load was offered, s."""
         self.client = Client(
-            testbed.oha, case.load, self.base + asked.path,
-            testbed.client_cores(case) if testbed.machine.pinned else None, asked.expect.status,
-            method=asked.method, headers=asked.headers, body=asked.body,
-            urls=tuple(self.base + path for path in asked.paths), told=case.endpoint.headers,
-        )  # fmt: skip
+            testbed.oha,
+            case.load,
+            self.base + request.path,
+            testbed.client_cores(case) if testbed.machine.pinned else None,
+            request.expect.status,
+            method=request.method,
+            headers=request.headers,
+            body=request.body,
+            urls=tuple(self.base + path for path in request.paths),
+            public_headers=case.endpoint.headers,
+        )
 
     @property
     def session(self) -> Session:
@@ -102,9 +108,9 @@ class Serving:
 
         What its case asks for is done before.
         """
-        own = self.testbed.server_cores(self.case)
-        cores = cores or own
-        self.workspace.open(own if self.testbed.machine.pinned else None)
+        server_cores = self.testbed.server_cores(self.case)
+        cores = cores or server_cores
+        self.workspace.open(server_cores if self.testbed.machine.pinned else None)
         for port in (self.port, self.metrics_port):
             if port is not None:
                 ports.require_free(port)
@@ -147,9 +153,11 @@ class Serving:
         # Threads of one process can be told apart by their event loops, which WSGI does not have.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
-            self.base, workers_expected=case.workers if visible else 1, timeout=READY_SECONDS,
+            self.base,
+            workers_expected=case.workers if visible else 1,
+            timeout=READY_SECONDS,
             check=self._require_running,
-        )  # fmt: skip
+        )
         identity.check_identity(
             identities,
             free_threaded=python.free_threaded,
@@ -181,7 +189,7 @@ class Serving:
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
         timeout = self.case.load.timeout
-        answers = verify.verify(self.asked, self.base, repeats=repeats, timeout=timeout)
+        answers = verify.verify(self.request, self.base, repeats=repeats, timeout=timeout)
         # The fastest of all: a disturbed unit would be a ceiling that is too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))
         self.answers += answers
@@ -192,8 +200,8 @@ class Serving:
 
         Without an expectation a body says so only if it has always been the same.
         """
-        expect, bodies = self.asked.expect, {answer.body for answer in self.answers}
-        if self.asked.paths or not (expect.tells_body or len(bodies) == 1):
+        expect, bodies = self.request.expect, {answer.body for answer in self.answers}
+        if self.request.paths or not (expect.tells_body or len(bodies) == 1):
             return frozenset()
         return frozenset(answer.size for answer in self.answers)
 

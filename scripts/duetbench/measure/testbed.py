@@ -141,12 +141,17 @@ class Testbed:
         clients = self.client_cores(case)
         generator = load.command(
             load.Client(
-                Path("oha"), case.load, f"http://127.0.0.1:$PORT{endpoint.path}", clients,
-                method=endpoint.method, body=fill(endpoint.body, names), urls=endpoint.paths,
+                Path("oha"),
+                case.load,
+                f"http://127.0.0.1:$PORT{endpoint.path}",
+                clients,
+                method=endpoint.method,
+                body=fill(endpoint.body, names),
+                urls=endpoint.paths,
                 headers={name: fill(text, names) for name, text in endpoint.headers.items()},
             ),
             inline=True,
-        )  # fmt: skip
+        )
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
         serve += ["taskset", "-c", _list(self.server_cores(case)), "$PYTHON", "-m", server.name]
         pinned = ["taskset", "-c", _list(clients), *generator]
@@ -172,10 +177,22 @@ def server_of(case: Case) -> Hashable:
     """What the case's server is started with; cases for which it is equal can share one."""
     app, variables = case.endpoint, tuple(sorted(case.env.items()))
     return (
-        case.experiment, case.stack, case.python, case.server, app.app, app.interface, app.factory,
-        case.loop, case.workers, case.threads, case.cores, variables, case.env_names, case.before,
+        case.experiment,
+        case.stack,
+        case.python,
+        case.server,
+        app.app,
+        app.interface,
+        app.factory,
+        case.loop,
+        case.workers,
+        case.threads,
+        case.cores,
+        variables,
+        case.env_names,
+        case.before,
         case.after,
-    )  # fmt: skip
+    )
 
 
 def find_interface(
@@ -197,12 +214,19 @@ def find_interface(
         variables = {name: fill(text, {"tmp": folder, "port": "0"}) for name, text in env.items()}
         done = subprocess.run(
             [python, "-m", entry.__name__.rpartition(".")[2]],
-            cwd=root, capture_output=True, text=True, check=False, timeout=_IMPORT_SECONDS,
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_IMPORT_SECONDS,
             env={
-                **_inherited(), **variables, "PYTHONPATH": search,
-                entry.APP: app, entry.FACTORY: "1" if factory else "",
+                **_inherited(),
+                **variables,
+                "PYTHONPATH": search,
+                entry.APP: app,
+                entry.FACTORY: "1" if factory else "",
             },
-        )  # fmt: skip
+        )
     answer = done.stdout.strip().rpartition("\n")[2]
     for interface in get_args(Interface):
         if done.returncode == 0 and answer == interface:
@@ -257,16 +281,18 @@ def assemble(
     cases = tuple(cases)
     locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
-    found = {name: project.interpreter(name) for name in sorted({case.python for case in cases})}
+    interpreters = {
+        name: project.interpreter(name) for name in sorted({case.python for case in cases})
+    }
     if narrator is not None and project.deployment is not None:
         for stack, python in sorted({(case.stack, case.python) for case in cases}):
-            stacks.make_environment(locked[stack], found[python], narrator)
+            stacks.make_environment(locked[stack], interpreters[python], narrator)
     return equip(
         cases,
         logs,
         apps=project.root / "apps",
         locked=locked,
-        found=found,
+        interpreters=interpreters,
         generator=oha.find(project.settings.oha),
         private=project.private,
         imports=project.imports,
@@ -279,7 +305,7 @@ def equip(
     *,
     apps: Path,
     locked: Mapping[str, stacks.Stack],
-    found: Mapping[str, Interpreter],
+    interpreters: Mapping[str, Interpreter],
     private: Mapping[str, str] | None = None,
     generator: Path,
     imports: tuple[str, ...] = (),
@@ -309,10 +335,10 @@ def equip(
         oha=generator,
         machine=machine.fingerprint(),
         pythons={
-            (stack, python): stacks.executable(locked[stack], found[python])
+            (stack, python): stacks.executable(locked[stack], interpreters[python])
             for stack, python in pairs
         },
-        interpreters=found,
+        interpreters=interpreters,
         stacks=dict(locked),
         logs=logs,
         inherited=_inherited(),

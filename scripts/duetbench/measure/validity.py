@@ -227,8 +227,10 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
         if fastest is not None and fastest < floor - FLOOR_SLACK:
-            shown = units.seconds(fastest)
-            yield f"expected {units.seconds(floor)}, the floor, or more, found {shown}"
+            yield (
+                f"expected {units.seconds(floor)}, the floor, or more, "
+                f"found {units.seconds(fastest)}"
+            )
         # Min <= percentiles <= max, and the mean between the ends.
         for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
             present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
@@ -325,16 +327,16 @@ def _steady(facts: Facts) -> Iterator[Flag]:
         )
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
-        shown = ", ".join(units.rate(level) for level in levels)
+        words = ", ".join(units.rate(level) for level in levels)
         yield Flag(
-            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {shown}"
+            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {words}"
         )
     # Only quicker: where a queue grows, times do.
     elif times and times[0] > QUICKER * times[-1]:
-        shown = ", ".join(units.seconds(time) for time in times)
+        words = ", ".join(units.seconds(time) for time in times)
         yield Flag(
             name=FlagName.NOT_STEADY,
-            detail=f"answers became quicker in the load, by thirds: {shown}",
+            detail=f"answers became quicker in the load, by thirds: {words}",
         )
 
 
@@ -401,7 +403,18 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
 
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
-    _answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule,
-    _steady, _growth, _connections, _surroundings,
-)  # fmt: skip
+    _answers,
+    _sizes,
+    _server,
+    _littles_law,
+    _impossible,
+    _unit,
+    _client,
+    _overload,
+    _schedule,
+    _steady,
+    _growth,
+    _connections,
+    _surroundings,
+)
 """To add a flag of a single launch, add a check: it yields the flag, and why it is raised."""

@@ -140,7 +140,7 @@ class SpotChecks:
         self._cores = cores
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
-        self.asked = 0
+        self.sent = 0
         """Requests sent so far."""
         self.problem: LaunchError | None = None
         """What was wrong with the first answer that was not right."""
@@ -173,20 +173,20 @@ class SpotChecks:
                 self.problem = error
 
     def _ask(self) -> None:
-        asked, path = self._endpoint, next(self._paths)
-        where = f"{asked.method} {path}, spot check {self.asked + 1} under load"
+        endpoint, path = self._endpoint, next(self._paths)
+        where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
-        self.asked += 1
+        self.sent += 1
         try:
             with closing(connection):
-                headers = {"accept-encoding": "identity", **asked.headers}
-                connection.request(asked.method, path, asked.body.encode() or None, headers)
+                headers = {"accept-encoding": "identity", **endpoint.headers}
+                connection.request(endpoint.method, path, endpoint.body.encode() or None, headers)
                 answer = connection.getresponse()
                 body = answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise _unanswered(where, error) from error
         media = answer.headers.get("content-type", "")
-        check_answer(asked.expect, where, answer.status, media, body)
+        check_answer(endpoint.expect, where, answer.status, media, body)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:

@@ -131,11 +131,15 @@ class Workspace:
             with self._log.open("ab") as output:
                 processes.append(
                     subprocess.Popen(
-                        argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
-                        stderr=subprocess.STDOUT, start_new_session=True,
+                        argv,
+                        cwd=self.folder,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
                         env={**variables, orphans.MARKER: self._marker},
                     )
-                )  # fmt: skip
+                )
 
         thread = threading.Thread(target=spawn, name=when)
         thread.start()
