@@ -207,7 +207,7 @@ def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.Monke
             raise RecordError("the disk is full")
         return real(comparison, place)
 
-    monkeypatch.setattr(store, "save", save)
+    monkeypatch.setattr(store, "save_comparison", save)
     told = SilentReporter()
     assert compare(FakeInstruments(), names(1), told=told).status == "complete"
     assert told.notes[0] == "not saved yet, going on: the disk is full"
