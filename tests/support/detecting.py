@@ -47,7 +47,7 @@ def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
         "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
         "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
         "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
-        "cases": cases, "groups": cases, "definitions": ("same",) * len(cases),
+        "cases": cases, "definitions": ("same",) * len(cases),
         "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
     }  # fmt: skip
     return RunHeader(**{**given, **changes})

@@ -29,7 +29,7 @@ MOST_LAUNCHES: Final = 255
 _LARGEST: Final = float(np.finfo(np.float32).max)
 """Two launches that have nothing in common give an interval without end."""
 
-Kind = Literal["anchored", "load", "inprocess"]
+Kind = Literal["anchored", "load"]
 Status = Literal["measured", "disturbed", "failed", "not measured"]
 Figures = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.uint8]
@@ -40,45 +40,32 @@ class Track:
     """What the figures of a kind of benchmark are.
 
     Attributes:
-        served: Launches of servers, at the time of their run. Others are asv's, at their commit's,
-            and ratios, at their stack's.
         interval: What `low` and `high` are, in a sentence of the data files.
-        confidence: Whether they are a confidence interval, which a band may show.
         suffix: Of a candidate's id: two kinds may have the same day and locks.
-        ratio: Whether they are ratios to an anchor. What another kernel does, it does to both
-            sides: it is worth a mark, and begins no new series.
+        ratio: Whether they are ratios to an anchor, at the time of their stack. What another kernel
+            does, it does to both sides: it is worth a mark, and begins no new series. Others are of
+            launches of servers, at the time of their run.
     """
 
-    served: bool
     interval: str
-    interval_title: str
-    confidence: bool
     suffix: str
-    ratio: bool = False
+    ratio: bool
+
+    @property
+    def served(self) -> bool:
+        return not self.ratio
 
 
 TRACKS: Final[dict[Kind, Track]] = {
     "anchored": Track(
-        served=False,
         interval="95 % interval of the ratio to the anchor, over duets",
-        interval_title="95 % interval",
-        confidence=True,
         suffix="-anchored",
         ratio=True,
     ),
     "load": Track(
-        served=True,
         interval="95 % interval of the mean over launches",
-        interval_title="95 % interval",
-        confidence=True,
         suffix="",
-    ),
-    "inprocess": Track(
-        served=False,
-        interval="middle half of the samples, which are not independent",
-        interval_title="middle half of the samples",
-        confidence=False,
-        suffix="-inside",
+        ratio=False,
     ),
 }
 
@@ -108,8 +95,7 @@ class RunHeader:
         interpreters: Name → version and build, in words.
         stacks: Name → digest of the lock, as far as it is known.
         packages: Stack → package → version.
-        cases: Ids; the next four have a value for each.
-        groups: What it shares its data files with.
+        cases: Ids; the next three have a value for each.
         definitions: A digest of its declaration.
         metrics: Names; for benchmarks the unit that asv gives.
         odd: Place in `cases` → what is to be said of it.
@@ -127,7 +113,6 @@ class RunHeader:
     stacks: dict[str, str]
     packages: dict[str, dict[str, str]]
     cases: tuple[str, ...]
-    groups: tuple[str, ...]
     definitions: tuple[str, ...]
     pythons: tuple[str, ...]
     stack_of: tuple[str, ...]
@@ -194,7 +179,6 @@ def of_run(run: Run) -> RunColumns:
         stacks={stack.name: stack.digest for stack in run.stacks},
         packages={stack.name: stack.packages for stack in run.stacks},
         cases=tuple(result.case.id for result in results),
-        groups=tuple(result.case.id for result in results),
         definitions=tuple(
             hashlib.sha256(result.case.model_dump_json().encode()).hexdigest()[:12]
             for result in results

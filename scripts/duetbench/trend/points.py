@@ -69,7 +69,6 @@ def of_points(points: Points, places: Mapping[str, tuple[str, str]] | None = Non
         stacks={stack.name: stack.digest for stack in points.stacks},
         packages={stack.name: stack.packages for stack in points.stacks},
         cases=names,
-        groups=names,
         definitions=("",) * len(names),
         pythons=tuple(python for python, _ in environments),
         stack_of=tuple(stack for _, stack in environments),

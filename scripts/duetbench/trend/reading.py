@@ -1,15 +1,18 @@
 """`results/` → runs as columns, changes, comparisons and records of nights.
 
-A run file is read once: its columns are kept by the SHA-256 of the file, and so are those of asv's
-results (`series.cache`). A file that cannot be read, for whatever reason, is named among the
-problems, and the rest is read: the history is never rewritten, so that a bad file stays.
+A run file is read once: its columns are kept by the SHA-256 of the file. A file that cannot be
+read, for whatever reason, is named among the problems, and the rest is read: the history is never
+rewritten, so that a bad file stays.
 """
 
 import hashlib
+import os
+import pickle
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
+from duetbench.core.errors import SetupError
 from duetbench.store import (
     attribution,
     change,
@@ -25,9 +28,13 @@ from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
-from duetbench.trend import cache
 from duetbench.trend.columns import RunColumns, of_run
 from duetbench.trend.points import anchored
+
+FOLDER: Final = "columns"
+"""Of the site's cache; `prune` removes what is not used for long."""
+FORMAT: Final = 3
+"""Goes up when the same files would make other columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,7 @@ def read(results: Path, cache_dir: Path) -> Sources:
     """Read all of `results/`; SetupError: the cache in `cache_dir` cannot be written."""
     results = results.absolute()
     problems: list[str] = []
-    kept = cache.opened(cache_dir, results)
-    found = files.attempted(store.runs(results), partial(_of_run, kept), problems)
+    runs = _runs(results, cache_dir, problems)
     changes = change.read_all(results, problems)
     stored = sorted((results / store.COMPARISONS).glob("*.json"))
     comparisons = files.attempted(stored, _comparison, problems)
@@ -80,10 +86,9 @@ def read(results: Path, cache_dir: Path) -> Sources:
     points.sort(key=lambda one: (one.started, one.id))
     ratios, unchained = anchored(points)
     nights.sort(key=lambda record: (record.created, record.id))
-    kept.save()
     return Sources(
-        nights=(*(one for _, (one,) in found), *ratios),
-        runs={path.stem: path for path, _ in found},
+        nights=(*runs.values(), *ratios),
+        runs={path.stem: path for path in runs},
         changes=tuple(one for one in changes if one.confirmed),
         dismissed=tuple(one for one in changes if not one.confirmed),
         # People read them on the site, where the folders of the machine that built it mean nothing.
@@ -97,13 +102,44 @@ def read(results: Path, cache_dir: Path) -> Sources:
     )
 
 
-def _of_run(kept: cache.Cache, path: Path) -> tuple[Path, tuple[RunColumns, ...]]:
-    data = path.read_bytes()
+def _runs(results: Path, cache_dir: Path, problems: list[str]) -> dict[Path, RunColumns]:
+    """The columns of all run files, oldest first, from the cache as far as it has them."""
+    name = hashlib.sha256(os.fsencode(results)).hexdigest()[:16]
+    path = cache_dir / FOLDER / name / "columns.pickle"
+    known, used = _known(path), {}
 
-    def columns() -> tuple[RunColumns, ...]:
-        return (of_run(store.decode(data, str(path))),)
+    def columns(file: Path) -> tuple[Path, RunColumns]:
+        data = file.read_bytes()
+        digest = f"{FORMAT} {hashlib.sha256(data).hexdigest()}"
+        used[digest] = known.get(digest) or of_run(store.decode(data, str(file)))
+        return file, used[digest]
 
-    return path, kept.of(hashlib.sha256(data).hexdigest(), columns)
+    found = dict(files.attempted(store.runs(results), columns, problems))
+    try:
+        if used.keys() != known.keys():
+            # Another process may write the same file: the name beside it is this one's own.
+            beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
+            files.swap(path, pickle.dumps(used, pickle.HIGHEST_PROTOCOL), beside)
+        elif used:
+            os.utime(path)
+    except OSError as problem:
+        raise SetupError(
+            f"{path}: the cache cannot be written ({problem.strerror}); make room, or set "
+            "XDG_CACHE_HOME to a folder that can be written"
+        ) from problem
+    return found
+
+
+def _known(path: Path) -> dict[str, RunColumns]:
+    """Columns by digest; none if there is no cache, or a damaged one.
+
+    Nobody but us writes in the site's cache, so that its pickles are ours.
+    """
+    try:
+        found: Any = pickle.loads(path.read_bytes())  # noqa: S301 - see above
+    except Exception:  # a pickle that is damaged raises anything
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _night(path: Path) -> NightRecord:

@@ -44,7 +44,7 @@ class Table:
     """All nights of one machine and kind, oldest first.
 
     Attributes:
-        cases: All that were ever measured, in order of appearance; `groups` stands beside.
+        cases: All that were ever measured, in order of appearance.
         mean: Nights × cases × metrics; NaN: no figure. `low`, `high`, `launches` likewise.
         status: Nights × cases: places in `STATES`.
         flags: Nights × cases: places in `flag_sets`.
@@ -56,7 +56,6 @@ class Table:
     kind: Kind
     nights: tuple[RunHeader, ...]
     cases: tuple[str, ...]
-    groups: tuple[str, ...]
     metrics: tuple[str, ...]
     mean: Figures
     low: Figures
@@ -151,10 +150,10 @@ def _table(machine: str, kind: Kind, runs: Sequence[RunColumns]) -> Table:
     profile = next((name for name in PROFILES if name in profiles), None)
     runs = [one for one in runs if profile in {None, one.header.profile}]
     runs.sort(key=lambda one: (one.header.time, one.header.run))
-    cases: dict[str, str] = {}
+    cases: dict[str, None] = {}
     metrics: dict[str, None] = {}
     for header in (one.header for one in runs):
-        cases |= zip(header.cases, header.groups, strict=True)
+        cases |= dict.fromkeys(header.cases)
         metrics |= dict.fromkeys(header.metrics)
     row_of, column_of = ({name: n for n, name in enumerate(names)} for names in (cases, metrics))
     shape = (len(runs), len(cases), len(metrics))
@@ -182,7 +181,6 @@ def _table(machine: str, kind: Kind, runs: Sequence[RunColumns]) -> Table:
         kind=kind,
         nights=tuple(one.header for one in runs),
         cases=tuple(cases),
-        groups=tuple(cases.values()),
         metrics=tuple(metrics),
         mean=mean,
         low=low,

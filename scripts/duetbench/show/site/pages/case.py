@@ -19,7 +19,7 @@ from duetbench.show.site.charts.figure import Caption, interval
 from duetbench.show.site.data import dense
 from duetbench.show.site.pages import addresses, repeat, trends, words
 from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site, grouped, has_page
+from duetbench.show.site.pages.site import Site, grouped
 from duetbench.store.change import Change
 from duetbench.trend import table as history
 from duetbench.trend.columns import RunHeader
@@ -84,7 +84,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         for case in dict.fromkeys(one.case for one in (record.series, *record.others))
     )
     kin = grouped((endpoint(case), case) for case in tables)
-    for case in filter(has_page, dict.fromkeys((*tables, *seen))):
+    for case in dict.fromkeys((*tables, *seen)):
         many, changes = tables.get(case, ()), concerned.get(case, ())
         siblings = [one for one in kin.get(endpoint(case), ()) if one != case and endpoint(case)]
         yield _page(site, case, many, changes, seen[case], siblings)
@@ -192,7 +192,7 @@ def _interval(table: Table, point: Point, metric: str) -> str:
     if point.mean is None:
         return point.reason or (point.status if point.status != "measured" else "not in this run")
     if table.track.ratio:
-        return interval(trends.quantity(table, metric), trends.value(point, with_ends=True))
+        return interval(trends.quantity(table, metric), trends.value(point))
     estimate = Interval(point.mean, point.low, point.high, point.launches)
     return words.spread(estimate, metric)
 

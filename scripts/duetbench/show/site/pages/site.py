@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from duetbench.core.errors import RecordError
 from duetbench.project.published import Published, load_published
@@ -28,16 +28,8 @@ from duetbench.trend.table import Table, tables
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-GUARD: Final = "inprocess/guard."
-"""Cases of asv's suite that records versions, which are no figures for people."""
-
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
-
-
-def has_page(case: str) -> bool:
-    """Whether a case has a page of its own."""
-    return not case.startswith(GUARD)
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
@@ -117,7 +109,7 @@ class Site:
             self.tables.values(),
             key=lambda table: (kinds.index(table.kind), -len(table.nights), table.machine),
         )
-        return grouped((case, table) for table in ordered for case in table.cases if has_page(case))
+        return grouped((case, table) for table in ordered for case in table.cases)
 
     def experiments(self) -> tuple[str, ...]:
         """Names of the experiments: those that are declared, then others that have cases."""
@@ -160,7 +152,7 @@ def gather(
         suites=read_suites(root),
         snapshots=lambda: snapshots,
         downloads=downloads,
-        planned=frozenset(filter(has_page, chain.from_iterable(planned))),
+        planned=frozenset(chain.from_iterable(planned)),
         packages=released.packages(
             sources.points,
             sorted((night.header for night in ordered), key=lambda header: header.time),

@@ -92,12 +92,12 @@ def stack_of(table: Table, case: str) -> str:
     return header.stack_of[header.cases.index(case)]
 
 
-def value(point: history.Point, *, with_ends: bool) -> Value:
+def value(point: history.Point) -> Value:
     """A night's figure as charts take it."""
     if point.mean is None:
         return Value(None, note=point.reason or point.status)
     low, high = point.low, point.high
-    if not with_ends or low is None or high is None:
+    if low is None or high is None:
         low = high = None
     else:  # figure and ends were rounded apart from each other
         low, high = min(low, point.mean), max(high, point.mean)
@@ -155,8 +155,7 @@ def _table(
         "kind": table.kind,
         "label": label(table),
         "anchor": headers[-1].profile if table.track.ratio else None,
-        "interval": table.track.interval_title,
-        "band": table.track.confidence,
+        "interval": table.track.interval,
         "run": [header.run for header in headers],
         "time": [header.time for header in headers],
         "status": [STATES[code] for code in table.status[nights, row].tolist()],
@@ -257,7 +256,7 @@ def rows(table: Table, case: str, metric: str, newest: int = plot.ROWS) -> Itera
 def _rows(table: Table, metric: str, points: Iterable[history.Point]) -> Iterator[Sequence[str]]:
     shown = quantity(table, metric)
     for point in reversed([*points]):
-        figure = value(point, with_ends=table.track.confidence)
+        figure = value(point)
         day = f"{datetime.fromtimestamp(point.time, UTC):%Y-%m-%d}"
         yield day, point.run, "", *plot.cells(shown, figure)
 

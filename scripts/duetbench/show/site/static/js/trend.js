@@ -25,7 +25,6 @@ import { day, interval, named, quotient } from "./formats.js";
  * @property {string} label
  * @property {string} kind
  * @property {string | null} anchor
- * @property {boolean} band Whether `low` and `high` are a confidence interval.
  * @property {number[]} time
  * @property {string[]} run
  * @property {string[]} status
@@ -69,8 +68,8 @@ function series(table, metric, name, slot) {
   const points = table.time.map((time, place) => ({
     x: time,
     mean: figures?.mean[place] ?? null,
-    low: table.band ? (figures?.low[place] ?? null) : null,
-    high: table.band ? (figures?.high[place] ?? null) : null,
+    low: figures?.low[place] ?? null,
+    high: figures?.high[place] ?? null,
     hollow: table.status[place] !== "measured" && figures?.mean[place] != null,
     cut: edges.some((edge) => (table.time[place - 1] ?? Infinity) < edge && edge <= time),
     note: [table.status[place] === "measured" ? "" : table.status[place], table.note[place]].filter(Boolean).join(": "),
