@@ -68,11 +68,11 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
 
     target = tmp_path / "target"
     pulled = pull(remote, target)
-    assert (pulled.tip, pulled.written, pulled.kept) == (first.commit, 3, 0)
+    assert (pulled.tip, pulled.written, pulled.unchanged) == (first.commit, 3, 0)
     assert contents(target) == contents(source)
     sent(remote, file("gamma"))
     pulled = pull(remote, target)
-    assert (pulled.written, pulled.kept, pulled.replaced) == (1, 3, ())
+    assert (pulled.written, pulled.unchanged, pulled.replaced) == (1, 3, ())
 
 
 def test_a_history_that_is_not_there_yet_is_empty(remote: Remote, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: 
     assert contents(target)[figures] == contents(first)[figures]
     before = contents(again)
     pulled = pull(remote, again)
-    assert (pulled.written, pulled.kept, pulled.replaced) == (1, 2, ())
+    assert (pulled.written, pulled.unchanged, pulled.replaced) == (1, 2, ())
     assert {name: contents(again)[name] for name in before} == before
 
 

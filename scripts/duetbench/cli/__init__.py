@@ -62,11 +62,11 @@ def main() -> None:
         _say(f"duetbench: {where}{error.strerror or error}; {remedy(error)}")
         sys.exit(FAILED)
     except Exception as error:
-        told = _lacking(error)
-        if told is None:
+        hint = _lacking(error)
+        if hint is None:
             traceback.print_exc()
         else:
-            _say(f"duetbench: {told}")
+            _say(f"duetbench: {hint}")
         sys.exit(FAILED)
 
 

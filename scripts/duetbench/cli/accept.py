@@ -77,25 +77,28 @@ def accept_command(
     if plan is not None:
         project = Project.here()
         locks = {name: project.lock(name).digest for name in project.stacks}
-        found = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
+        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
     else:
-        known = None
+        names = None
         if candidates is not None:
-            known = [one.id for one in files.read(Candidates, candidates).candidates]
-        found = incoming.confirmed(source, target, now, known)
-    _tell(found, "accepted", as_json=as_json)
-    if found.exit_code:
-        raise Exit(found.exit_code)
+            names = [candidate.id for candidate in files.read(Candidates, candidates).candidates]
+        acceptance = incoming.confirmed(source, target, now, names)
+    _tell(acceptance, "accepted", as_json=as_json)
+    if acceptance.exit_code:
+        raise Exit(acceptance.exit_code)
 
 
-def _tell(found: Acceptance, done: str, *, as_json: bool = False) -> None:
-    missing = [f"missing: {sentence}" for sentence in found.missing]
+def _tell(acceptance: Acceptance, done: str, *, as_json: bool = False) -> None:
+    missing = [f"missing: {sentence}" for sentence in acceptance.missing]
     # Foreign text stands as code, which it cannot end.
-    refused = [(one.artifact, one.reason, one.reason.replace("`", "'")) for one in found.refused]
-    shown = [f"refused: `{name}`: `{reason}`" for name, _, reason in refused]
-    heading = f"**{len(found.accepted)} {done}, {len(found.refused)} refused**\n\n"
-    actions.summary(heading + "\n".join(f"- {line}" for line in (*shown, *missing)))
-    lines = [f"{done}: {path}" for path in found.accepted]
+    refused = [
+        (refusal.artifact, refusal.reason, refusal.reason.replace("`", "'"))
+        for refusal in acceptance.refused
+    ]
+    items = [f"refused: `{name}`: `{reason}`" for name, _, reason in refused]
+    heading = f"**{len(acceptance.accepted)} {done}, {len(acceptance.refused)} refused**\n\n"
+    actions.summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
+    lines = [f"{done}: {path}" for path in acceptance.accepted]
     lines += [f"refused: artifact {name}: {reason}" for name, reason, _ in refused]
     lines = [*lines, *missing] or ["nothing came, and nothing was expected"]
-    tell(lines, lambda: found.model_dump(mode="json"), as_json=as_json)
+    tell(lines, lambda: acceptance.model_dump(mode="json"), as_json=as_json)

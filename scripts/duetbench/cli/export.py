@@ -43,12 +43,12 @@ def export_command(
     docs/export.md says what each column is, with its unit.
     """
     answers.console_for({"--csv": as_csv})
-    known = tidy.tables(kinds.load(name, results or Project.here().results))
-    if table is not None and table not in known:
-        raise UsageError(f"--table {table}: {name} has {' and '.join(known)}")
-    chosen = table or next(iter(known))
-    answers.put(csv_of(known[chosen]), as_csv)
-    errors().say(f"{len(known[chosen])} rows of {chosen}: {as_csv}")
+    tables = tidy.tables(kinds.load(name, results or Project.here().results))
+    if table is not None and table not in tables:
+        raise UsageError(f"--table {table}: {name} has {' and '.join(tables)}")
+    chosen = table or next(iter(tables))
+    answers.put(csv_of(tables[chosen]), as_csv)
+    errors().say(f"{len(tables[chosen])} rows of {chosen}: {as_csv}")
 
 
 def csv_of(rows: Sequence[tidy.Row]) -> str:

@@ -92,28 +92,28 @@ def announce_command(
     """
     problems: list[str] = []
     folder = results or Project.here().results
-    records = [one for one in change.read_all(folder, problems) if one.confirmed]
+    records = [entry for entry in change.read_all(folder, problems) if entry.confirmed]
     explained, unread = attribution.every(folder)
     problems += unread
     with connected() as (context, github):
         wanted = issues.of_changes(records, site_address(site, context), explained.values())
-        kept = issues.keep(github, wanted, most=most, dry=dry)
-    left = sum(one.action == "left" for one in kept)
+        outcomes = issues.keep(github, wanted, most=most, dry=dry)
+    left = sum(entry.action == "left" for entry in outcomes)
     if left:
         problems.append(
             f"{left} changes are not announced yet: more than {most} at once have one cause, most "
             "likely not a package; look at the machine and the method first"
         )
     lines = [
-        f"{one.key.partition('/')[2]}: {_WORDS[one.action]} {one.url}".rstrip()
-        for one in kept
-        if one.action in _WORDS
+        f"{entry.key.partition('/')[2]}: {_WORDS[entry.action]} {entry.url}".rstrip()
+        for entry in outcomes
+        if entry.action in _WORDS
     ]
-    document = {"issues": [asdict(one) for one in kept], "problems": problems}
+    document = {"issues": [asdict(entry) for entry in outcomes], "problems": problems}
     tell(lines or ["no news"], lambda: document, as_json=as_json)
     for problem in problems:
         errors().say(f"duetbench: {problem}")
-    shown = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
-    actions.summary("### Changes\n\n" + ("\n".join(shown) or "No news."))
+    listed = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
+    actions.summary("### Changes\n\n" + ("\n".join(listed) or "No news."))
     if problems:
         raise Exit(1)

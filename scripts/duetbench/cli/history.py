@@ -65,14 +65,14 @@ def pull_command(
     """
     project = Project.here()
     where = remote_of(project.root, remote, branch)
-    found = pull(where, to or project.results, log=errors().say)
-    said = f"no branch {branch} there: the history is empty so far"
-    if found.tip is not None:
-        said = (
-            f"history at {found.tip[:8]}: {found.written} new files, {len(found.replaced)} with "
-            f"newer contents, {found.kept} already here"
+    pulled = pull(where, to or project.results, log=errors().say)
+    sentence = f"no branch {branch} there: the history is empty so far"
+    if pulled.tip is not None:
+        sentence = (
+            f"history at {pulled.tip[:8]}: {pulled.written} new files, {len(pulled.replaced)} with "
+            f"newer contents, {pulled.unchanged} already here"
         )
-    tell([said], lambda: asdict(found), as_json=as_json)
+    tell([sentence], lambda: asdict(pulled), as_json=as_json)
 
 
 @history_app.command("push")
@@ -107,9 +107,9 @@ def push_command(
     record = None
     if plan is not None:
         played = [
-            files_.parse(Points, one.data, one.path)
-            for one in files
-            if one.path.startswith(f"{POINTS}/")
+            files_.parse(Points, file.data, file.path)
+            for file in files
+            if file.path.startswith(f"{POINTS}/")
         ]
         record = nights.outcome(files_.read(NightPlan, plan), runs, played)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
@@ -124,11 +124,11 @@ def push_command(
         subject = f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
     pushed = push(files, where, subject=subject, log=warn)
     of_night = record.model_dump(mode="json") if record else None
-    said = (
+    sentence = (
         f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
         f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
     )
-    tell([said], lambda: {**asdict(pushed), "night": of_night}, as_json=as_json)
+    tell([sentence], lambda: {**asdict(pushed), "night": of_night}, as_json=as_json)
     if record is not None:
         _judge(record)
 

@@ -96,9 +96,13 @@ def _of_now(
     snapshots: Sequence[Snapshot], commit: str, suites: Sequence[str], began: float
 ) -> tuple[Snapshot, ...]:
     """What was measured of a commit since then; NothingMeasuredError: no benchmark was."""
-    here = (one for one in snapshots if one.commit == commit and one.started >= began)
-    if found := tuple(one for one in here if one.has(*suites)):
-        return found
+    here = (
+        snapshot
+        for snapshot in snapshots
+        if snapshot.commit == commit and snapshot.started >= began
+    )
+    if matching := tuple(snapshot for snapshot in here if snapshot.has(*suites)):
+        return matching
     raise NothingMeasuredError(
         f"no benchmark gave a figure; what asv said is in {paths.state_dir() / 'logs'}"
     )

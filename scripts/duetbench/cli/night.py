@@ -70,10 +70,10 @@ def plan_command(
     duets = anchored.expected(plan.cases, anchored.NIGHTLY) if anchor else {}
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
-        many = len(shard.plan.cases)
+        cases = len(shard.plan.cases)
         against = sum(duets.get(case.id, 0) for case in shard.plan.cases)
         console.say(
-            f"shard {shard.number} of {len(shards)}{where}: {many} case{'s' * (many != 1)}, "
+            f"shard {shard.number} of {len(shards)}{where}: {cases} case{'s' * (cases != 1)}, "
             f"{duration(planning.plan_seconds(shard.plan) + against)}"
             + (f", of which {duration(against)} against the anchor" if against else "")
         )

@@ -58,9 +58,9 @@ SeedOption = Annotated[
 ]
 
 
-def budget_option(what: str, more: str = "") -> Any:
+def budget_option(purpose: str, more: str = "") -> Any:
     """The option `--budget`, read by `budget_seconds`: what it is for, more after its format."""
-    return Option("--budget", metavar="TIME", help=f"{what}: {_TIMES}. {more}".rstrip())
+    return Option("--budget", metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None) -> float | None:
@@ -78,12 +78,12 @@ def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A0
 
 def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
-    found = orphans.reap()
+    sentences = orphans.reap()
     oha.sweep()
     workspace.sweep()
-    for sentence in found:
+    for sentence in sentences:
         console.say(f"note: {sentence}")
-    return found
+    return sentences
 
 
 def tell(lines: Iterable[str], document: Callable[[], Any], *, as_json: bool) -> None:
@@ -122,10 +122,10 @@ def locked(root: Path, name: str) -> str:
     """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
     file, sign, revision = name.rpartition("@")
     if sign and not Path(name).is_file():
-        found = git.ask_or_none(root, "show", f"{revision}:{file}")
-        if found is None:
+        text = git.ask_or_none(root, "show", f"{revision}:{file}")
+        if text is None:
             raise UsageError(f"--lock {name}: {revision} has no file {file}")
-        return f"{found}\n"
+        return f"{text}\n"
     try:
         return Path(name).read_text("utf-8")
     except (OSError, ValueError) as error:

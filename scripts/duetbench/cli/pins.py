@@ -55,10 +55,10 @@ def _oha(declared: Settings, folder: Path) -> dict[str, str]:
     """What in the file becomes what: version, checksum of the crate, and of each program."""
     spec = declared.oha
     info = _output(folder, "cargo", "info", "--color", "never", "oha")
-    found = re.search(r"^version: (\S+)", info, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^version: (\S+)", info, re.MULTILINE)
+    if match is None:
         raise SetupError(f"cargo info names no version of oha: {info[:200]!r}")
-    newest = found[1]
+    newest = match[1]
     if not _is_newer(newest, spec.version, same=1):
         return {}
     crates = {cache.sha256(crate) for crate in oha.crates(newest)}
@@ -66,7 +66,7 @@ def _oha(declared: Settings, folder: Path) -> dict[str, str]:
         raise SetupError(f"expected one crate of {newest} in cargo's cache, found {len(crates)}")
     address = f"{API}/repos/{oha.REPOSITORY}/releases/tags/v{newest}"
     release = httpx.get(address, timeout=20, follow_redirects=True).raise_for_status().json()
-    digests = {one["name"]: str(one["digest"]).partition(":")[2] for one in release["assets"]}
+    digests = {asset["name"]: str(asset["digest"]).partition(":")[2] for asset in release["assets"]}
     if lacking := [name for name in spec.prebuilt if len(digests.get(name, "")) != 64]:
         raise SetupError(f"release {newest} has no SHA-256 of {', '.join(lacking)}")
     programs = {old: digests[name] for name, old in spec.prebuilt.items()}
@@ -106,19 +106,19 @@ def _source(package: str, folder: Path) -> tuple[str, str, list[str]]:
             (folder / "list").write_text(f"deb-src [signed-by={keys}] {mirror} {suite}\n")
             try:
                 _output(folder, *apt, "--error-on=any", "update")
-                found = _ARCHIVE.search(_output(folder, *fetch, "--print-uris"))
+                match = _ARCHIVE.search(_output(folder, *fetch, "--print-uris"))
             except SetupError as error:
                 problem = str(error)
                 continue
-            if found is not None:
-                return found[2], found[1], fetch
+            if match is not None:
+                return match[2], match[1], fetch
             problem = f"{suite.split()[0]} has no finished release of {package}"
     raise SetupError(problem)
 
 
-def _is_newer(found: str, pinned: str, *, same: int) -> bool:
+def _is_newer(version: str, pinned: str, *, same: int) -> bool:
     """Whether a release is newer, and its first numbers are the same."""
-    new, old = Version(found), Version(pinned)
+    new, old = Version(version), Version(pinned)
     return new > old and new.release[:same] == old.release[:same]
 
 

@@ -84,15 +84,15 @@ def sides_command(
     artifact = _artifact(name)
     with connected() as (context, github):
         sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
-        found = event.sides(context.event_name, context.event(), sha, github, base)
-    values = {"base": found.base or "", "head": found.head, "artifact": artifact, "upgrade": ""}
-    if found.base is None:
+        sides = event.sides(context.event_name, context.event(), sha, github, base)
+    values = {"base": sides.base or "", "head": sides.head, "artifact": artifact, "upgrade": ""}
+    if sides.base is None:
         actions.summary(_NOTHING)
     else:
-        _fetch(root, (found.base, found.head))
+        _fetch(root, (sides.base, sides.head))
         # A lock that is named is below this folder.
         place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
-        if upgrades.is_upgrade(root, found.base, found.head, place):
+        if upgrades.is_upgrade(root, sides.base, sides.head, place):
             values["upgrade"] = "true"
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
@@ -103,9 +103,9 @@ def sides_command(
 def _fetch(root: Path, commits: tuple[str, ...]) -> None:
     """Fetch the commits that are not there; raises GitError or HopelessError."""
     missing = [
-        one
-        for one in dict.fromkeys(commits)
-        if git.ask_or_none(root, "cat-file", "-e", f"{one}^{{commit}}") is None
+        commit
+        for commit in dict.fromkeys(commits)
+        if git.ask_or_none(root, "cat-file", "-e", f"{commit}^{{commit}}") is None
     ]
     if not missing:
         return
@@ -154,14 +154,14 @@ def compare_command(
     code = _call("compare", *sides, *target, *limit, *output).returncode
     if code not in _JUDGED or not file.is_file():
         raise Exit(code)
-    found = files.read(Comparison, file)
-    cause = _cause(found, file, [*target, *limit]) if upgrade else None
+    comparison = files.read(Comparison, file)
+    cause = _cause(comparison, file, [*target, *limit]) if upgrade else None
     if cause is not None:
         files.write(report / incoming.UPGRADE, cause)
     moved = files.read(Attribution, code_file) if code_file.is_file() else None
-    actions.summary(comment.report(found, partial(comment.preface, upgrade=cause, code=moved)))
+    actions.summary(comment.report(comparison, partial(comment.preface, upgrade=cause, code=moved)))
     if keep:
-        files.write(results / store.COMPARISONS / f"{found.id}.json", found)
+        files.write(results / store.COMPARISONS / f"{comparison.id}.json", comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
         _call("run", *target, "--results", str(results))
     if code == 1 and fail_on == "slower":
@@ -183,10 +183,12 @@ def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
         raise UsageError(f"--args {args!r}: expected words as for a shell: {error}") from error
 
 
-def _cause(found: Comparison, file: Path, options: list[str]) -> Upgrade:
+def _cause(comparison: Comparison, file: Path, options: list[str]) -> Upgrade:
     """What moved an application whose packages differ; a single one needs no search."""
-    moved = any(one.verdict in MOVED for case in found.cases for one in case.judgements)
-    if not moved or len({one.package for one in found.packages}) < 2:
+    moved = any(
+        judgement.verdict in MOVED for case in comparison.cases for judgement in case.judgements
+    )
+    if not moved or len({change.package for change in comparison.packages}) < 2:
         return Upgrade()
     done = _call("bisect", str(file), "--json", *options, stdout=subprocess.PIPE)
     try:
@@ -264,11 +266,11 @@ def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, 
     url = f"{context.run_url.rpartition('/')[0]}/{run.id}"
     with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
         fetched, refused = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
-        ours = {one: name for one in fetched if (name := _named(one)) is not None}
+        ours = {entry: name for entry in fetched if (name := _application(entry)) is not None}
         if len(ours) > _NAMES:
             raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
         pulls = event.sides_of(run, github, base) if ours else ()
-        problems = [f"artifact {one.artifact}: {one.reason}" for one in refused]
+        problems = [f"artifact {entry.artifact}: {entry.reason}" for entry in refused]
         for sides, (artifact, name) in product(pulls, sorted(ours.items())):
             if sides.pull is None or sides.base is None:
                 continue
@@ -290,9 +292,9 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
     """The checked comparison of two commits as a comment; raises ArtifactError or RecordError."""
     if not source.exists():
         raise ArtifactError("no comparison has come")
-    found, upgrade, code = incoming.proposed(source, base, head)
+    comparison, upgrade, code = incoming.proposed(source, base, head)
     lead = partial(comment.preface, upgrade=upgrade, code=code)
-    return comment.final(found, head, url, words, lead)
+    return comment.final(comparison, head, url, words, lead)
 
 
 def _artifact(name: str) -> str:
@@ -302,7 +304,7 @@ def _artifact(name: str) -> str:
     return f"{ARTIFACT}-{name}" if name else ARTIFACT
 
 
-def _named(artifact: str) -> str | None:
+def _application(artifact: str) -> str | None:
     """The application that an artifact is about; None: it is none of ours."""
     name = artifact.removeprefix(f"{ARTIFACT}-")
     if artifact == ARTIFACT:

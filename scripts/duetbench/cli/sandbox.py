@@ -39,11 +39,11 @@ def runner_command(as_json: JsonOption = False) -> None:
 
     Run it as the runner's user. Exit code 1: something is missing, or not this checkout's.
     """
-    found = sandbox.problems()
+    problems = sandbox.problems()
     if as_json:
-        print_json(found)
-    for problem in () if as_json else found or ("this machine is prepared as a runner",):
+        print_json(problems)
+    for problem in () if as_json else problems or ("this machine is prepared as a runner",):
         Console().say(problem)
-    if found:
+    if problems:
         errors().say(_REMEDY)
         raise Exit(1)

@@ -57,14 +57,14 @@ def show_command(
         raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
     path = kinds.find(run, results)
-    what = kinds.type_of(path)
-    if what is Points:
+    kind = kinds.type_of(path)
+    if kind is Points:
         _show_points(
             path,
             {"--select": select, "--markdown": as_markdown, "--html": html},
             as_json=as_json_,
         )
-    elif what is Comparison:
+    elif kind is Comparison:
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
@@ -97,11 +97,11 @@ def findings_command(
     root, results = project.root, project.results
     folder = (output.parent if output else results).resolve()
     profiles: tuple[Profile, ...] = ("published", "nightly")
-    found = [store.find(results, name) for name in runs or ()] or [
-        recorded[-1] for one in profiles if (recorded := store.runs(results, profile=one))
+    paths = [store.find(results, name) for name in runs or ()] or [
+        recorded[-1] for profile in profiles if (recorded := store.runs(results, profile=profile))
     ]
     sources: list[RunSource] = []
-    for path in map(Path.resolve, found):
+    for path in map(Path.resolve, paths):
         link = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
         run = summarise(store.load(path))
         label = f"{run.run.profile} profile"
@@ -116,7 +116,10 @@ def findings_command(
     inside: tuple[Section, ...] = ()
     if snapshots := asv_results.read(results / "asv"):
         # What it says of a whole experiment wants intervals, and as many cases as there are.
-        most = max(sources, key=lambda one: (one.summary.run.launches > 1, len(one.summary.cases)))
+        most = max(
+            sources,
+            key=lambda profile: (profile.summary.run.launches > 1, len(profile.summary.cases)),
+        )
         inside = inprocess.sections(snapshots, read_suites(root), most.summary)
     write(write_findings(sources, load_published(root), read_about(root), inside), output)
 
@@ -132,16 +135,16 @@ def schema_command(
     write(files.schema(Comparison) if comparison else files.schema(Run), output)
 
 
-def _show_points(path: Path, given: Mapping[str, object], *, as_json: bool) -> None:
-    if stray := [option for option, value in given.items() if value]:
+def _show_points(path: Path, options: Mapping[str, object], *, as_json: bool) -> None:
+    if stray := [option for option, value in options.items() if value]:
         raise UsageError(
             f"{' and '.join(stray)}: {path} has anchored points, which are shown as text or --json"
         )
-    found = files.read(Points, path)
+    points = files.read(Points, path)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(points.model_dump(mode="json"))
         return
-    terminal.print_points(Console(), found)
+    terminal.print_points(Console(), points)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:

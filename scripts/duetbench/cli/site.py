@@ -77,7 +77,7 @@ def site_command(
         raise UsageError(f"{order.results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console(stderr=as_json))
     with interruptible():
-        seen = local.stamp(order.results, root / "apps")
+        stamp = local.stamp(order.results, root / "apps")
         began = time.monotonic()
         built = build.build(order, narrator)
         if as_json:
@@ -100,7 +100,7 @@ def site_command(
     with suppress(InterruptedRun), interruptible(), local.served(order.output, port) as address:
         narrator.say(f"{address} shows it, and what changes in {order.results}; Ctrl-C ends that")
         look = partial(local.stamp, order.results, root / "apps")
-        local.watch(look, again, threading.Event(), built=seen)
+        local.watch(look, again, threading.Event(), built=stamp)
 
 
 def _tell(narrator: Narrator, built: build.Built, order: build.Order, began: float) -> None:

@@ -140,8 +140,8 @@ def _options(
 
 
 def _pair(option: str, text: str, sign: str) -> tuple[str, str]:
-    name, found, value = text.partition(sign)
-    if not found or not name.strip():
+    name, assigned, value = text.partition(sign)
+    if not assigned or not name.strip():
         raise UsageError(f"{option} {name!r}…: expected NAME{sign} VALUE")
     return name.strip().lower(), value.strip()
 
@@ -156,14 +156,14 @@ def _variable(text: str) -> tuple[str, str]:
 def with_target(verb: Callable[..., None]) -> Callable[..., None]:
     """A verb with the options that tell a target, which it gets as its parameter `options`."""
     ours, theirs = inspect.signature(_options), inspect.signature(verb)
-    own = [p for name, p in theirs.parameters.items() if name != "options"]
+    parameters = [p for name, p in theirs.parameters.items() if name != "options"]
 
     @functools.wraps(verb)
-    def wrapped(**given: Any) -> None:
-        options = _options(**{name: given.pop(name) for name in ours.parameters})
-        verb(**given, options=options)
+    def wrapped(**values: Any) -> None:
+        options = _options(**{name: values.pop(name) for name in ours.parameters})
+        verb(**values, options=options)
 
-    parameters = [*own, *ours.parameters.values()]
+    parameters = [*parameters, *ours.parameters.values()]
     wrapped.__signature__ = theirs.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
@@ -176,21 +176,21 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
     repository has a target. Errors as `target.of`.
     """
     root = project.root
-    given = {**options, "python": pythons[0] if len(pythons) == 1 else None}
+    values = {**options, "python": pythons[0] if len(pythons) == 1 else None}
     if options["app"] is None and any((root / "apps").glob("*/experiment.toml")):
-        stray = [target.option(key) for key, value in given.items() if target.was_given(value)]
+        stray = [target.option(key) for key, value in values.items() if target.was_given(value)]
         if stray:
             raise UsageError(
                 f"{' and '.join(stray)}: the experiments of this repository say that; they belong "
                 "to --app module:attribute"
             )
         return project
-    found = target.of(root, given)
-    if found is None:
+    declared = target.of(root, values)
+    if declared is None:
         raise paths.undeclared(root, "no --app, no [tool.duetbench] with an app, no experiments")
     if len(pythons) == 2:
-        found = found.model_copy(update={"python": tuple(pythons)})
-    return replace(project, target=found)
+        declared = declared.model_copy(update={"python": tuple(pythons)})
+    return replace(project, target=declared)
 
 
 def repeated(options: Options, pythons: Sequence[str]) -> list[str]:

@@ -122,15 +122,15 @@ class Verb(TyperCommand):
 
     def load(self) -> Any:
         """Import the verb, and make of it what typer makes of registered functions and groups."""
-        found = pkgutil.resolve_name(f"{__package__}.{self.place}")
+        function = pkgutil.resolve_name(f"{__package__}.{self.place}")
         alone = typer.Typer()
-        if isinstance(found, typer.Typer):
-            alone.add_typer(found, name=self.name)
+        if isinstance(function, typer.Typer):
+            alone.add_typer(function, name=self.name)
         else:
-            alone.command(self.name)(found)
-        made = get_group(alone).commands[str(self.name)]
-        _join_lines(made)
-        return made
+            alone.command(self.name)(function)
+        command = get_group(alone).commands[str(self.name)]
+        _join_lines(command)
+        return command
 
 
 class _Group(TyperGroup):
@@ -173,9 +173,9 @@ ci_app, dev_app = (
 )
 
 
-def _join_lines(made: Any) -> None:
-    made.help = _joined(made.help)
-    for command in getattr(made, "commands", {}).values():
+def _join_lines(application: Any) -> None:
+    application.help = _joined(application.help)
+    for command in getattr(application, "commands", {}).values():
         _join_lines(command)
 
 
@@ -186,8 +186,8 @@ def _joined(text: str | None) -> str:
 
 def _type_shown(option: TyperOption, ctx: Any) -> str | None:
     """The type of an option's value in its help: none of a flag, and that of one in a list."""
-    shown = None if option.is_flag else _WITH_TYPE(option, ctx)
-    return shown and re.sub(r"list\[(.+)\]", r"\1", shown)
+    text = None if option.is_flag else _WITH_TYPE(option, ctx)
+    return text and re.sub(r"list\[(.+)\]", r"\1", text)
 
 
 _WITH_TYPE: Final = TyperOption.display_type_rich

@@ -14,12 +14,12 @@ _DISTRIBUTION: Final = "duetbench"
 def of(module: str) -> str | None:
     """The extra that brings a module, as the installed duetbench says; None: it is of none."""
     wanted = canonicalize_name(module.partition(".")[0])
-    own = metadata.metadata(_DISTRIBUTION)
-    for text in own.get_all("Requires-Dist") or ():
+    package = metadata.metadata(_DISTRIBUTION)
+    for text in package.get_all("Requires-Dist") or ():
         requirement = Requirement(text)
         if requirement.marker is None or canonicalize_name(requirement.name) != wanted:
             continue
-        for extra in own.get_all("Provides-Extra") or ():
+        for extra in package.get_all("Provides-Extra") or ():
             if requirement.marker.evaluate({"extra": extra}):
                 return str(extra)
     return None

@@ -89,12 +89,12 @@ class Context:
         if self.event_path is None:
             raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
         try:
-            found = json.loads(self.event_path.read_text("utf-8"))
+            event = json.loads(self.event_path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"{self.event_path}: expected the event as JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise UsageError(f"{self.event_path}: expected an event, found {type(found).__name__}")
-        return found
+        if not isinstance(event, dict):
+            raise UsageError(f"{self.event_path}: expected an event, found {type(event).__name__}")
+        return event
 
 
 def outputs(values: Mapping[str, str]) -> None:
@@ -116,8 +116,8 @@ def summary(markdown: str) -> None:
     """Add to the step's summary; nothing where there is none; raises RecordError."""
     path = os.environ.get(SUMMARY)
     if path:
-        kept = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
-        _append(Path(path), kept.rstrip("\n") + "\n\n")
+        text = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
+        _append(Path(path), text.rstrip("\n") + "\n\n")
 
 
 def _append(path: Path, text: str) -> None:

@@ -71,15 +71,15 @@ def is_plain(name: str) -> bool:
 def unzipped(data: bytes) -> Files:
     """The files of a zip archive; raises ArtifactError."""
     with _reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = (one for one in archive.infolist() if not one.is_dir())
-        return _bounded((one.filename, partial(archive.open, one)) for one in entries)
+        entries = (entry for entry in archive.infolist() if not entry.is_dir())
+        return _bounded((entry.filename, partial(archive.open, entry)) for entry in entries)
 
 
 def untarred(data: bytes) -> Files:
     """The files of a tar archive, which may hold them and folders, nothing else: ArtifactError."""
     with _reading("tar archive"), tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-        entries = (one for one in archive if not one.isdir())
-        return _bounded((one.name, partial(_regular, archive, one)) for one in entries)
+        entries = (entry for entry in archive if not entry.isdir())
+        return _bounded((entry.name, partial(_regular, archive, entry)) for entry in entries)
 
 
 def folder(path: Path) -> Files:
@@ -87,9 +87,9 @@ def folder(path: Path) -> Files:
     if path.is_symlink() or not path.is_dir() or not is_plain(path.name):
         raise ArtifactError(f"{printable(path.name)}: expected a folder with a name of ours")
     with _reading("folder"):
-        entries = (one for one in path.rglob("*") if one.is_symlink() or not one.is_dir())
+        entries = (entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir())
         return _bounded(
-            (one.relative_to(path).as_posix(), partial(_opened, one)) for one in entries
+            (entry.relative_to(path).as_posix(), partial(_opened, entry)) for entry in entries
         )
 
 
@@ -107,33 +107,33 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     total = 0
     for name, opened in entries:
         parts = name.split("/")
         if not all(map(is_plain, parts)) or len(parts) > MOST_DEPTH:
             raise ArtifactError(f"the name {printable(name)}; ours have letters, digits and '._-'")
-        if len(found) == MOST_FILES:
+        if len(contents) == MOST_FILES:
             raise ArtifactError(f"more than {MOST_FILES} files")
         with opened() as file:  # the size that an archive says proves nothing
-            found[name] = file.read(MOST_BYTES + 1)
-        total += len(found[name])
-        if len(found[name]) > MOST_BYTES or total > MOST_TOTAL:
+            contents[name] = file.read(MOST_BYTES + 1)
+        total += len(contents[name])
+        if len(contents[name]) > MOST_BYTES or total > MOST_TOTAL:
             raise ArtifactError(
                 f"expected at most {MOST_BYTES:,} bytes per file and {MOST_TOTAL:,} in all, found "
                 f"more at {printable(name)}"
             )
-    return found
+    return contents
 
 
 @contextmanager
-def _reading(what: str) -> Iterator[None]:
+def _reading(kind: str) -> Iterator[None]:
     try:
         yield
     except ArtifactError:
         raise
     except Exception as error:  # the libraries raise whatever they stumble over
-        raise ArtifactError(f"expected a {what}, found {reason(error)}") from error
+        raise ArtifactError(f"expected a {kind}, found {reason(error)}") from error
 
 
 def fetch(
@@ -149,12 +149,14 @@ def fetch(
         ArtifactError: There are far too many.
         RecordError: A file cannot be written.
     """
-    found = [one for one in github.artifacts(run) if fnmatchcase(one.name, names)]
-    if len(found) > MOST_ARTIFACTS:
+    artifacts = [
+        artifact for artifact in github.artifacts(run) if fnmatchcase(artifact.name, names)
+    ]
+    if len(artifacts) > MOST_ARTIFACTS:
         raise ArtifactError(f"run {run}: expected at most {MOST_ARTIFACTS} artifacts, found more")
     fetched: list[str] = []
     refused: list[Refusal] = []
-    for artifact in found:
+    for artifact in artifacts:
         try:
             unpacked = unzipped(_archive(github, artifact))
         except (ArtifactError, ServiceError) as error:

@@ -120,8 +120,8 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
-    made = git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
-    return made, tip
+    commit = git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
+    return commit, tip
 
 
 def _fetched(root: Path, remote: Remote, name: str) -> str:
@@ -165,11 +165,11 @@ def _tree(root: Path, code: str, tip: str) -> str:
         here = set(index("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
         gone = [path for path in here if path.startswith(f"{WORKFLOWS}/")]
         # A stack that is no longer declared has no lock either.
-        kept = [
+        entries = [
             line
             for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
             if (path := line.partition("\t")[2]) in here or path.startswith(f"{WORKFLOWS}/")
         ]
-        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + kept
+        lines = [f"0 {'0' * 40}\t{path}" for path in gone] + entries
         index("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
         return index("write-tree")

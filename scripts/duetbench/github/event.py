@@ -71,8 +71,8 @@ def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: s
         head = pushed.after
         default = "" if pushed.before == NONE else pushed.before
     start = base or default or read(_RepositoryEvent, event, _EVENT).default_branch
-    found = github.merge_base(start, head)
-    return Sides(head, None if found == head else found, pull)
+    left = github.merge_base(start, head)
+    return Sides(head, None if left == head else left, pull)
 
 
 def measuring_run(event: Mapping[str, Any]) -> MeasuringRun:

@@ -82,27 +82,27 @@ def night(
 
     def check(artifact: str, files: Files) -> None:
         # asv's list of its benchmarks is made anew from the suites.
-        found = {final(path): data for path, data in files.items() if path != _LIST}
-        values = {path: _stored(path, data, _OF_NIGHTS) for path, data in found.items()}
-        ours = [one for one in values.values() if isinstance(one, Run | Points)]
+        contents = {final(path): data for path, data in files.items() if path != _LIST}
+        values = {path: _stored(path, data, _OF_NIGHTS) for path, data in contents.items()}
+        ours = [value for value in values.values() if isinstance(value, Run | Points)]
         if not ours:
             raise ArtifactError("expected a run or anchored points, found none")
-        for one in ours:
-            _require_planned(one, plan, locks, now)
-            if (named := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
-                require(f"shard of artifact {artifact}", int(named[1]), one.shard)
-        known = [(type(one), one.shard) for one in (*sent, *ours)]
-        if len(set(known)) != len(known):
+        for value in ours:
+            _require_planned(value, plan, locks, now)
+            if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
+                require(f"shard of artifact {artifact}", int(match[1]), value.shard)
+        keys = [(type(value), value.shard) for value in (*sent, *ours)]
+        if len(set(keys)) != len(keys):
             raise ArtifactError("a second run, or file of points, of one shard")
         for path, value in values.items():
             if isinstance(value, dict):
                 require("machine of asv's results", {path.split("/")[1]}, _machines(ours))
-                found_ = value.get("commit_hash", plan.commit)
-                require("commit of asv's results", plan.commit, found_)
+                commit = value.get("commit_hash", plan.commit)
+                require("commit of asv's results", plan.commit, commit)
         require("machines of a shard", 1, len(_machines(ours)))
         sent.extend(ours)
         # One machine may have had two shards: what it measured first is as good.
-        accepted.update({**found, **accepted})
+        accepted.update({**contents, **accepted})
 
     refused = _each(source, check)
     _write(target, accepted)
@@ -114,41 +114,41 @@ def night(
 
 
 def _machines(values: Iterable[Run | Points]) -> set[str]:
-    return {one.machine.id for one in values}
+    return {value.machine.id for value in values}
 
 
 def _require_planned(
-    one: Run | Points, plan: NightPlan, locks: Mapping[str, str], now: datetime
+    value: Run | Points, plan: NightPlan, locks: Mapping[str, str], now: datetime
 ) -> None:
     """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError."""
-    require("night", plan.id, one.night)
-    shard = None if one.shard is None else plan.shard(one.shard)
+    require("night", plan.id, value.night)
+    shard = None if value.shard is None else plan.shard(value.shard)
     if shard is None:
-        raise ArtifactError(f"shard {one.shard}, which the plan does not have")
-    require("commit", plan.commit, one.commit)
+        raise ArtifactError(f"shard {value.shard}, which the plan does not have")
+    require("commit", plan.commit, value.commit)
     if shard.machine is not None:
-        require(f"machine of shard {shard.number}", shard.machine, one.machine.id)
-    elif one.machine.id in {other.machine for other in plan.shards}:
-        raise ArtifactError(f"machine {one.machine.id}, which has a shard of its own")
-    for stack in one.stacks:
+        require(f"machine of shard {shard.number}", shard.machine, value.machine.id)
+    elif value.machine.id in {other.machine for other in plan.shards}:
+        raise ArtifactError(f"machine {value.machine.id}, which has a shard of its own")
+    for stack in value.stacks:
         require(f"lock of stack {printable(stack.name)}", locks.get(stack.name), stack.digest)
     planned = {case.id: case for case in shard.plan.cases}
-    if isinstance(one, Points):
-        require("anchor", plan.anchor, one.anchor)
-        require_past(max(one.started, one.when), now)
-        names = [case.case for case in one.cases]
+    if isinstance(value, Points):
+        require("anchor", plan.anchor, value.anchor)
+        require_past(max(value.started, value.when), now)
+        names = [case.case for case in value.cases]
         foreign = [
             name
             for name in names
             if not name.startswith(INPROCESS) and name.removeprefix(CANARY) not in planned
         ]
     else:
-        require_past(datetime.fromisoformat(one.started), now)
-        require("uncommitted changes", False, one.dirty)
-        start = store.run_id(one.started, one.profile, one.commit)
-        require("id of the run", f"{start}-s{shard.number}", one.id)
-        names = [result.case.id for result in one.results]
-        foreign = [r.case.id for r in one.results if planned.get(r.case.id) != r.case]
+        require_past(datetime.fromisoformat(value.started), now)
+        require("uncommitted changes", False, value.dirty)
+        start = store.run_id(value.started, value.profile, value.commit)
+        require("id of the run", f"{start}-s{shard.number}", value.id)
+        names = [result.case.id for result in value.results]
+        foreign = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
     if len(set(names)) != len(names):
         raise ArtifactError("a case twice")
     if foreign:
@@ -167,21 +167,21 @@ def confirmed(
         RecordError: A file cannot be written.
     """
     accepted: dict[str, bytes] = {}
-    known = None if candidates is None else frozenset(candidates)
+    expected = None if candidates is None else frozenset(candidates)
 
     def check(artifact: str, files: Files) -> None:
         values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
-        evidence = {one.id for one in values if isinstance(one, Comparison)}
-        for one in values:
-            if isinstance(one, Comparison):
+        evidence = {value.id for value in values if isinstance(value, Comparison)}
+        for value in values:
+            if isinstance(value, Comparison):
                 machine = artifact.removeprefix("confirmed-")
-                require("machine", machine, one.machine.id)
-            elif known is not None and one.id not in known:
-                raise ArtifactError(f"{printable(one.id)}, which was no candidate")
-            if isinstance(one, Change):
-                require_past(one.when, now)
-                if one.evidence not in evidence:
-                    raise ArtifactError(f"{printable(one.id)} without its evidence")
+                require("machine", machine, value.machine.id)
+            elif expected is not None and value.id not in expected:
+                raise ArtifactError(f"{printable(value.id)}, which was no candidate")
+            if isinstance(value, Change):
+                require_past(value.when, now)
+                if value.evidence not in evidence:
+                    raise ArtifactError(f"{printable(value.id)} without its evidence")
         if twice := accepted.keys() & files.keys():
             raise ArtifactError(f"{printable(min(twice))}, which another machine has sent")
         accepted.update(files)
@@ -206,41 +206,46 @@ def proposed(
         sent = dict(archives.folder(source))
         upgrade, why = sent.pop(UPGRADE, None), sent.pop(WHY, None)
         require("files", [COMPARISON], list(sent))
-        found = _parsed(Comparison, sent[COMPARISON])
-        for side, commit, record in (("base", base, found.base), ("head", head, found.head)):
+        comparison = _parsed(Comparison, sent[COMPARISON])
+        for side, commit, record in (
+            ("base", base, comparison.base),
+            ("head", head, comparison.head),
+        ):
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        cases = tuple(case.model_copy(update={"commands": None}) for case in found.cases)
+        cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
         about = None if upgrade is None else _parsed(Upgrade, upgrade)
-        _require_moved(about, found)
+        _require_moved(about, comparison)
         code = None if why is None else _parsed(Attribution, why)
         if code is not None:
-            require("comparison of an attribution", found.id, code.comparison)
-        return found.model_copy(update={"cases": cases}), about, code
+            require("comparison of an attribution", comparison.id, code.comparison)
+        return comparison.model_copy(update={"cases": cases}), about, code
     except Exception as error:  # whatever it is
         raise ArtifactError(reason(error)) from error
 
 
-def _require_moved(upgrade: Upgrade | None, found: Comparison) -> None:
+def _require_moved(upgrade: Upgrade | None, comparison: Comparison) -> None:
     """Refuse to blame packages that do not differ; raises ArtifactError."""
     if upgrade is None or upgrade.cause is None:
         return
-    moved = {(one.package, one.base, one.head) for one in found.packages}
-    named = [one for share in upgrade.cause.shares for one in share.releases]
+    moved = {(release.package, release.base, release.head) for release in comparison.packages}
+    releases = [release for share in upgrade.cause.shares for release in share.releases]
     foreign = [
-        one.package for one in named if (one.package, one.previous, one.version) not in moved
+        release.package
+        for release in releases
+        if (release.package, release.previous, release.version) not in moved
     ]
     foreign += set(upgrade.cause.suspects) - {package for package, *_ in moved}
-    if foreign or max(len(named), len(upgrade.cause.suspects)) > len(moved):
-        what = printable(foreign[0]) if foreign else "a package twice"
-        raise ArtifactError(f"{what} as a cause, or a suspect, which does not differ so")
+    if foreign or max(len(releases), len(upgrade.cause.suspects)) > len(moved):
+        package = printable(foreign[0]) if foreign else "a package twice"
+        raise ArtifactError(f"{package} as a cause, or a suspect, which does not differ so")
 
 
-def require(what: str, expected: object, found: object) -> None:
+def require(name: str, expected: object, value: object) -> None:
     """Refuse what is not as it should be; raises ArtifactError."""
-    if expected != found:
-        raise ArtifactError(f"{what}: expected {expected}, found {printable(str(found))}")
+    if expected != value:
+        raise ArtifactError(f"{name}: expected {expected}, found {printable(str(value))}")
 
 
 def require_past(moment: datetime, now: datetime) -> None:
@@ -251,9 +256,9 @@ def require_past(moment: datetime, now: datetime) -> None:
 
 def _parsed(kind: type[_Kind], data: bytes) -> _Kind:
     """A file whose texts are plain; raises RecordError or ArtifactError."""
-    found = files_.parse(kind, data, "the file")
+    value = files_.parse(kind, data, "the file")
     require_plain(json.loads(data))
-    return found
+    return value
 
 
 def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
@@ -261,12 +266,12 @@ def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
     kind = kind_of(path)
     if kind is None or kind.name not in names:
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(sorted(names))}")
-    found = kind.read(data, path, "the file")
+    value = kind.read(data, path, "the file")
     document = json.loads(data)
     require_plain(document)
     if kind.model is None:
         _require_figures(document)
-    return found
+    return value
 
 
 def _require_figures(document: Any) -> None:

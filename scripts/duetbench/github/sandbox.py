@@ -93,19 +93,19 @@ def run(root: Path, words: Sequence[str]) -> int:
         UsageError: A file or folder is not a name in this folder.
         ArtifactError: What came out is not a set of plain files within bounds.
     """
-    named: dict[str, str] = {}
+    names: dict[str, str] = {}
     for option, name in pairwise(words):
         if option in READ | WRITTEN:
             if not archives.is_plain(name):  # it is the same in the sandbox as here
                 raise UsageError(f"{option} {name!r}: expected a name in this folder")
-            named[option] = name
-    written = [name for option, name in named.items() if option in WRITTEN]
+            names[option] = name
+    written = [name for option, name in names.items() if option in WRITTEN]
     if not written:
         raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: what comes out")
     reply = _Reply()
     with _connected() as connection:
         try:
-            connection.sendall(script(root, words, named.values(), written).encode())
+            connection.sendall(script(root, words, names.values(), written).encode())
             reply.receive(connection)
         except BaseException:  # interrupted: what was measured by then comes out as well
             connection.shutdown(socket.SHUT_WR)
@@ -119,10 +119,10 @@ def script(root: Path, words: Sequence[str], handed: Iterable[str], written: Seq
     """The shell script that runs a verb."""
     cache = paths.cache_dir()
     lines = [f"export DUETBENCH_ROOT={shlex.quote(str(root))}"]
-    for made in _shared(cache):
-        below = made.relative_to(cache)
+    for entry in _shared(cache):
+        below = entry.relative_to(cache)
         lines.append(f'mkdir -p "$XDG_CACHE_HOME/duetbench/{below.parent}"')
-        lines.append(f'ln -s {shlex.quote(str(made))} "$XDG_CACHE_HOME/duetbench/{below.parent}/"')
+        lines.append(f'ln -s {shlex.quote(str(entry))} "$XDG_CACHE_HOME/duetbench/{below.parent}/"')
     for name in handed:
         for file in [Path(name)] if Path(name).is_file() else sorted(Path(name).rglob("*")):
             if file.is_file():
@@ -145,10 +145,10 @@ def script(root: Path, words: Sequence[str], handed: Iterable[str], written: Seq
 def _shared(cache: Path) -> Iterator[Path]:
     """Whole artefacts of the cache, which nothing changes any more: the sandbox reads them."""
     for pattern in _SHARED:
-        for made in sorted(cache.glob(pattern)):
-            kinds = [made] if artefact.facts(made) is not None else [*made.glob("*")]
-            if not made.name.startswith(".") and any(artefact.facts(k) is not None for k in kinds):
-                yield made
+        for entry in sorted(cache.glob(pattern)):
+            kinds = [entry] if artefact.facts(entry) is not None else [*entry.glob("*")]
+            if not entry.name.startswith(".") and any(artefact.facts(k) is not None for k in kinds):
+                yield entry
 
 
 @contextmanager
@@ -187,9 +187,9 @@ class _Reply:
                     self._keep(other)
 
     def _print(self, data: bytes) -> None:
-        kept = data[: self._left]
-        self._left -= len(kept)
-        sys.stdout.write(without_control(self._text.decode(kept)))
+        printed = data[: self._left]
+        self._left -= len(printed)
+        sys.stdout.write(without_control(self._text.decode(printed)))
         sys.stdout.flush()
 
     def _keep(self, data: bytes) -> None:
@@ -231,24 +231,24 @@ def _quoted() -> Iterator[None]:
 
 def problems(installed: Mapping[str, Path] = INSTALLED, owner: int = 0) -> tuple[str, ...]:
     """What is missing on this machine as a runner, or differs from this checkout."""
-    found = []
+    messages = []
     for name, folder in installed.items():
         file = folder / name
         try:
             if file.read_bytes() != (SOURCES / name).read_bytes():
-                found.append(f"{file} is not that of this checkout")
-            found += [
+                messages.append(f"{file} is not that of this checkout")
+            messages += [
                 f"{entry}: expected root as its owner, and nobody else who can write to it"
                 for entry in (file, *file.parents)
                 if (status := entry.stat()).st_uid not in {0, owner}
                 or (status.st_mode & 0o022 and not status.st_mode & 0o1000)
             ]
         except OSError as error:
-            found.append(f"{file}: {error.strerror}")
-    if not found:
+            messages.append(f"{file}: {error.strerror}")
+    if not messages:
         try:
             with _connected():
                 pass
         except DuetbenchError as error:
-            found.append(str(error))
-    return tuple(found)
+            messages.append(str(error))
+    return tuple(messages)

@@ -60,8 +60,8 @@ class Decision:
 def command(body: str | None) -> str | None:
     """What follows `/bench` at the start of a comment's first line; None: it is no command."""
     lines = (body or "").splitlines()
-    found = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
-    return (found["words"] or "").strip() if found else None
+    match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
+    return (match["words"] or "").strip() if match else None
 
 
 def handle(github: GitHub, event: dict[str, Any], context: Context) -> Decision:

@@ -53,14 +53,14 @@ def bounded(text: str, limit: int = LIMIT) -> str:
         return text
     closing = "\n</details>"
     room = max(limit - len(_CUT) - len(closing), 0)
-    kept = text[:room].rpartition("\n")[0]
-    folds = [found[1] for found in _FOLD.finditer(kept)]
+    part = text[:room].rpartition("\n")[0]
+    folds = [match[1] for match in _FOLD.finditer(part)]
     is_open = folds.count("") > folds.count("/")
-    return kept + (closing if is_open else "") + _CUT
+    return part + (closing if is_open else "") + _CUT
 
 
 def _broken(text: str) -> str:
-    return _ACTIVE.sub(lambda found: found[0] + _BREAK, text)
+    return _ACTIVE.sub(lambda match: match[0] + _BREAK, text)
 
 
 _MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
@@ -79,11 +79,11 @@ def marker(kind: str, values: Mapping[str, str | int]) -> str:
 def marker_values(kind: str, body: str | None) -> Values | None:
     """Read the first line of a body; None: there is none of this kind."""
     first = (body or "").partition("\n")[0].rstrip("\r")
-    found = _MARKER.fullmatch(first)
-    if found is None or found[1] != kind:
+    match = _MARKER.fullmatch(first)
+    if match is None or match[1] != kind:
         return None
     try:
-        read = json.loads(found[2])
+        read = json.loads(match[2])
     except ValueError:
         return None
     return {

@@ -64,10 +64,10 @@ def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
 def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, Any] | None:
     text = git.ask_or_none(root, "show", f"{commit}:{path}")
     try:
-        found = tomllib.loads(text or "")
+        project = tomllib.loads(text or "")
     except tomllib.TOMLDecodeError:
         return {"unreadable": text, "commit": commit}
-    found.pop("dependency-groups", None)
+    project.pop("dependency-groups", None)
     for key in ("dependencies", "optional-dependencies"):
-        found.get("project", {}).pop(key, None)
-    return found
+        project.get("project", {}).pop(key, None)
+    return project

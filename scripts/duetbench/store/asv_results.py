@@ -53,8 +53,8 @@ class Reading:
     def case(self) -> str:
         """Its name among the cases: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
         params = ", ".join(f"{key}={value}" for key, value in self.params)
-        named = f"{self.benchmark}({params})" if params else self.benchmark
-        return "/".join(("inprocess", named, f"py{self.python}", self.stack))
+        name = f"{self.benchmark}({params})" if params else self.benchmark
+        return "/".join(("inprocess", name, f"py{self.python}", self.stack))
 
     @property
     def spread(self) -> float | None:
@@ -101,12 +101,12 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     wrong: list[str] = []
     lists = files.attempted([results], benchmarks, wrong)
     paths = [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
-    found = files.attempted(paths if lists else (), partial(_sound, lists), wrong)
+    readable = files.attempted(paths if lists else (), partial(_sound, lists), wrong)
     if problems is None and wrong:
         raise RecordError(wrong[0])
     if problems is not None:
         problems += wrong
-    return snapshots(found, lists[0]) if found else ()
+    return snapshots(readable, lists[0]) if readable else ()
 
 
 def _sound(lists: Sequence[Any], path: Path) -> Results:
@@ -146,28 +146,33 @@ def snapshots(results: Iterable[Results], listed: Any) -> tuple[Snapshot, ...]:
         results: asv's files; those that are not as asv wrote them raise anything (`understood`).
         listed: asv's `benchmarks`; results of other versions of them do not count.
     """
-    found: dict[tuple[str, str], list[Results]] = {}
+    groups: dict[tuple[str, str], list[Results]] = {}
     for result in results:
         key = (str(result.params["machine"]), str(result.commit_hash))
-        found.setdefault(key, []).append(result)
+        groups.setdefault(key, []).append(result)
     return newest_first(
-        _snapshot(machine, commit, many, listed) for (machine, commit), many in found.items()
+        _snapshot(machine, commit, group, listed) for (machine, commit), group in groups.items()
     )
 
 
-def newest_first(found: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+def newest_first(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
     """By the commit's date, then by the measurement's."""
-    return tuple(sorted(found, key=lambda one: (-one.committed, -one.started, one.commit)))
+    return tuple(
+        sorted(
+            snapshots,
+            key=lambda s: (-s.committed, -s.started, s.commit),
+        )
+    )
 
 
 @contextmanager
-def understood(what: Path) -> Iterator[None]:
+def understood(source: Path) -> Iterator[None]:
     """Whatever goes wrong with files that are not as asv wrote them, as a RecordError."""
     try:
         yield
     except Exception as problem:  # asv's own code may stumble over anything
         raise RecordError(
-            f"{what}: expected asv's results, found {type(problem).__name__}: {problem}; "
+            f"{source}: expected asv's results, found {type(problem).__name__}: {problem}; "
             "run `asv update`, or remove the file that is wrong"
         ) from problem
 
@@ -185,23 +190,24 @@ def environments(readings: Iterable[Reading]) -> list[tuple[str, str]]:
     )
 
 
-def _snapshot(machine: str, commit: str, many: Sequence[Results], benchmarks: Any) -> Snapshot:
-    params = many[0].params
+def _snapshot(machine: str, commit: str, group: Sequence[Results], benchmarks: Any) -> Snapshot:
+    params = group[0].params
     cpu, cores, ram, system = (str(params.get(n) or "") for n in ("cpu", "num_cpu", "ram", "os"))
-    named = (cpu, cores and f"{cores} cores", ram, system)
+    facts = (cpu, cores and f"{cores} cores", ram, system)
     return Snapshot(
         machine=machine,
         cores=int(cores) if cores.isdigit() else None,
-        described=", ".join(filter(None, named)),
+        described=", ".join(filter(None, facts)),
         commit=commit,
-        committed=int(many[0].date),
+        committed=int(group[0].date),
         started=max(
-            (int(when) for result in many for when in result.started_at.values() if when), default=0
+            (int(when) for result in group for when in result.started_at.values() if when),
+            default=0,
         ),
         readings=tuple(
             reading
             for name in sorted(benchmarks)
-            for result in sorted(many, key=lambda result: str(result.env_name))
+            for result in sorted(group, key=lambda result: str(result.env_name))
             if name in result.get_result_keys(benchmarks)
             for reading in _readings(result, name, benchmarks[name])
         ),
@@ -219,8 +225,8 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
         skipped = isinstance(value, float) and math.isnan(value)
         status: ReadingStatus = "skipped" if skipped else "measured" if number else "failed"
         measured = status == "measured"
-        told = statistics[place] if measured else None
-        spread = told if told and told.get("repeat", 2) >= 2 else {}
+        statistic = statistics[place] if measured else None
+        spread = statistic if statistic and statistic.get("repeat", 2) >= 2 else {}
         low, high = spread.get("q_25"), spread.get("q_75")
         yield Reading(
             benchmark=name,

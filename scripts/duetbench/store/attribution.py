@@ -151,7 +151,7 @@ class Attribution(Artefact):
         while waiting:
             depth, node = waiting.pop()
             nodes.append({"depth": depth, **node.model_dump(exclude={"below"})})
-            waiting += [(depth + 1, one) for one in reversed(node.below)]
+            waiting += [(depth + 1, child) for child in reversed(node.below)]
         return nodes
 
     @field_validator("tree", mode="before")
@@ -161,15 +161,15 @@ class Attribution(Artefact):
             return tree
         below: dict[int, list[Node]] = {}
         for listed in reversed(tree):
-            one = _ListedNode.model_validate(listed)
-            if set(below) - set(range(one.depth + 2)):
+            row = _ListedNode.model_validate(listed)
+            if set(below) - set(range(row.depth + 2)):
                 raise ValueError(
-                    f"a node of depth {one.depth} with nodes deeper than its own below"
+                    f"a node of depth {row.depth} with nodes deeper than its own below"
                 )
-            under = tuple(reversed(below.pop(one.depth + 1, [])))
-            node = Node(function=one.function, base=one.base, head=one.head, below=under)
-            below.setdefault(one.depth, []).append(node)
-        if [len(many) for depth, many in below.items() if depth == 0] != [1] or len(below) > 1:
+            under = tuple(reversed(below.pop(row.depth + 1, [])))
+            node = Node(function=row.function, base=row.base, head=row.head, below=under)
+            below.setdefault(row.depth, []).append(node)
+        if [len(nodes) for depth, nodes in below.items() if depth == 0] != [1] or len(below) > 1:
             raise ValueError("expected a tree: one node of depth 0, and it first")
         return below[0][0]
 

@@ -160,8 +160,8 @@ class Judgement(Frozen):
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
-        known = [one for one in (self.low, self.ratio, self.high) if one is not None]
-        if known != sorted(known) or (known and known[0] <= 0):
+        values = [value for value in (self.low, self.ratio, self.high) if value is not None]
+        if values != sorted(values) or (values and values[0] <= 0):
             raise ValueError(f"0 < {self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
         return self
 
@@ -338,8 +338,8 @@ def rebuilt(comparison: Comparison) -> str | None:
         if option in _FLAGS:
             continue
         value = next(rest, "")
-        found = _OPTIONS[option].fullmatch(value) if option in _OPTIONS else None
-        if found is None or not value:
+        match = _OPTIONS[option].fullmatch(value) if option in _OPTIONS else None
+        if match is None or not value:
             return None
         if option == "--budget":
             seconds = read_time(value)
@@ -355,10 +355,10 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
         return ["--python", *labels] if all(map(_INTERPRETER.fullmatch, labels)) else None
     if {base.kind, head.kind} == {"stack"}:
         pins = [[] if label == LOCKED else label.split(", ") for label in labels]
-        if any(pins) and all(_PIN.fullmatch(pin) for many in pins for pin in many):
+        if any(pins) and all(_PIN.fullmatch(pin) for words in pins for pin in words):
             options = "--base-with", "--with"
-            both = zip(options, pins, strict=True)
-            return [word for option, many in both for pin in many for word in (option, pin)]
+            pairs = zip(options, pins, strict=True)
+            return [word for option, words in pairs for pin in words for word in (option, pin)]
         days = ["locked" if label == LOCKED else label.removeprefix(AS_OF) for label in labels]
         if all(day == "locked" or _DATE.fullmatch(day) for day in days):
             return [word for day in days for word in ("--stack-as-of", day)]

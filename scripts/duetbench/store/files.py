@@ -55,27 +55,27 @@ def parse(
     Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.
     An error calls it `name`, and repeats what was found only if `quoted`.
     """
-    known = kind.model_fields["format"].default
-    expected = f"{name}: expected {kind.noun} of format {known}"
+    version = kind.model_fields["format"].default
+    expected = f"{name}: expected {kind.noun} of format {version}"
     _require_object(data, f"{name}: expected {kind.noun}")
     try:
         return kind.model_validate_json(data, strict=True)
     except ValidationError as problem:
         every = problem.errors(include_url=False, include_context=False)
-        told = [_problem(one, quoted=quoted) for one in every[:_SHOWN_PROBLEMS]]
-        told += [f"and {len(every) - len(told)} more"] if len(every) > len(told) else []
+        messages = [_problem(error, quoted=quoted) for error in every[:_SHOWN_PROBLEMS]]
+        messages += [f"and {len(every) - len(messages)} more"] if len(every) > len(messages) else []
         raise RecordError(
-            f"{expected}: {'; '.join(told)}. A file of a newer duetbench needs a newer duetbench "
-            "(uv tool upgrade duetbench); otherwise it is damaged"
+            f"{expected}: {'; '.join(messages)}. A file of a newer duetbench needs a newer "
+            "duetbench (uv tool upgrade duetbench); otherwise it is damaged"
         ) from problem
 
 
 def read(kind: type[_Kind], path: Path, *, check_name: bool = False) -> _Kind:
     """Read a file, whose name must be the value's id if `check_name`; raises RecordError."""
     value = parse(kind, contents(path), str(path))
-    if check_name and path.stem != (found := getattr(value, "id", "")):
+    if check_name and path.stem != (identifier := getattr(value, "id", "")):
         raise RecordError(
-            f"{path}: expected the id of {kind.noun} as the file's name, found id {found!r}; "
+            f"{path}: expected the id of {kind.noun} as the file's name, found id {identifier!r}; "
             "rename one of them"
         )
     return value
@@ -85,16 +85,16 @@ def attempted(
     paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
 ) -> list[_T]:
     """What was read of each file; one more problem instead, whatever goes wrong with one."""
-    found = []
+    values = []
     for path in paths:
         try:
-            found.append(read_one(path))
+            values.append(read_one(path))
         except (RecordError, OSError) as problem:
             problems.append(str(problem))
         except Exception as problem:
-            what = f"{type(problem).__name__}: {problem}"
-            problems.append(f"{path}: cannot be used ({what}); it is left out")
-    return found
+            reason = f"{type(problem).__name__}: {problem}"
+            problems.append(f"{path}: cannot be used ({reason}); it is left out")
+    return values
 
 
 def contents(path: Path, most: int = MOST_BYTES) -> bytes:
@@ -129,13 +129,13 @@ def first_problem(error: ValidationError) -> str:
     return _problem(error.errors(include_url=False, include_context=False)[0], quoted=True)
 
 
-def _problem(one: ErrorDetails, *, quoted: bool) -> str:
-    place = ".".join(map(str, one["loc"])) or "the file"
+def _problem(error: ErrorDetails, *, quoted: bool) -> str:
+    place = ".".join(map(str, error["loc"])) or "the file"
     # What is wrong with an object as a whole says so itself; the object says nothing more.
-    plain = isinstance(one["input"], str | int | float | None)
-    silent = one["type"] == "missing" or (one["type"] == "value_error" and not plain)
-    found = f", found {one['input']!r:.60}" if quoted and not silent else ""
-    return f"{place}: {one['msg'].removeprefix('Value error, ')}{found}"
+    plain = isinstance(error["input"], str | int | float | None)
+    silent = error["type"] == "missing" or (error["type"] == "value_error" and not plain)
+    value = f", found {error['input']!r:.60}" if quoted and not silent else ""
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}{value}"
 
 
 def _require_object(data: bytes, expected: str) -> None:
@@ -152,16 +152,16 @@ def _require_object(data: bytes, expected: str) -> None:
     except json.JSONDecodeError as problem:
         if data.strip() and data.lstrip()[:1] != b"{":
             raise RecordError(f"{expected} (a JSON object), found text that is none") from problem
-        what = "an empty file" if not data.strip() else f"{problem.msg} at line {problem.lineno}"
+        content = "an empty file" if not data.strip() else f"{problem.msg} at line {problem.lineno}"
         raise RecordError(
-            f"{expected} (JSON), found {what}; it is truncated or damaged: restore it from git, or "
-            "remove it"
+            f"{expected} (JSON), found {content}; it is truncated or damaged: restore it from git, "
+            "or remove it"
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise RecordError(f"{expected} in strict JSON, found {problem}") from problem
     if not isinstance(document, dict) or "format" not in document:
-        found = "an object without it" if isinstance(document, dict) else "something else"
-        raise RecordError(f"{expected} (a JSON object with the key 'format'), found {found}")
+        kind = "an object without it" if isinstance(document, dict) else "something else"
+        raise RecordError(f"{expected} (a JSON object with the key 'format'), found {kind}")
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -256,7 +256,7 @@ def require_writable(path: Path) -> None:
 
 def require_room(folder: Path) -> None:
     """Try whether a results folder can be written, before hours are spent; raises RecordError."""
-    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         require_writable(folder / f".{os.getpid()}.tmp")
@@ -265,9 +265,9 @@ def require_room(folder: Path) -> None:
             f"{folder}: cannot be made ({problem.strerror}); {remedy(problem)}. Nothing was done"
         ) from problem
     finally:
-        for one in new:
+        for place in new:
             with contextlib.suppress(OSError):
-                one.rmdir()
+                place.rmdir()
 
 
 def remedy(problem: OSError) -> str:

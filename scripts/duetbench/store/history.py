@@ -42,7 +42,7 @@ class PullResult:
     tip: str | None  # the history's commit; None: there is no history yet
     written: int
     replaced: tuple[str, ...]  # paths whose contents the history had newer
-    kept: int
+    unchanged: int
 
 
 def push(
@@ -88,12 +88,12 @@ def _push_once(
     added, there, others = [], [], []
     for file in files:
         path = work / RESULTS / file.path
-        known = path.read_bytes() if path.is_file() else None
-        if known is None or (known != file.data and file.replaceable):
+        old = path.read_bytes() if path.is_file() else None
+        if old is None or (old != file.data and file.replaceable):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.data)
             added.append(file.path)
-        elif known == file.data or file.settled:
+        elif old == file.data or file.settled:
             there.append(file.path)
         else:
             others.append(file.path)
@@ -106,10 +106,10 @@ def _push_once(
         )
     if not added:
         return PushResult((), tuple(there), tries, None)
-    named = [f"- {path}" for path in sorted(added)]
-    if (more := len(named) - _NAMED) > 0:
-        named[_NAMED:] = [f"- and {more} more"]
-    message = "\n".join((subject, "", *named)) + "\n"
+    lines = [f"- {path}" for path in sorted(added)]
+    if (more := len(lines) - _NAMED) > 0:
+        lines[_NAMED:] = [f"- and {more} more"]
+    message = "\n".join((subject, "", *lines)) + "\n"
     git = ["-C", str(work)]
     run([*git, "add", "--force", "--", RESULTS])
     run([*git, "commit", "--quiet", "--file=-"], _identity(os.environ), message.encode())
@@ -167,7 +167,7 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
     needed: dict[str, bytes] = {}
     replaced: list[str] = []
     refused: list[str] = []
-    kept = 0
+    unchanged = 0
     listed = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
     for line in listed.decode("utf-8", "surrogateescape").split("\0"):
         about, _, name = line.partition("\t")
@@ -179,7 +179,7 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
         if not here.is_file():
             needed[path] = data
         elif kind.settled or here.read_bytes() == data:
-            kept += 1
+            unchanged += 1
         elif kind.replaceable:
             needed[path] = data
             replaced.append(path)
@@ -194,13 +194,13 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
     for path, data in needed.items():
         # One name for all: a pull that was killed leaves one, which is replaced.
         swap(results / path, data, (results / path).with_name(f".{Path(path).name}.pulled"))
-    return PullResult(tip, len(needed) - len(replaced), tuple(replaced), kept)
+    return PullResult(tip, len(needed) - len(replaced), tuple(replaced), unchanged)
 
 
 def _identity(environment: Mapping[str, str]) -> dict[str, str]:
     """Who commits: whom the environment names, otherwise duetbench."""
     return {
-        (name := f"GIT_{role}_{what}"): environment.get(name, value)
+        (name := f"GIT_{role}_{key}"): environment.get(name, value)
         for role in ("AUTHOR", "COMMITTER")
-        for what, value in _AUTHOR.items()
+        for key, value in _AUTHOR.items()
     }

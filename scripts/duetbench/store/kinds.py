@@ -76,12 +76,12 @@ class Kind:
 def _of_asv(data: bytes, name: str) -> dict[str, Any]:
     """A file of asv's, of which no more is read here than where it belongs."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as problem:
         raise RecordError(f"{name}: expected a file of asv's, found: {problem}") from problem
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise RecordError(f"{name}: expected a file of asv's, found JSON of something else")
-    return found
+    return document
 
 
 def _kind(
@@ -99,32 +99,32 @@ def _record(
 
 
 KINDS: Final = (
-    _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", Run, lambda one: store.path_for(Path(), one)),
+    _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", Run, lambda v: store.path_for(Path(), v)),
     _kind(
         "comparison",
         rf"{store.COMPARISONS}/{_NAME}",
         Comparison,
-        lambda one: f"{store.COMPARISONS}/{one.id}.json",
+        lambda v: f"{store.COMPARISONS}/{v.id}.json",
     ),
     _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", Points, points.path_of),
     _record(
         "attribution",
         rf"{attribution.FOLDER}/{_NAME}",
         Attribution,
-        lambda one: f"{attribution.FOLDER}/{one.id}.json",
+        lambda v: f"{attribution.FOLDER}/{v.id}.json",
     ),
-    _record("night", rf"nights/\d{{4}}/{_NAME}", NightRecord, lambda one: one.path),
+    _record("night", rf"nights/\d{{4}}/{_NAME}", NightRecord, lambda v: v.path),
     _record(
         "change",
         rf"{change.FOLDER}/{_NAME}",
         Change,
-        lambda one: f"{change.FOLDER}/{one.id}.json",
+        lambda v: f"{change.FOLDER}/{v.id}.json",
     ),
     _record(
         "links of a package",
         rf"{packages.FOLDER}/{_NAME}",
         PackageRecord,
-        lambda one: packages.path_of(one.id),
+        lambda v: packages.path_of(v.id),
     ),
     Kind(
         "figures inside the process",
@@ -164,7 +164,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     under its own name; unless it was finished after all. Returns the files, the runs among them,
     and paths that are no part of the history.
     """
-    found: dict[str, File] = {}
+    accepted: dict[str, File] = {}
     runs: list[Run] = []
     others: list[str] = []
     for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
@@ -176,12 +176,12 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
             continue
         data = files.contents(path, MOST_BYTES)
         value = kind.read(data, place, str(path))
-        if place in found:
+        if place in accepted:
             continue
-        found[place] = File(place, data, kind.replaceable, kind.settled)
+        accepted[place] = File(place, data, kind.replaceable, kind.settled)
         if isinstance(value, Run):
             runs.append(value)
-    return tuple(found.values()), tuple(runs), tuple(others)
+    return tuple(accepted.values()), tuple(runs), tuple(others)
 
 
 def _plain(folder: Path) -> Iterator[Path]:

@@ -45,7 +45,7 @@ class VersionLinks(Frozen):
     def repository(self) -> str | None:
         """Address of the repository, where source or home may be one on a forge."""
         matches = (_FORGE.fullmatch(self.links.get(kind, "")) for kind in _SOURCES)
-        return next((str(one[1]) for one in matches if one), None)
+        return next((str(match[1]) for match in matches if match), None)
 
     def differences(self, before: str, version: str) -> str | None:
         """Address that compares two versions' source, if the metadata say how tags are named."""
@@ -105,8 +105,8 @@ def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tu
     written = []
     for package, versions in by_package.items():
         place = results / path_of(package)
-        known = read(place).versions if place.is_file() else {}
-        if versions.keys() - known.keys():
-            record = PackageRecord(id=package, versions=dict(sorted({**versions, **known}.items())))
+        old = read(place).versions if place.is_file() else {}
+        if versions.keys() - old.keys():
+            record = PackageRecord(id=package, versions=dict(sorted({**versions, **old}.items())))
             written.append(files.write((to or results) / path_of(package), record))
     return tuple(written)

@@ -43,10 +43,10 @@ def run_id(started: str, profile: Profile, commit: str | None) -> str:
 
 def path_for(results: Path, run: Run) -> Path:
     """Where the finished run belongs."""
-    for what, name in (("run", run.id), ("machine", run.machine.id)):
+    for kind, name in (("run", run.id), ("machine", run.machine.id)):
         if not _NAME.fullmatch(name):
             raise RecordError(
-                f"the {what} id {name!r} cannot name a file: letters, digits, '.', '_' and '-' only"
+                f"the {kind} id {name!r} cannot name a file: letters, digits, '.', '_' and '-' only"
             )
     year = datetime.fromisoformat(run.started).astimezone(UTC).year
     return results / "runs" / run.machine.id / str(year) / f"{run.id}.json"
@@ -92,13 +92,13 @@ def load(path: Path) -> Run:
 
 def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
     """Run files, oldest first; partial ones too when asked."""
-    found = (
+    matching = (
         path
         for path in (results / "runs").glob("*/*/*.json")
         if (partial or not path.name.endswith(PARTIAL))
         and (profile is None or f"-{profile}-" in path.name)
     )
-    return sorted(found, key=lambda path: path.name)
+    return sorted(matching, key=lambda path: path.name)
 
 
 def partials(results: Path) -> list[Path]:
@@ -123,13 +123,13 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
         )
     if (path := Path(name)).is_file():
         return path
-    known = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
+    candidates = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
     for candidate in (name, f"{name}.partial"):
-        if candidate in known:
-            return known[candidate]
-    if (meant := only_match(known, name)) is not None:
+        if candidate in candidates:
+            return candidates[candidate]
+    if (meant := only_match(candidates, name)) is not None:
         return meant
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
+    near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.3) or list(candidates)[-3:]
     raise UsageError(
         f"no run goes by {name!r} (expected 'latest', a run's id, or a file); "
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
@@ -137,12 +137,12 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
     )
 
 
-def only_match(known: Mapping[str, Path], name: str) -> Path | None:
+def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:
     """The only file whose name holds this one; None: there is none. UsageError: several have it."""
-    matching = [one for one in known if name in one]
+    matching = [candidate for candidate in candidates if name in candidate]
     if len(matching) > 1:
         raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
-    return known[matching[0]] if matching else None
+    return candidates[matching[0]] if matching else None
 
 
 COMPARISONS: Final = "comparisons"
@@ -241,10 +241,10 @@ def rounded(run: Run) -> Run:
             return value
         return float(f"{value:.{DIGITS}g}")
 
-    def launch(one: Launch) -> Launch:
-        times = {n: figure(n, getattr(one, n)) for n in ("seconds", "load_seconds")}
-        metrics = {n: figure(n, one.metrics[n]) for n in METRICS if n in one.metrics}
-        return one.model_copy(update={**times, "metrics": metrics})
+    def launch(sample: Launch) -> Launch:
+        times = {n: figure(n, getattr(sample, n)) for n in ("seconds", "load_seconds")}
+        metrics = {n: figure(n, sample.metrics[n]) for n in METRICS if n in sample.metrics}
+        return sample.model_copy(update={**times, "metrics": metrics})
 
     results = tuple(
         result.model_copy(update={"launches": tuple(map(launch, result.launches))})
