@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from acting import PROJECT, Stage, need
+from detecting import detect
 from duetbench.core.model import Run, StackRecord, Status
 from duetbench.github.branches import BRANCH
 from duetbench.project import settings
@@ -18,7 +19,6 @@ from duetbench.store import store
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange, Verdict
 from duetbench.trend import table as history
-from duetbench.trend.candidates import detect
 from duetbench.trend.columns import of_run
 from foreign import MACHINES, commands, conclusion
 from histories import FIRST, good, night_run, result_of, save

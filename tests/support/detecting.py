@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from duetbench.store import store
-from duetbench.store.change import Change, SeriesName, StackState, Step
+from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import PackageChange, Verdict
 from duetbench.trend import table as history
-from duetbench.trend.candidates import figures_of
+from duetbench.trend.candidates import figures_of, searched, unjudged
 from duetbench.trend.columns import CaseState, RunColumns, RunHeader, Status, empty
 from duetbench.trend.table import Table
 from histories import FIRST
@@ -158,3 +158,10 @@ def recorded(
 def moves(*names: str) -> tuple[PackageChange, ...]:
     """Packages that moved."""
     return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
+
+
+def detect(
+    tables: Sequence[Table], judged: Sequence[Change] = (), inside: Sequence[str] = ()
+) -> Candidates:
+    """What moved and was not judged yet."""
+    return unjudged(searched(tables, inside), judged)

@@ -19,6 +19,7 @@ from detecting import (
     COMMIT,
     CPU,
     MACHINE,
+    detect,
     digest,
     dismissed,
     moved_at,
@@ -46,7 +47,7 @@ from duetbench.store.comparison import Comparison, PackageChange, Verdict
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend import reading
 from duetbench.trend import table as history
-from duetbench.trend.candidates import detect, of_table
+from duetbench.trend.candidates import of_table
 from duetbench.trend.conclude import (
     IMPROVED,
     closed,

@@ -11,12 +11,11 @@ import pytest
 
 import foreign
 from comparing import busy
-from detecting import BUMPED, CPU, MACHINE, dismissed, moved_at, recorded, run_of, table
+from detecting import BUMPED, CPU, MACHINE, detect, dismissed, moved_at, recorded, run_of, table
 from duetbench.project import oha
 from duetbench.store.change import Change, SeriesName, Step
 from duetbench.store.comparison import Verdict
 from duetbench.store.points import INSTRUCTIONS
-from duetbench.trend.candidates import detect
 from duetbench.trend.conclude import conclude
 from duetbench.trend.levels import LONE, PRICE, Piece, fitted
 from duetbench.trend.points import of_points

@@ -43,15 +43,11 @@ class Searched:
     unexplained: tuple[Step, ...]
 
 
-def detect(
-    tables: Iterable[Table], judged: Sequence[Change] = (), inside: Collection[str] = ()
-) -> Candidates:
-    """Find what moved and was not `judged` yet; `inside` are jobs that a comparison can count."""
-    return unjudged(searched(tables, inside), judged)
-
-
 def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Searched, ...]:
-    """Look through all tables, server runs first: what moved inside the process joins them."""
+    """Look through all tables, server runs first: what moved inside the process joins them.
+
+    `inside` are jobs that a comparison can count.
+    """
     tables = tuple(tables)
     return tuple(
         Searched(table, *of_table(table, inside, anchored_too(table, tables)))
@@ -60,7 +56,7 @@ def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Sea
 
 
 def unjudged(tables: Sequence[Searched], judged: Sequence[Change] = ()) -> Candidates:
-    """The candidates that were not judged yet, as in `detect`."""
+    """The candidates that were not `judged` yet."""
     new: list[Change] = []
     old = 0
     for table in tables:
