@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from bench import lives
-from duetbench.host import orphans, proc, scratch
+from duetbench.host import orphans, proc
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -112,8 +112,8 @@ def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPa
     assert done.stdout.split() == ["True", "[]"]
 
 
-_MAKE = "import sys; from pathlib import Path; from duetbench.host import scratch; "
-_MAKE += "(scratch.make('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
+_MAKE = "import sys; from pathlib import Path; from duetbench.host import proc; "
+_MAKE += "(proc.make_scratch('sb-x', Path(sys.argv[1])) / 'file').write_text('left')"
 
 
 def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Pa
 
     A pid that was given again keeps none.
     """
-    mine, other = scratch.make("sb-x", tmp_path), scratch.make("sb-y", tmp_path)
+    mine, other = proc.make_scratch("sb-x", tmp_path), proc.make_scratch("sb-y", tmp_path)
     subprocess.run([sys.executable, "-c", _MAKE, str(tmp_path)], check=True)
     (left,) = set(tmp_path.iterdir()) - {mine, other}
     dead = left.name.removeprefix("sb-x-")
@@ -133,5 +133,5 @@ def test_the_folders_of_a_dead_process_are_removed_and_nothing_else(tmp_path: Pa
     elsewhere = tmp_path / f"sb-y-{dead}"
     for folder in (foreign, odd, elsewhere):
         folder.mkdir()
-    scratch.sweep("sb-x", tmp_path)
+    proc.sweep_scratch("sb-x", tmp_path)
     assert set(tmp_path.iterdir()) == {mine, other, foreign, odd, elsewhere}

@@ -1,13 +1,18 @@
-"""Small readers of /proc, and signals by exact identity: pid and start time, through a pidfd.
+"""Small readers of /proc; signals to, and scratch folders of, exactly one process.
 
-A pid alone names nobody: it is given to the next process once its owner has been reaped.
+A pid alone names nobody: it is given to the next process once its owner has been reaped. Pid and
+start time do: signals go through a pidfd, and a scratch folder's name says who made it, so that the
+next duetbench removes what a killed one has left. Standard library alone: what counts instructions
+in the environments of stacks uses it.
 
 Source: proc(5), pidfd_open(2), clock_getcpuclockid(3), Documentation/filesystems/proc.rst.
 """
 
 import os
 import select
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -206,3 +211,24 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
                 poll.unregister(descriptor)
                 waiting.discard(descriptor)
     return True
+
+
+def make_scratch(prefix: str, base: Path) -> Path:
+    """Make an empty folder below `base`, for the caller to remove; its path has a fixed length."""
+    me = stat(os.getpid())
+    owner = f"{_namespace()}-{os.getpid():07}-{me.start if me else 0:012}"
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
+
+
+def sweep_scratch(prefix: str, base: Path) -> None:
+    """Remove the folders of that prefix whose owners are dead."""
+    for folder in base.glob(f"{prefix}-*-*-*-*"):
+        with suppress(ValueError):
+            namespace, pid, start, _ = folder.name.removeprefix(f"{prefix}-").split("-")
+            # Of another container nobody here can tell who lives.
+            if namespace == _namespace() and not lives(int(pid), int(start)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _namespace() -> str:
+    return "".join(letter for letter in pid_namespace() if letter.isdigit())

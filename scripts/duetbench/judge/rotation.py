@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Case
-from duetbench.host import cache, command, paths, scratch
+from duetbench.host import cache, command, paths, proc
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.interpreters import Interpreter
 from duetbench.store.comparison import SideName
@@ -45,10 +45,10 @@ class Rotation:
         self._turns: Counter[Hashable] = Counter()
         base = paths.cache_dir()
         base.mkdir(parents=True, exist_ok=True)
-        scratch.sweep(_PREFIX, base)
+        proc.sweep_scratch(_PREFIX, base)
         if command.free_gb(base) < ROOM_GB:
             self.copies = 0
-        self._folder = scratch.make(_PREFIX, base)
+        self._folder = proc.make_scratch(_PREFIX, base)
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:

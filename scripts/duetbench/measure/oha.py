@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Load
-from duetbench.host import proc, scratch
+from duetbench.host import proc
 from duetbench.host.command import log_tail, read_log
 from duetbench.host.session import Session
 
@@ -152,7 +152,7 @@ class Generator:
 
         What is private in it is in no record of the session.
         """
-        self.client, self.folder = client, scratch.make(_PREFIX, scratch_base())
+        self.client, self.folder = client, proc.make_scratch(_PREFIX, scratch_base())
         try:
             client.write(self.folder)
             self.session = Session.start(
@@ -272,7 +272,7 @@ class Generation(Generator):
 
 def sweep() -> None:
     """Remove the folders of dead duetbench processes; in memory, they would stay for ever."""
-    scratch.sweep(_PREFIX, scratch_base())
+    proc.sweep_scratch(_PREFIX, scratch_base())
 
 
 def scratch_base() -> Path:

@@ -21,7 +21,7 @@ from uuid import uuid4
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Case, Endpoint
-from duetbench.host import orphans, proc, scratch
+from duetbench.host import orphans, proc
 from duetbench.host.command import log_tail
 from duetbench.measure.testbed import Testbed, fill
 
@@ -42,7 +42,7 @@ class Workspace:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
         self._rig, self._case = testbed, case
         self._log = log.with_suffix(".commands.log")
-        self._place = scratch.make(_PREFIX, Path(tempfile.gettempdir()))
+        self._place = proc.make_scratch(_PREFIX, Path(tempfile.gettempdir()))
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()
         places = {"tmp": str(self._tmp), "port": str(port)}
@@ -162,4 +162,4 @@ class Workspace:
 
 def sweep() -> None:
     """Remove what the workspaces of killed processes have left."""
-    scratch.sweep(_PREFIX, Path(tempfile.gettempdir()))
+    proc.sweep_scratch(_PREFIX, Path(tempfile.gettempdir()))

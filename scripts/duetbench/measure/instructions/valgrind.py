@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import duetbench
 from duetbench.core.errors import CountError
-from duetbench.host import scratch
+from duetbench.host import proc
 from duetbench.measure.instructions import phases
 
 NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
@@ -54,8 +54,8 @@ def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
     `padding` makes its path longer: memory then lies elsewhere.
     """
     base = Path(tempfile.gettempdir())
-    scratch.sweep(_PREFIX, base)
-    outer = scratch.make(_PREFIX, base)
+    proc.sweep_scratch(_PREFIX, base)
+    outer = proc.make_scratch(_PREFIX, base)
     try:
         folder = outer / ("p" * padding)
         folder.mkdir(exist_ok=True)
