@@ -12,7 +12,7 @@ from duetbench.core.model import Case, CaseResult, Profile
 from duetbench.project.experiments import load_experiments
 from duetbench.project.published import Published, load_published, read_published
 from duetbench.project.schema import PROFILES
-from duetbench.show import claims, tables
+from duetbench.show import claims, page
 from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_sentences_shapes_and_tables_can_be_filled_from_any_profile(
     figures = dict.fromkeys(synthetic.figures(random.Random(1)), 1.0)
     results = (synthetic.steady_result(c, figures) for c in EXPERIMENTS[name].cases[profile])
     summary, published = summarise(synthetic.make_run(results)), PUBLISHED[name]
-    for table in tables.experiment_tables(tuple(summary.cases.values()), published):
+    for table in page.experiment_tables(tuple(summary.cases.values()), published):
         assert "case" not in table.keys, table.title
     filled = [claims.fill(text, summary, published, name) for text in published.answers]
     checked = claims.check_all(summary, published)

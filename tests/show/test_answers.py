@@ -17,11 +17,11 @@ from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
 from duetbench.host.console import Console
 from duetbench.project.target import STACK
-from duetbench.show import lines, terminal, tidy
+from duetbench.show import layout, report, tidy
+from duetbench.show.report import print_comparison, print_overview
 from duetbench.show.rows import ViewRow
 from duetbench.show.run import print_cases
 from duetbench.show.site import alone
-from duetbench.show.terminal import print_comparison, print_overview
 from duetbench.store import points, store
 from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
 from duetbench.trend.summary import summarise
@@ -50,14 +50,14 @@ def judged(ratio: float, low: float, high: float) -> ViewRow:
     ],
 )
 def test_an_interval_is_where_its_figures_are(row: ViewRow, far: float, expected: str) -> None:
-    assert terminal.draw_interval(row, far, 21) == expected
-    assert len(terminal.axis_scale(far, 21)) == 21
+    assert report.draw_interval(row, far, 21) == expected
+    assert len(report.axis_scale(far, 21)) == 21
 
 
 def test_the_axis_holds_every_estimate() -> None:
-    assert terminal.axis_reach([judged(1.03, 1.02, 1.04)]) == 0.05
-    assert terminal.axis_reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
-    assert terminal.axis_reach([judged(0.7, 0.6, 0.8)]) == 0.5
+    assert report.axis_reach([judged(1.03, 1.02, 1.04)]) == 0.05
+    assert report.axis_reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
+    assert report.axis_reach([judged(0.7, 0.6, 0.8)]) == 0.5
 
 
 def overview(comparison: Comparison, encoding: str, width: int) -> str:
@@ -119,7 +119,7 @@ def test_points_are_drawn_with_their_intervals() -> None:
 
 def printed_points(found: points.Points, width: int) -> list[str]:
     out = io.StringIO()
-    terminal.print_points(Console(file=out, width=width), found)
+    report.print_points(Console(file=out, width=width), found)
     return out.getvalue().splitlines()
 
 
@@ -146,7 +146,7 @@ def test_any_output_can_show_it() -> None:
 def test_rows_without_change_are_counted_where_there_are_many() -> None:
     found = made(one("x/a", SLOWER), *(one(f"x/{n}", SAME) for n in range(60)))
     text = overview(found, "utf-8", 120)
-    assert text.count("= no change") == lines.MOST - 1
+    assert text.count("= no change") == layout.MOST - 1
     assert "… and 21 more rows without change" in text
 
 

@@ -26,9 +26,8 @@ from comparing import (
 from duetbench.core.flags import Flag, FlagName
 from duetbench.judge.statistics import Method
 from duetbench.show import formats
-from duetbench.show.report import LIMIT
-from duetbench.show.report import comparison as markdown
-from duetbench.show.terminal import print_comparison
+from duetbench.show.report import LIMIT, print_comparison
+from duetbench.show.report import as_markdown as markdown
 from duetbench.show.view import make_view
 from duetbench.store import files
 from duetbench.store.comparison import (

@@ -16,9 +16,8 @@ from duetbench.measure.inprocess import suite_runs
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess
 from duetbench.show.findings import RunSource, write_findings
-from duetbench.show.page import Section
+from duetbench.show.page import FigureTable, Section
 from duetbench.show.run import table_text
-from duetbench.show.tables import FigureTable
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import RunSummary, summarise

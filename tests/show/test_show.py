@@ -30,11 +30,10 @@ from duetbench.project.experiments import load_experiments
 from duetbench.project.published import Published, load_published
 from duetbench.show import formats
 from duetbench.show.claims import judge
-from duetbench.show.page import RunPage, make_page
-from duetbench.show.report import comparison as report
+from duetbench.show.page import RunPage, experiment_tables, make_page
+from duetbench.show.report import as_markdown as report
+from duetbench.show.report import print_comparison
 from duetbench.show.run import print_page, section_text
-from duetbench.show.tables import experiment_tables
-from duetbench.show.terminal import print_comparison
 from duetbench.store import change, files, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.store import encode

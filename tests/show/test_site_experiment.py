@@ -14,8 +14,8 @@ from duetbench.core import units
 from duetbench.core.model import Load, LoadModel
 from duetbench.project.published import BarsLayout, LinesLayout, Published
 from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
-from duetbench.show.asv_figures import SpeedUp, speed_ups
 from duetbench.show.claims import ONE_LAUNCH
+from duetbench.show.inprocess import SpeedUp, speed_ups
 from duetbench.show.site.charts import declared
 from duetbench.show.site.charts.declared import ChartCases
 from duetbench.show.site.pages import addresses, experiment, front, words

@@ -38,7 +38,7 @@ from duetbench.measure import runner
 from duetbench.project import anchor as declared
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
-from duetbench.show.terminal import print_points
+from duetbench.show.report import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment
 from duetbench.store.points import Points

@@ -28,7 +28,7 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project import anchor as declared
 from duetbench.project.project import Project
-from duetbench.show.terminal import print_points
+from duetbench.show.report import print_points
 from duetbench.store import files
 from duetbench.store.points import Points
 from duetbench.trend import backfill

@@ -42,8 +42,7 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope, Sides
 from duetbench.project.project import Project
 from duetbench.project.target import STACK
-from duetbench.show.report import comparison as as_markdown
-from duetbench.show.terminal import print_comparison, print_overview
+from duetbench.show.report import as_markdown, print_comparison, print_overview
 from duetbench.show.view import exit_code
 from duetbench.store import comparison as again
 from duetbench.store import store

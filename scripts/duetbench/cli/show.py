@@ -16,7 +16,7 @@ from duetbench.host.console import Console, print_json, write
 from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.project.suites import read_suites
-from duetbench.show import inprocess, report, terminal
+from duetbench.show import inprocess, report
 from duetbench.show import page as pages
 from duetbench.show.findings import RunSource, write_findings
 from duetbench.show.page import Section, read_about
@@ -72,9 +72,9 @@ def show_command(
         if as_json_:
             print_json(comparison.model_dump(mode="json"))
         elif as_markdown:
-            write(report.comparison(comparison), None)
+            write(report.as_markdown(comparison), None)
         else:
-            terminal.print_comparison(Console(), comparison)
+            report.print_comparison(Console(), comparison)
     else:
         if html is not None:
             raise UsageError(f"--html shows comparisons; {path} is a run: duetbench site")
@@ -144,7 +144,7 @@ def _show_points(path: Path, options: Mapping[str, object], *, as_json: bool) ->
     if as_json:
         print_json(points.model_dump(mode="json"))
         return
-    terminal.print_points(Console(), points)
+    report.print_points(Console(), points)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:

@@ -15,8 +15,8 @@ from duetbench.github import text
 from duetbench.github.api import Comment, GitHub
 from duetbench.github.upgrades import Upgrade
 from duetbench.show import attribution, formats, rows
-from duetbench.show import report as comparison_report
 from duetbench.show.change import cause_lines
+from duetbench.show.report import as_markdown
 from duetbench.show.rows import Groups, ViewRow
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
@@ -128,7 +128,7 @@ def report(comparison: Comparison, lead: Lead | None = None) -> str:
     try:
         paragraphs = lead(comparison) if lead is not None else ""
         limit = text.LIMIT - 2 * _ROOM - len(paragraphs)
-        body = comparison_report.comparison(comparison, limit=limit, end="")
+        body = as_markdown(comparison, limit=limit, end="")
     except Exception as error:  # whatever strange values lead to, it is the file's fault
         name = (comparison.head.commit or comparison.id)[:SHOWN]
         raise RecordError(

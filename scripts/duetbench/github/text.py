@@ -1,6 +1,6 @@
 """Text in comments and issues: what others wrote is shown and does nothing; ours is marked. Pure.
 
-Markdown's own characters are escaped where a report is written (`report.markdown.escape`). What
+Markdown's own characters are escaped where a report is written (`report.layout.escape`). What
 GitHub adds afterwards knows no escapes: mentions call people, references leave marks on other
 conversations, addresses become links (github/cmark-gfm#181, github/cmark-gfm#389). A zero-width
 space in the middle keeps each of them from being one.
@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from duetbench.show import markdown
+from duetbench.show import layout
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
@@ -37,7 +37,7 @@ _FOLD: Final = re.compile(r"<(/?)details>")
 
 def plain(text: str) -> str:
     """Other people's text inside of ours: on one line, and nothing but text."""
-    return _broken(markdown.escape(text))
+    return _broken(layout.escape(text))
 
 
 def report(text: str) -> str:

@@ -1,16 +1,17 @@
 """An attribution in words: its sentences, ranked rows, packages, what came and went. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.text import short
 from duetbench.project import names
-from duetbench.show import formats, markdown
+from duetbench.show import formats, layout
 from duetbench.store.attribution import (
     APPLICATION,
     PYTHON,
@@ -19,9 +20,6 @@ from duetbench.store.attribution import (
     Node,
     Row,
 )
-
-if TYPE_CHECKING:  # issues and comments need no terminal
-    from rich.console import Console
 
 FIRST: Final = 3
 """Rows that stand where there is only room for the first; compiled code is shown of so many."""
@@ -120,20 +118,17 @@ def brief(record: Attribution) -> str:
     """Its sentences and first rows, as Markdown for issues and comments."""
     found = describe(record)
     sentences = short(f"{found.headline} {found.cause}", _LONGEST * len(_HEAD))
-    parts = [f"**Which code it is**: {markdown.escape(sentences)}"]
+    parts = [f"**Which code it is**: {layout.escape(sentences)}"]
     if found.rows:
         first = found.rows[:FIRST]
         cells = ([short(cell, _LONGEST) for cell in one.cells] for one in first)
-        parts.append(markdown.grid(_HEAD, _ALIGN, cells))
+        parts.append(layout.grid(_HEAD, _ALIGN, cells))
         parts.append(f"{found.scatter} Counted: an explanation, and never a verdict.")
     return "\n\n".join(parts)
 
 
 def print_attribution(console: Console, record: Attribution) -> None:
     """Print it: two lines a row, compiled code below the first ones."""
-    from rich.text import Text  # noqa: PLC0415 - issues and comments need no terminal
-
-    from duetbench.show.lines import TextLine, print_lines  # noqa: PLC0415 - as above
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
@@ -144,8 +139,8 @@ def print_attribution(console: Console, record: Attribution) -> None:
     say(f"  {found.cause}")
     if found.rows:
         say("")
-        lines = [TextLine("", one.cells[:3], one.function, one.below) for one in found.rows]
-        print_lines(console, lines, {0, 1, 2}, TextLine("", _HEAD[:3], _HEAD[3]))
+        lines = [layout.TextLine("", one.cells[:3], one.function, one.below) for one in found.rows]
+        layout.print_lines(console, lines, {0, 1, 2}, layout.TextLine("", _HEAD[:3], _HEAD[3]))
         say(f"  {found.scatter}", "dim")
     code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows if one.native]
     moving = [one for one in found.own if one[3] != formats.MISSING]

@@ -11,12 +11,11 @@ from statistics import fmean
 from typing import Final
 
 from duetbench.project.published import FILE, Published
-from duetbench.show import claims, formats, markdown
+from duetbench.show import claims, formats, layout
 from duetbench.show.claims import ShapeResult
-from duetbench.show.page import About, Section, facts
+from duetbench.show.page import About, Section, experiment_tables, facts
 from duetbench.show.rows import CPU
 from duetbench.show.run import section_text, table_text
-from duetbench.show.tables import experiment_tables
 from duetbench.trend.summary import CaseSummary, RunSummary
 
 _SEVERAL: Final = 2  # launches from which on there is an interval
@@ -61,8 +60,8 @@ def write_findings(
     parts = [_OPENING]
     for source in sources:
         name = f"[{source.summary.run.id}]({source.link})"
-        parts += [f"### {source.label.capitalize()}: {name}", markdown.facts(facts(source.summary))]
-    parts += [markdown.escape(apart)] if (apart := _apart(sources)) else []
+        parts += [f"### {source.label.capitalize()}: {name}", layout.facts(facts(source.summary))]
+    parts += [layout.escape(apart)] if (apart := _apart(sources)) else []
     parts += [] if sources else ["No run: nothing was measured."]
     for name in (*published, *sorted(ran - set(published))):
         parts += _finding(name, sources, published.get(name), about.get(name))
@@ -104,9 +103,9 @@ def _finding(
     having.sort(key=lambda source: source.summary.run.launches < _SEVERAL)
     yield f"## {experiment}"
     if about and about.question:
-        yield f"*{markdown.escape(about.question)}*"
+        yield f"*{layout.escape(about.question)}*"
     if published and published.source:
-        yield f"Published: {markdown.escape(published.source)}."
+        yield f"Published: {layout.escape(published.source)}."
     yield "### Answer"
     none = "- Not measured: no sentence is declared for this experiment, or no run has it."
     yield "\n".join(_answers(experiment, having, published)) or none
@@ -116,14 +115,14 @@ def _finding(
         yield _shape_table(checked)
     if differing := differences(checked):
         yield "### Where it differs, and why"
-        yield markdown.bullets(differing)
+        yield layout.bullets(differing)
     if figures := list(_figures(experiment, having, published)):
         yield "### Figures"
         yield from figures
         notes = [*(published.notes if published else ())]
         notes += [f"Deviation from the source: {one}" for one in about.deviations] if about else []
         if notes:
-            yield markdown.bullets(notes)
+            yield layout.bullets(notes)
 
 
 def _answers(
@@ -138,7 +137,7 @@ def _answers(
             for source in having
         ]
         source, sentence = next(((s, f) for s, f in tried if f.measured), tried[0])
-        flags = f" [{markdown.escape(', '.join(sentence.flags))}]" if sentence.flags else ""
+        flags = f" [{layout.escape(', '.join(sentence.flags))}]" if sentence.flags else ""
         label = f" *({source.label})*" if sentence.measured else ""
         yield f"- {sentence.text}{flags}{label}"
 
@@ -155,7 +154,7 @@ def _shape_table(checked: Checked) -> str:
             shown = found if telling else found.model_copy(update={"reason": ""})
             row += [shown.figure, shown.text]
         rows.append(row)
-    return markdown.grid(head, ["---", "---:", "---:", *["---:", "---"] * len(checked)], rows)
+    return layout.grid(head, ["---", "---:", "---:", *["---:", "---"] * len(checked)], rows)
 
 
 def differences(checked: Checked) -> tuple[str, ...]:
@@ -190,8 +189,8 @@ def _figures(
             text += f" Shown are the {len(shown)} of its {len(cases)} cases that are not above."
         if failed := [case.id for case in cases if case.status != "measured"]:
             text += f" Without figures: {', '.join(failed)}."
-        yield markdown.escape(text)
+        yield layout.escape(text)
         for table in experiment_tables(shown, published):
-            yield f"**{markdown.escape(table.title)}**"
+            yield f"**{layout.escape(table.title)}**"
             yield table_text(table)
         measured_before |= {case.id for case in shown if case.status == "measured"}

@@ -1,13 +1,236 @@
-"""A comparison as a report in Markdown."""
+"""A comparison on a terminal and in Markdown, and anchored points on a terminal.
 
+Terminals are wide enough from 100 columns on.
+"""
+
+import math
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
-from duetbench.core.text import visible
-from duetbench.show.markdown import WORDS, escape, facts, grid, row
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from duetbench.core.metrics import METRICS
+from duetbench.core.text import TO_REPEAT, visible
+from duetbench.project import names
+from duetbench.project.names import CaseName
+from duetbench.show import formats, layout, rows
+from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.view import Block, make_view
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, Judgement, Verdict
+from duetbench.store.points import AnchoredPoint, Points
+
+WIDEST: Final = 41
+NARROWEST: Final = 15
+"""Columns of the axis: an odd number, whose middle is no change."""
+
+_NICE: Final = (1.0, 2.0, 5.0, 10.0)
+_LEAST: Final = 0.01  # the axis goes so far to both sides, or further
+_FLOORS: Final = 4  # that are named below lines; the legend of the details has all
+_SPARE: Final = ("base → head", "samples", "could see")
+"""Columns that are left out where the terminal is narrow, in this order."""
+
+
+def print_overview(console: Console, comparison: Comparison) -> None:
+    """Print a comparison's sentence, a line per case and metric, and what to do next."""
+    found = rows.group_rows(comparison)
+    console.print(Text(rows.headline(comparison, found), style="bold"))
+    # The rows without change come last.
+    shown = len(found.all) - max(0, min(len(found.unchanged), len(found.all) - layout.MOST))
+    requests = names.requests(one.case for one in comparison.cases)
+    if every := [replace(one, case=requests.get(one.case, one.case)) for one in found.all[:shown]]:
+        console.print()
+        _print_drawn(console, every)
+    if left := len(found.all) - shown:
+        console.print(Text(f"  … and {formats.many(left, 'more row')} without change", style="dim"))
+    if steps := [*rows.steps(comparison, found)]:
+        console.print()
+    further = [f"{command}  # {what}" for what, command in rows.commands(comparison, found)]
+    further += [note for note in comparison.notes if note.startswith(TO_REPEAT)]
+    for line in (*steps, *further):
+        console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool = True) -> None:
+    """Print rows with their intervals on one axis, as wide as the terminal allows."""
+    figures = [one for one in every if one.judged.ratio is not None]
+    columns = [(one.label, one.change, one.interval, one.verdict * verdicts) for one in every]
+    wide = axis_width(
+        console.width
+        - 2
+        - sum(2 + max(map(cell_len, column)) for column in zip(*columns, strict=True)),
+        2 + max(cell_len(one.case) for one in every),
+    )
+    far = axis_reach(figures)
+    lines = []
+    for row, (label, change, interval, verdict) in zip(every, columns, strict=True):
+        if row.judged.ratio is None:
+            lines.append(layout.TextLine(row.case, (label,), f"{verdict}: {row.why}"))
+            continue
+        drawn = (draw_interval(row, far, wide),) if wide else ()
+        lines.append(layout.TextLine(row.case, (label, change, interval, *drawn, verdict)))
+    head = layout.TextLine("", ("", "", "", axis_scale(far, wide))) if wide and figures else None
+    layout.print_lines(console, lines, {1, 2}, head)
+    if figures and verdicts:
+        floors = formats.some([*_floors(figures)], _FLOORS)
+        text = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
+        console.print(Text(f"  {text if wide else text.partition('; ')[2]}", style="dim"))
+
+
+def print_points(console: Console, found: Points) -> None:
+    """Print each case of anchored points with its intervals on one axis."""
+    text = f"{found.label} against the anchor {found.anchor}, {found.seconds / 60:.0f} min"
+    console.print(Text(text), soft_wrap=True)
+    every = [_point(case.case, one) for case in found.cases for one in case.points]
+    if every:
+        _print_drawn(console, every, verdicts=False)
+    for one in found.missing:
+        console.print(Text(f"{one.case}: no point: {one.reason}"), soft_wrap=True)
+    if every:
+        text = "●: this stack over the anchor, within its 95 % interval"
+        console.print(Text(text, style="dim"), soft_wrap=True)
+
+
+def _point(case: str, point: AnchoredPoint) -> ViewRow:
+    """The point as a row of a comparison; it has no verdict."""
+    metric, ratio = point.metric if point.metric in METRICS else "", point.interval
+    found = Judgement(
+        metric=metric,
+        verdict=Verdict.INCONCLUSIVE,
+        ratio=ratio.estimate,
+        low=ratio.low,
+        high=ratio.high,
+        duets=point.duets,
+    )
+    return ViewRow(case, metric, found, unit=point.metric, titled=point.metric)
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print all that a comparison says."""
+    view = make_view(comparison)
+    called = {row.case: row.name for row in view.groups.all}
+    console.print(Text(view.headline, style="bold"))
+    for block in view.blocks:
+        if block.name == "Cases":  # their names stand beside the ids
+            continue
+        title = ", ".join(filter(None, (block.under, block.title)))
+        if title or block.kind == "legend":
+            console.print()
+        if title:
+            console.print(Text(title, style="bold underline"))
+        style = "" if block.name in {"events", "Next", "Commands"} else "dim"
+        for name, line in block.lines:
+            text = f"{name}: {line}" if name else line
+            text = f"{line}  # {name}" if block.kind == "commands" else text
+            # What is copied must not be broken.
+            console.print(Text(f"  {text}", style=style), soft_wrap=True)
+        if block.grid is not None:
+            _print_grid(console, block.grid, called)
+    console.print(layout.GLOSSARY)
+
+
+def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) -> None:
+    """Print rows below their first column, whose names are long, and reasons below their rows."""
+    columns = {
+        name: cells
+        for name, cells in zip(grid.head[1:], [*zip(*grid.rows, strict=True)][1:], strict=True)
+        if any(cell not in {"", formats.MISSING} for cell in cells)
+    }
+    reasons = columns.pop("why", ("",) * len(grid.rows))
+    for spare in _SPARE:
+        if sum(2 + max(map(cell_len, (name, *columns[name]))) for name in columns) < console.width:
+            break
+        columns.pop(spare, None)
+    lines = [
+        layout.TextLine(
+            row[0],
+            [columns[name][at] for name in columns],
+            below=reasons[at],
+            beside=str(case) if (case := called.get(row[0])) and case.known else "",
+        )
+        for at, row in enumerate(grid.rows)
+    ]
+    right = {at for at, name in enumerate(columns) if name not in grid.words}
+    layout.print_lines(console, lines, right, layout.TextLine("", [*columns]), inline=False)
+
+
+def axis_width(room: int, names: int) -> int:
+    """Columns of the axis in so much room, beside names if that is enough; 0: there is none."""
+    found = min(next((one for one in (room - names, room) if one >= NARROWEST), 0), WIDEST)
+    return found - (found % 2 == 0) if found else 0
+
+
+def axis_reach(rows: Sequence[ViewRow]) -> float:
+    """How far the axis goes to both sides, as a relative change: 0.05.
+
+    It holds all estimates and nine of ten intervals; the others have an arrow at its end.
+    """
+    sizes = [abs(row.judged.ratio - 1) for row in rows if row.judged.ratio is not None]
+    widths = sorted(
+        max(abs(row.judged.low - 1), abs(row.judged.high - 1))
+        for row in rows
+        if row.judged.low is not None and row.judged.high is not None
+    )
+    sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
+    wanted = max(_LEAST, *sizes) if sizes else _LEAST
+    unit = 10.0 ** math.floor(math.log10(wanted))
+    return next((unit * nice for nice in _NICE if unit * nice >= wanted * (1 - 1e-9)), 10 * unit)
+
+
+def axis_scale(far: float, width: int) -> str:
+    """The line above the axes: both ends, and the middle."""
+    end = f"{100 * far:g} %"
+    half = (width - 1) // 2
+    return f"−{end}".ljust(half) + "0" + f"+{end}".rjust(half)
+
+
+def draw_interval(row: ViewRow, far: float, width: int) -> str:
+    """The axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
+
+    What lies beyond no change never touches the middle, however near it is.
+    """
+    half = (width - 1) // 2
+    cells = [" "] * width
+    for side in (-1, 1):
+        floor = round(half * row.floor / far)
+        if 0 < floor <= half:
+            cells[half + side * floor] = "┊"
+    cells[half] = "│"
+    one = row.judged
+    if one.ratio is None:
+        return "".join(cells)
+    if one.low is not None and one.high is not None:
+        low, high = (_column(end, far, half) for end in (one.low, one.high))
+        first, last = max(low, -half), min(high, half)
+        for at in range(first, last + 1):
+            cells[half + at] = "┼" if at == 0 else "─"
+        if first < last:
+            for at, beyond, end, arrow in (
+                (first, low < -half, "├", "◄"), (last, high > half, "┤", "►"),
+            ):  # fmt: skip
+                cells[half + at] = arrow if beyond else end
+    middle = _column(one.ratio, far, half)
+    cells[half + min(max(middle, -half), half)] = "●"
+    return "".join(cells)
+
+
+def _floors(rows: Sequence[ViewRow]) -> Iterator[str]:
+    """Each metric's relevance floor: `CPU/request 0.2 %`."""
+    floors = {row.label: row.floor for row in rows if row.judged.ratio is not None}
+    yield from (f"{label} {100 * floor:g} %" for label, floor in floors.items())
+
+
+def _column(ratio: float, far: float, half: int) -> int:
+    """Columns from the middle; 0 is no change alone, or what nobody could tell from it."""
+    change = ratio - 1
+    if formats.percent(ratio) == formats.percent(1.0):
+        return 0
+    return int(math.copysign(max(1, round(half * abs(change) / far)), change))
+
 
 LIMIT: Final = 60_000
 """Characters of a comparison's report. GitHub refuses comments above 65,536."""
@@ -16,14 +239,14 @@ _ROOM: Final = 400  # for what is said of rows and blocks that were left out
 _FOLD_END: Final = "\n</details>\n\n"
 
 
-def comparison(found: Comparison, *, limit: int = LIMIT, end: str = WORDS) -> str:
+def as_markdown(comparison: Comparison, *, limit: int = LIMIT, end: str = layout.WORDS) -> str:
     """A comparison as a comment on a pull request, bounded by construction.
 
     A block that no longer fits loses its last rows, and says how many; one of which nothing fits is
     named at the end. The headline and the rows that got worse are there whatever the size.
     """
-    view = make_view(found)
-    text, lost = f"## {escape(view.headline)}\n\n", []
+    view = make_view(comparison)
+    text, lost = f"## {layout.escape(view.headline)}\n\n", []
     for block in view.blocks:
         opening, lines, closing = _block(block)
         room = limit - len(text) - _ROOM - len(opening) - len(closing)
@@ -48,20 +271,20 @@ def _block(block: Block) -> tuple[str, list[str], str]:
         opening += f"### {block.title}\n\n"
     closing = _FOLD_END if block.folded else "\n"
     if block.grid is not None:
-        opening += "".join(f"{escape(line)}\n\n" for _, line in block.lines)
-        opening += grid(block.grid.head, block.grid.align, []) + "\n"
-        return opening, [f"{row(cells)}\n" for cells in block.grid.rows], closing
+        opening += "".join(f"{layout.escape(line)}\n\n" for _, line in block.lines)
+        opening += layout.grid(block.grid.head, block.grid.align, []) + "\n"
+        return opening, [f"{layout.row(cells)}\n" for cells in block.grid.rows], closing
     if block.kind == "facts":
-        return opening, [f"{facts(block.lines)}\n"], closing
+        return opening, [f"{layout.facts(block.lines)}\n"], closing
     if block.kind == "legend":
-        meanings = (f"**{name}**: {escape(meaning)}" for name, meaning in block.lines)
+        meanings = (f"**{name}**: {layout.escape(meaning)}" for name, meaning in block.lines)
         return opening, [f"<sub>{'. '.join(meanings)}.</sub>\n"], closing
     if block.kind == "news":
-        return opening, [f"> {escape(line)}\n\n" for _, line in block.lines], ""
+        return opening, [f"> {layout.escape(line)}\n\n" for _, line in block.lines], ""
     if block.kind == "commands":
         # Indented, not fenced: no text can close an indented block.
         texts = (visible(f"# {what}\n{command}\n") for what, command in block.lines)
         return opening, [textwrap.indent(one, "    ") for one in texts], closing
-    named = (f"{escape(name)}: " if name else "" for name, _ in block.lines)
-    lines = (escape(line) for _, line in block.lines)
+    named = (f"{layout.escape(name)}: " if name else "" for name, _ in block.lines)
+    lines = (layout.escape(line) for _, line in block.lines)
     return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing

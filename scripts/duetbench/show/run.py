@@ -18,10 +18,18 @@ from duetbench.core.text import short
 from duetbench.project import names
 from duetbench.show import formats
 from duetbench.show.claims import ShapeResult
-from duetbench.show.lines import GLOSSARY, MOST, TextLine, print_lines
-from duetbench.show.markdown import WORDS, bullets, escape, facts, grid
-from duetbench.show.page import RunPage, Section
-from duetbench.show.tables import FigureRow, FigureTable
+from duetbench.show.layout import (
+    GLOSSARY,
+    MOST,
+    WORDS,
+    TextLine,
+    bullets,
+    escape,
+    facts,
+    grid,
+    print_lines,
+)
+from duetbench.show.page import FigureRow, FigureTable, RunPage, Section
 from duetbench.trend.summary import CaseSummary, RunSummary
 
 _ENDLESS: Final = 10_000  # columns

@@ -18,11 +18,11 @@ from duetbench.project.published import (
     Published,
 )
 from duetbench.project.suites import SuiteDeclaration
-from duetbench.show.asv_figures import SpeedUp, plural, speed_ups
+from duetbench.show.inprocess import SpeedUp, plural, speed_ups
+from duetbench.show.page import ordered, select
 from duetbench.show.site.charts.figure import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import Dot, DotGroup, Forest, forest
 from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
-from duetbench.show.tables import ordered, select
 from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 

@@ -1,9 +1,11 @@
-"""Lines of text on a terminal, one per case, with aligned cells.
+"""Elements of reports: tables and lists in Markdown, aligned lines on a terminal.
 
-Everything is made a `Text`, since a plain string would be read as markup.
+Text from files is escaped in Markdown; on a terminal everything is made a `Text`, since a plain
+string would be read as markup.
 """
 
-from collections.abc import Container, Sequence
+import re
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
@@ -12,9 +14,40 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.text import ASCII
+from duetbench.core.text import ASCII, visible
 from duetbench.show import formats
 from duetbench.store.comparison import Verdict
+
+WORDS: Final = f"<sub>What the words mean: `{formats.GLOSSARY}` of duetbench.</sub>\n"
+"""The end of a report, where the address of no site is known."""
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, and a terminal too, on one line."""
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
+
+
+def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join([row(head), f"| {' | '.join(align)} |", *map(row, rows)])
+
+
+def row(cells: Iterable[str]) -> str:
+    """A line of a table; cells are escaped here."""
+    return f"| {' | '.join(map(escape, cells))} |"
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and values as a list."""
+    return "\n".join(f"- **{escape(name)}**: {escape(value)}" for name, value in rows)
+
+
+def bullets(notes: Iterable[str]) -> str:
+    """Sentences as a list."""
+    return "\n".join(f"- {escape(note)}" for note in notes)
+
 
 MOST: Final = 40
 """Lines that are shown; rows without change beyond them are counted."""
