@@ -23,8 +23,8 @@ from asv.util import UserError
 
 from duetbench.host import machine, paths
 from duetbench.host.machine import HOLDER, LOCK, measuring
-from duetbench.measure.inprocess import suite_runs
-from duetbench.measure.inprocess.environment import pin
+from duetbench.measure.asv import runs
+from duetbench.measure.asv.plugin import pin
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from tiny_index import Index, serving
@@ -152,7 +152,7 @@ def test_the_matrix_has_what_the_project_declares(tmp_path: Path, *, written: bo
     """Our verbs give asv what is declared; what asv finds by itself may lag, and be no more."""
     file = ROOT / "asv.conf.json"
     if written:
-        file = suite_runs.configure(Project.here(), tmp_path, None)
+        file = runs.configure(Project.here(), tmp_path, None)
     conf = Config.load(str(file))
     combinations = {
         (entry["python", None], entry["req", "stack"])
@@ -240,7 +240,7 @@ def run_guard(
     executable = stacks.executable(
         Project.here().lock("current"), Project.here().interpreter(python)
     )
-    env = suite_runs.runner_variables(
+    env = runs.runner_variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT
     )
     argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
@@ -290,7 +290,7 @@ def test_nothing_of_ours_reaches_a_benchmark() -> None:
         "PATH": "/bin", "HOME": "/home/me", "PYTHON_GIL": "1", "PYTHONPATH": "/mine",
         "DUETBENCH_FULL": "1", "http_proxy": "x", "DUETBENCH_STACK": "other",
     }  # fmt: skip
-    variables = suite_runs.runner_variables(
+    variables = runs.runner_variables(
         inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
     )
     runner = variables["PYTHONPATH"]

@@ -20,7 +20,7 @@ from bench import carrying
 from duetbench.cli import inprocess as cli
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.asv import runs
 from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 
@@ -28,11 +28,11 @@ ROOT = paths.project_root()
 
 
 def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
-    return {step.suite: step.benches for step in suite_runs.steps(globs)}
+    return {step.suite: step.benches for step in runs.steps(globs)}
 
 
 def test_every_suite_runs_where_it_says_something() -> None:
-    steps = {step.suite: step for step in suite_runs.steps()}
+    steps = {step.suite: step for step in runs.steps()}
     assert tuple(steps) == tuple(suite.suite for suite in read_suites(ROOT))
     assert steps["gil"].environments == (
         "duetbench-py3.14-stackgil-in-process",
@@ -66,12 +66,12 @@ def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
     assert len(chosen("*")) == len(read_suites(ROOT))
     for wrong in ("guard.*", "gil-endpoints/*", "gi"):
         with pytest.raises(UsageError, match=r"expected globs .* gil\., handlers\."):
-            suite_runs.steps([wrong, "gil.*"])
+            runs.steps([wrong, "gil.*"])
 
 
 def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     def configured(results: Path | None) -> Any:
-        return json.loads(suite_runs.configure(Project(ROOT), tmp_path, results).read_bytes())
+        return json.loads(runs.configure(Project(ROOT), tmp_path, results).read_bytes())
 
     conf = configured(tmp_path / "results")
     assert conf["results_dir"] == str(tmp_path / "results")
@@ -79,12 +79,12 @@ def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     assert configured(None)["results_dir"] == str(ROOT / "results" / "asv")
     (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
-        suite_runs.configure(Project(tmp_path), tmp_path, None)
+        runs.configure(Project(tmp_path), tmp_path, None)
     with pytest.raises(UsageError, match=r"no asv.conf.json: .* duetbench's own .* no other"):
-        suite_runs.require_suites(tmp_path)
-    suite_runs.require_suites(ROOT)
+        runs.require_suites(tmp_path)
+    runs.require_suites(ROOT)
     with pytest.raises(UsageError, match="not in a git repository"):
-        suite_runs.require_commit(tmp_path)
+        runs.require_commit(tmp_path)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from duetbench.host import paths
-from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.asv import runs
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
@@ -74,7 +74,7 @@ def attempt(
     executable = stacks.executable(Project.here().lock(stack), Project.here().interpreter(python))
     return subprocess.run(
         [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
-        env=suite_runs.runner_variables(
+        env=runs.runner_variables(
             os.environ, executable=executable, python=python, stack=stack,
             checkout=commit or suites,
         ),
@@ -92,7 +92,7 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("listed")
     bare = Project.here().interpreter("3.14").executable
-    variables = suite_runs.runner_variables(
+    variables = runs.runner_variables(
         {}, executable=bare, python="3.14", stack="current", checkout=ROOT
     )
     subprocess.run(

@@ -19,7 +19,7 @@ from comparing import CPU
 from duetbench import cli
 from duetbench.core.model import StackRecord
 from duetbench.host import paths
-from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.asv import runs
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.show.site.charts.figure import assign
@@ -126,7 +126,7 @@ def asked() -> dict[str, Any]:
     slower = dict.fromkeys((server.id, newer.id), 0.05)
     found = compared_by(_Disk(slower=slower), [server, newer], root / "comparing", 3600)
     (root / "comparing" / "comparison.json").write_text(found.model_dump_json(), "utf-8")
-    file = suite_runs.configure(Project(root), Path(), None)
+    file = runs.configure(Project(root), Path(), None)
     said |= {
         "run": verb("show", "latest"),
         "comparison": verb("show", "comparing/comparison.json"),
@@ -140,7 +140,7 @@ def asked() -> dict[str, Any]:
         "style": assign(["daphne"])["daphne"],
         "colours": list(assign(["3.14", "3.14t", "3.15"]).values()),
         "asv": json.loads(file.read_text("utf-8")),
-        "inside": suite_runs.steps(["gil"])[0].environments,
+        "inside": runs.steps(["gil"])[0].environments,
     }  # fmt: skip
 
 

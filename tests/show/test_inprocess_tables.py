@@ -12,7 +12,7 @@ from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError, RecordError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
-from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.asv import runs
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess
 from duetbench.show.findings import RunSource, write_findings
@@ -312,7 +312,7 @@ def test_a_suite_is_added_by_its_declaration_alone(
     (root / "apps").symlink_to(project / "apps")
     (root / "benchmarks" / "sorting.toml").write_text(SORTING, "utf-8")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    (step,) = suite_runs.steps(["sorting"])
+    (step,) = runs.steps(["sorting"])
     assert step.environments == (
         "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent",
     )  # fmt: skip

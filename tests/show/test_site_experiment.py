@@ -156,7 +156,7 @@ def charts_of(site: Site, name: str) -> list[str]:
 
 def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
     suite = next(one for one in site.suites if one.title == GIL)
-    snapshot = newest(site.snapshots(), *suite.benchmarks)
+    snapshot = newest(site.snapshots, *suite.benchmarks)
     assert snapshot is not None
     found = {
         one.python: one

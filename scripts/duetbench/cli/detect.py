@@ -150,7 +150,7 @@ def _detected(
     for problem in (*sources.problems, *sources.notes, *unread):
         errors().say(f"note: {problem}")
     # Without such nights no declaration is read.
-    inside = declared_jobs(project) if any(not table.track.served for table in tables) else {}
+    inside = declared_jobs(project) if any(table.track.ratio for table in tables) else {}
     every = searched(tables, inside)
     candidates = unjudged(every, (*sources.changes, *sources.dismissed))
     all_candidates = [candidate for table in every for candidate in table.candidates]

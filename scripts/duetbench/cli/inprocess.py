@@ -12,7 +12,7 @@ from duetbench.cli.options import JsonOption, clean_up, machine
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
-from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.asv import runs
 from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess as pages
@@ -53,11 +53,11 @@ def inprocess_command(
     progress = errors()
     project, narrator = Project.here(), Narrator(progress)
     root = project.root
-    suite_runs.require_suites(root)
+    runs.require_suites(root)
     if record:
         files.require_room(to or project.results)
-    commit, dirty = suite_runs.require_commit(root)
-    wanted = suite_runs.steps(select or (), guarded=record)
+    commit, dirty = runs.require_commit(root)
+    wanted = runs.steps(select or (), guarded=record)
     clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; what was changed since is left out")
@@ -66,13 +66,13 @@ def inprocess_command(
     with tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch, machine():
         folder = Path(scratch)
         results = ((to or project.results) / "asv").resolve() if record else folder / "results"
-        config = suite_runs.configure(project, folder, results)
+        config = runs.configure(project, folder, results)
         began = datetime.now(UTC).timestamp() * 1000
         for number, step in enumerate(wanted, start=1):
             name = f"{step.suite} ({number} of {len(wanted)})"
             log = logs / f"inprocess-{step.suite}.log"
             with narrator.step(name, "asv measures it") as tick:
-                suite_runs.run(step, config, root, folder, log, tick)
+                runs.run(step, config, root, folder, log, tick)
         suites = tuple(step.suite for step in wanted)
         snapshots = _of_now(asv_results.read(results), commit, suites, began)
     page = pages.make_page(snapshots, read_suites(root))

@@ -51,7 +51,7 @@ def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Sea
     tables = tuple(tables)
     return tuple(
         Searched(table, *of_table(table, inside, anchored_too(table, tables)))
-        for table in sorted(tables, key=lambda one: not one.track.served)
+        for table in sorted(tables, key=lambda one: one.track.ratio)
     )
 
 

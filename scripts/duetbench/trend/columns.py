@@ -51,10 +51,6 @@ class Track:
     suffix: str
     ratio: bool
 
-    @property
-    def served(self) -> bool:
-        return not self.ratio
-
 
 TRACKS: Final[dict[Kind, Track]] = {
     "anchored": Track(
@@ -88,8 +84,8 @@ class RunHeader:
     """A run without its figures.
 
     Attributes:
-        profile: `asv` for benchmarks; of anchored points the anchor's name.
-        time: Start, s since 1970; of benchmarks the date of the commit, of points the stack's.
+        profile: Of anchored points the anchor's name.
+        time: Start, s since 1970; of points the date of the stack.
         commit: 40 hex digits; None outside a repository.
         fingerprint: The machine in words; another one is another machine, whatever its id.
         interpreters: Name → version and build, in words.
@@ -97,7 +93,7 @@ class RunHeader:
         packages: Stack → package → version.
         cases: Ids; the next three have a value for each.
         definitions: A digest of its declaration.
-        metrics: Names; for benchmarks the unit that asv gives.
+        metrics: Names.
         odd: Place in `cases` → what is to be said of it.
         as_of: Date as of which its stacks were resolved, where no commit has their locks.
     """

@@ -140,11 +140,11 @@ def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
 
 def _has_inprocess(site: Site) -> bool:
     """Whether asv measured anything, or a trend is of a job inside the process."""
-    return bool(site.snapshots()) or any(case.startswith(INPROCESS) for case in site.planned)
+    return bool(site.snapshots) or any(case.startswith(INPROCESS) for case in site.planned)
 
 
 def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
-    snapshot = newest(site.snapshots(), *suite.benchmarks)
+    snapshot = newest(site.snapshots, *suite.benchmarks)
     text = inprocess.answer(snapshot, suite) if snapshot else ""
     if snapshot is None or not text:
         return None
@@ -195,7 +195,7 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
 
 
 def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> PageFile:
-    snapshots = site.snapshots()
+    snapshots = site.snapshots
     most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
     address = addresses.experiment(name)
     root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None

@@ -122,7 +122,7 @@ def speaker(tables: Iterable[Table]) -> Table | None:
         sure = sum(not one.doubt for one in figures)
         return sure, len(figures), table.nights[-1].time, table.machine
 
-    there = (table for table in tables if table.track.served and table.nights)
+    there = (table for table in tables if not table.track.ratio and table.nights)
     return max(there, key=rank, default=None)
 
 

@@ -19,7 +19,7 @@ from duetbench.trend.summary import ENOUGH_LAUNCHES
 
 TABLE: Final = {
     "machine": "its id; `label` says it for people",
-    "kind": "`anchored`: ratios to the frozen anchor; `load`: server runs; `inprocess`: asv's",
+    "kind": "`anchored`: ratios to the frozen anchor; `load`: server runs",
     "time": "seconds since 1970, one for each night; `run`, `status`, `note` (flags, or "
     "why there is no figure) and `file` (from the site's root) stand beside",
     "metrics": "name, title, unit (SI), and which direction is better; `mean`, `low`, `high` and "

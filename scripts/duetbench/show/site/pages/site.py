@@ -1,6 +1,6 @@
 """All that pages are made from, gathered once. Pages read nothing else, and no clock."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -53,7 +53,7 @@ class Site:
             that was held against an anchor; oldest first.
         newest: By machine, profile, and whether it has launches enough to judge from: the newest
             runs, read and summarised. One of too few stands beside an older one of enough.
-        snapshots: What asv measured, the newest commit first; read once.
+        snapshots: What asv measured, the newest commit first.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
         packages: What is known of every package under test, by name.
@@ -71,7 +71,7 @@ class Site:
     about: Mapping[str, About]
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
-    snapshots: Callable[[], tuple[Snapshot, ...]]
+    snapshots: tuple[Snapshot, ...]
     downloads: Mapping[str, str]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
@@ -80,7 +80,7 @@ class Site:
 
     @property
     def runs(self) -> Mapping[str, Path]:
-        """Run id → its file, oldest first. Nights that were made up, and asv's, have none."""
+        """Run id → its file, oldest first. Nights that were made up have none."""
         return self.sources.runs
 
     @property
@@ -99,7 +99,7 @@ class Site:
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
-        of_runs = (table for table in self.tables.values() if table.track.served)
+        of_runs = (table for table in self.tables.values() if not table.track.ratio)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
@@ -150,7 +150,7 @@ def gather(
         about=read_about(root),
         published=load_published(root),
         suites=read_suites(root),
-        snapshots=lambda: snapshots,
+        snapshots=snapshots,
         downloads=downloads,
         planned=frozenset(chain.from_iterable(planned)),
         packages=released.packages(

@@ -25,7 +25,7 @@ from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host import machine
 from duetbench.host.console import Narrator
 from duetbench.host.machine import held_for_us, measuring
-from duetbench.measure.inprocess import suite_runs
+from duetbench.measure.asv import runs
 from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
@@ -144,7 +144,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         except DuetbenchError as error:
             raise util.UserError(f"{self.name}: {error}") from error
         env = {
-            **suite_runs.runner_variables(
+            **runs.runner_variables(
                 kwargs.pop("env", os.environ),
                 executable=executable,
                 python=self._python,
