@@ -16,10 +16,9 @@ from duetbench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
-    day,
-    locked,
     repository,
 )
+from duetbench.cli.sides import AS_LOCKED, sides_of
 from duetbench.cli.target_options import (
     Options,
     left_out,
@@ -35,22 +34,17 @@ from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import affected as affected_
-from duetbench.judge import revisions, session, targets
-from duetbench.judge import sides as sides_
+from duetbench.judge import revisions, session
 from duetbench.judge.builder import Question, unmeasured
 from duetbench.judge.instruments import Reporter
-from duetbench.judge.sides import Scope, Sides
-from duetbench.project.project import Project
-from duetbench.project.target import STACK
+from duetbench.judge.sides import Scope
 from duetbench.show.report import as_markdown, print_comparison, print_overview
 from duetbench.show.view import exit_code
 from duetbench.store import comparison as again
 from duetbench.store import store
 from duetbench.store.comparison import Comparison
 
-_AS_LOCKED: Final = "locked"
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
-_OR: Final = f", or {_AS_LOCKED!r}"
 
 
 @with_target
@@ -71,7 +65,7 @@ def compare_command(
             "--stack-as-of",
             metavar="DATE",
             help="Compare stacks: as locked with those of a date; given twice: base, then head. "
-            f"'{_AS_LOCKED}' stands for the locks.",
+            f"'{AS_LOCKED}' stands for the locks.",
         ),
     ] = None,
     with_: Annotated[
@@ -236,53 +230,6 @@ def _write(
     answers.put(text, markdown)
     answers.put(comparison.model_dump_json(indent=1) + "\n", document)
     answers.put_html(html, comparison)
-
-
-def sides_of(
-    project: Project,
-    revisions: tuple[str | None, str | None],
-    dates: list[str],
-    pins: tuple[list[str], list[str]],
-    lock: tuple[str, str] | None,
-    python: tuple[str, str] | None,
-    scope: Scope,
-) -> Sides:
-    """Prepare what the command line asks for: one kind of comparison."""
-    kinds = {
-        "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
-        "--python": python,
-    }  # fmt: skip
-    chosen = [name for name, value in kinds.items() if value]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} were given: choose one kind of comparison")
-    if len(dates) > 2:
-        raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
-    if dates:
-        days = [None if text == _AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
-        first, second = (None, days[0]) if len(days) == 1 else days
-    repository, narrator, copies = project, scope.narrator, scope.copies
-    if project.target is not None and len(chosen) == 1 and not revisions[0]:
-        project = targets.working(repository, narrator, copies, lock[1] if lock else None)
-    if dates:
-        return sides_.of_dates(project, first, second, scope)
-    if any(pins):
-        return sides_.of_packages(project, *pins, scope)
-    if lock is not None and project.target is not None:
-        base = lock[0], targets.other_text(repository, project, narrator, copies, lock=lock[0])
-        return sides_.of_locks(project, STACK, base, (lock[1], targets.text_of(project)), scope)
-    if lock is not None:
-        base, head = ((name, locked(project.root, name)) for name in lock)
-        stack = Path(lock[1].rpartition("@")[0] or lock[1]).stem
-        return sides_.of_locks(project, stack, base, head, scope)
-    if python is not None:
-        # In a copy of a target they go by the names of what was found.
-        both = python if project.target is None else tuple(project.settings.interpreters)
-        if len(both) != 2:
-            raise UsageError(
-                f"--python: expected two different interpreters, found {both[0]} twice"
-            )
-        return sides_.of_interpreters(project, *both, scope)
-    return sides_.of_revisions(project, *revisions, scope)
 
 
 def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from typer import Argument, Option
 
-from duetbench.cli.compare import sides_of
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repository
+from duetbench.cli.sides import sides_of
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, UsageError
 from duetbench.host import paths

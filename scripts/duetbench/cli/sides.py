@@ -1,0 +1,64 @@
+"""Base and head as the command line names them."""
+
+from pathlib import Path
+from typing import Final
+
+from duetbench.cli.options import day, locked
+from duetbench.core.errors import UsageError
+from duetbench.judge import sides as sides_
+from duetbench.judge import targets
+from duetbench.judge.sides import Scope, Sides
+from duetbench.project.project import Project
+from duetbench.project.target import STACK
+
+AS_LOCKED: Final = "locked"
+"""Stands for the locks in place of a date."""
+
+_OR: Final = f", or {AS_LOCKED!r}"
+
+
+def sides_of(
+    project: Project,
+    revisions: tuple[str | None, str | None],
+    dates: list[str],
+    pins: tuple[list[str], list[str]],
+    lock: tuple[str, str] | None,
+    python: tuple[str, str] | None,
+    scope: Scope,
+) -> Sides:
+    """Prepare what the command line asks for: one kind of comparison."""
+    kinds = {
+        "BASE": revisions[0], "--stack-as-of": dates, "--with": any(pins), "--lock": lock,
+        "--python": python,
+    }  # fmt: skip
+    chosen = [name for name, value in kinds.items() if value]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} were given: choose one kind of comparison")
+    if len(dates) > 2:
+        raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
+    if dates:
+        days = [None if text == AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
+        first, second = (None, days[0]) if len(days) == 1 else days
+    repository, narrator, copies = project, scope.narrator, scope.copies
+    if project.target is not None and len(chosen) == 1 and not revisions[0]:
+        project = targets.working(repository, narrator, copies, lock[1] if lock else None)
+    if dates:
+        return sides_.of_dates(project, first, second, scope)
+    if any(pins):
+        return sides_.of_packages(project, *pins, scope)
+    if lock is not None and project.target is not None:
+        base = lock[0], targets.other_text(repository, project, narrator, copies, lock=lock[0])
+        return sides_.of_locks(project, STACK, base, (lock[1], targets.text_of(project)), scope)
+    if lock is not None:
+        base, head = ((name, locked(project.root, name)) for name in lock)
+        stack = Path(lock[1].rpartition("@")[0] or lock[1]).stem
+        return sides_.of_locks(project, stack, base, head, scope)
+    if python is not None:
+        # In a copy of a target they go by the names of what was found.
+        both = python if project.target is None else tuple(project.settings.interpreters)
+        if len(both) != 2:
+            raise UsageError(
+                f"--python: expected two different interpreters, found {both[0]} twice"
+            )
+        return sides_.of_interpreters(project, *both, scope)
+    return sides_.of_revisions(project, *revisions, scope)
