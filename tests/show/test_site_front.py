@@ -110,7 +110,7 @@ def test_a_row_is_an_endpoint_with_its_figure_its_sketch_and_its_last_change(
     save(tmp_path, status="closed")
     html = (site_builds.built(tmp_path) / "index.html").read_text("utf-8")
     table = html.partition('aria-label="Figures of every endpoint"')[2].partition("</table>")[0]
-    first, second, third = [
+    first, third, second = [
         re.sub(r"<[^>]+>|\s+", " ", row).split()
         for row in re.findall("<tr><th.*?</tr>", table, re.DOTALL)
     ][1:]

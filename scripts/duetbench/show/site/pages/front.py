@@ -109,7 +109,12 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
         name = names.name(case)
         if name.server:
             shown.setdefault((name.what, name.server, name.python), name)
-    for name in sorted(shown.values(), key=lambda name: (name.what, name.server, name.python)):
+    sketches = {name.id: trends.spark(tables[name.id][0], name.id) for name in shown.values()}
+    for name in sorted(
+        shown.values(),
+        # Those with a trend first.
+        key=lambda name: (not sketches[name.id], name.what, name.server, name.python),
+    ):
         cell = Headline(name="cell", place=0, label="", case=name.id, metric=CPU)
         figure = newest(table, cell) if table else None
         moved = (
@@ -121,7 +126,7 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
         yield EndpointRow(
             name.id,
             name,
-            trends.spark(tables[name.id][0], name.id),
+            sketches[name.id],
             figure.text if figure else "",
             figure.interval if figure else "",
             describe(change) if change else None,
