@@ -93,33 +93,14 @@ def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
 
 @pytest.mark.parametrize("recorded", ["T201607Z", "T202652Z"])
 def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results: Path) -> None:
-    """Of two that measured seven cases in 11 minutes, about half was decided, some of it slower."""
+    """Some of it slower; benchmarks that there was no time for say nothing beside cases."""
     (path,) = (reference_results / "comparisons").glob(f"*{recorded}*.json")
     found = files.read(Comparison, path)
     assert exit_code(found) == 1
-    kept = [
-        case.model_copy(update={"judgements": tuple(
-            one for one in case.judgements if one.verdict is not Verdict.SLOWER
-        )})
-        for case in found.cases
-    ]  # fmt: skip
-    # CPU/request moved by several percent and was not decided, while the memory was: no success.
-    calm = found.model_copy(update={"cases": tuple(kept), "micro": (), "untouched": 1})
-    verdicts = {one.verdict for case in kept for one in case.judgements}
-    assert verdicts == {Verdict.FASTER, Verdict.NO_CHANGE, Verdict.INCONCLUSIVE}
-    assert exit_code(calm) == 3
-    verdicts_of = [{one.verdict for one in case.judgements} for case in kept]
-    decided = tuple(
-        case for case, said in zip(kept, verdicts_of, strict=True)
-        if said and Verdict.INCONCLUSIVE not in said
-    )  # fmt: skip
-    assert exit_code(calm.model_copy(update={"cases": decided, "planned": len(decided)})) == 0
-    # Benchmarks inside the process that there was no time for say nothing beside cases.
     left_out = tuple(micro for micro in found.micro if not micro.base)
     assert left_out
-    change = {"cases": decided, "planned": len(decided), "micro": left_out}
-    assert exit_code(calm.model_copy(update=change)) == 0
-    assert exit_code(calm.model_copy(update={"cases": (), "planned": 0, "micro": left_out})) == 3
+    assert exit_code(comparison(Verdict.NO_CHANGE, micro=left_out)) == 0
+    assert exit_code(comparison(cases=(), planned=0, micro=left_out)) == 3
 
 
 @pytest.mark.parametrize(

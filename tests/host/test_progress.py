@@ -5,10 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.flags import Flag, FlagName
 from duetbench.host.console import Progress, duration
-from duetbench.measure import runner
-from synthetic import failed, ok
 
 
 def test_a_log_has_a_line_per_launch_and_the_time_left_at_each_tenth() -> None:
@@ -39,16 +36,6 @@ def test_the_time_left_goes_down_inside_a_launch() -> None:
         progress._bar.refresh()
         assert f"{shown} warming up" in Text.from_ansi(output.getvalue()).plain
     progress.end()
-
-
-def test_a_launch_is_a_line() -> None:
-    """Figures with the warnings behind them, which are no markup; or why there are none."""
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
-    launch = ok("demo/json", 0, {"throughput": 9_244.0, "response_p50": 0.002}, noise)
-    assert runner._line(launch, 20).plain == "[1/20] demo/json  9,244/s, 2.00 ms p50  [host_noise]"
-    launch = failed("demo/json", 0, FlagName.WRONG_BODY, "expected 'a', found 'b'")
-    line = "[1/1] demo/json  failed: wrong_body: expected 'a', found 'b'"
-    assert runner._line(launch, 1).plain == line
 
 
 def test_durations_are_said_as_people_say_them() -> None:

@@ -204,7 +204,6 @@ def test_a_machine_that_cannot_pin(bench: Bench, perform: Perform) -> None:
     [
         "asgi-wsgi/asgi-json/py3.14t/w2/c256",
         "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
-        "gil-endpoints/async_sleep/py3.14t/wait0.3",
     ],
 )
 def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> None:

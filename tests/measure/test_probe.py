@@ -111,20 +111,20 @@ def test_every_worker_answers() -> None:
 
 
 @pytest.mark.real
-def test_a_worker_that_never_answers_is_missed() -> None:
-    with serving(workers(7)) as server, pytest.raises(LaunchError) as caught:
+@pytest.mark.parametrize(
+    ("numbers", "flag", "words"),
+    [
+        ((7,), FlagName.NOT_READY, "found 1 (7-a)"),
+        ((1, 2, 3), FlagName.WORKER_RESTARTED, "expected 2 workers, found 3"),
+    ],
+)
+def test_a_worker_too_few_or_too_many(numbers: tuple[int, ...], flag: FlagName, words: str) -> None:
+    """One that never answers is missed; one too many is a restart."""
+    with serving(workers(*numbers)) as server, pytest.raises(LaunchError) as caught:
         probe(server.url, workers_expected=2, timeout=2)
-    assert caught.value.flag is FlagName.NOT_READY
+    assert caught.value.flag is flag
     assert "expected 2 workers" in caught.value.detail
-    assert "found 1 (7-a)" in caught.value.detail
-
-
-@pytest.mark.real
-def test_a_worker_too_many_is_a_restart() -> None:
-    with serving(workers(1, 2, 3)) as server, pytest.raises(LaunchError) as caught:
-        probe(server.url, workers_expected=2)
-    assert caught.value.flag is FlagName.WORKER_RESTARTED
-    assert "expected 2 workers, found 3" in caught.value.detail
+    assert words in caught.value.detail
 
 
 @pytest.mark.real

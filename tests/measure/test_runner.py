@@ -238,3 +238,13 @@ def test_a_run_that_cannot_be_written_at_its_end_is_an_error(
         execute(plan, fresh(plan), lambda _case: GOOD, tmp_path, Told())
     (path,) = store.partials(tmp_path)
     assert sum(len(result.launches) for result in store.load(path).results) == 3
+
+
+def test_a_launch_is_a_line() -> None:
+    """Figures with the warnings behind them, which are no markup; or why there are none."""
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    launch = ok("demo/json", 0, {"throughput": 9_244.0, "response_p50": 0.002}, noise)
+    assert runner._line(launch, 20).plain == "[1/20] demo/json  9,244/s, 2.00 ms p50  [host_noise]"
+    launch = failed("demo/json", 0, FlagName.WRONG_BODY, "expected 'a', found 'b'")
+    line = "[1/1] demo/json  failed: wrong_body: expected 'a', found 'b'"
+    assert runner._line(launch, 1).plain == line
