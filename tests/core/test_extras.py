@@ -8,10 +8,14 @@ from duetbench.core import extras
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
-        ("asv", "asv"), ("asv.results", "asv"), ("asv_runner.benchmarks", "asv"),
-        ("numpy", None), ("duetbench.nothing", None), ("asvs", None),
+        ("asv", "asv"),
+        ("asv.results", "asv"),
+        ("asv_runner.benchmarks", "asv"),
+        ("numpy", None),
+        ("duetbench.nothing", None),
+        ("asvs", None),
     ],
-)  # fmt: skip
+)
 def test_a_module_is_brought_by_the_extra_that_names_its_package(
     module: str, extra: str | None
 ) -> None:

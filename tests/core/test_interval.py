@@ -11,8 +11,12 @@ def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
     assert found.ends == (1.04, 1.21)
     assert found.spread == pytest.approx(0.1)
     assert [found.excludes(value) for value in (1.0, 1.04, 1.2, 1.21, 1.22)] == [
-        True, False, False, False, True,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_one_sample_has_no_ends_and_excludes_nothing() -> None:

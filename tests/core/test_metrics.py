@@ -18,8 +18,11 @@ def test_roles_are_queries_of_the_rows() -> None:
     assert (*leading, "response_p99", "service_p99") == metrics.JUDGED
     assert leading[:-1] == metrics.WORK
     assert metrics.judged({"always", "ceiling", "response"}) == (
-        CPU, "response_p50", "efficiency", "pss_steady",
-    )  # fmt: skip
+        CPU,
+        "response_p50",
+        "efficiency",
+        "pss_steady",
+    )
 
 
 def test_every_metric_has_bounds() -> None:

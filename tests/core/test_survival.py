@@ -28,15 +28,68 @@ TRIES: Final = int(os.environ.get("DUETBENCH_TRIES", "120"))
 """Mutated artifacts."""
 
 NUMBERS: Final = (
-    0, -0.0, 1, -1, 2, 0.1, 1e-13, 1e-12, 1e-9, 1e-320, 5e-324, 255, 256, 1e3, 1e5, 1e6, 1e9, 1e12,
-    1e15, 1e18, 3.5e38, 1e100, 1e308, -1e308, 10**18, 10**30, 10**400, 2**31, 2**63, True, False,
-)  # fmt: skip
+    0,
+    -0.0,
+    1,
+    -1,
+    2,
+    0.1,
+    1e-13,
+    1e-12,
+    1e-9,
+    1e-320,
+    5e-324,
+    255,
+    256,
+    1e3,
+    1e5,
+    1e6,
+    1e9,
+    1e12,
+    1e15,
+    1e18,
+    3.5e38,
+    1e100,
+    1e308,
+    -1e308,
+    10**18,
+    10**30,
+    10**400,
+    2**31,
+    2**63,
+    True,
+    False,
+)
 TEXTS: Final = (
-    "", " ", "0", "nan", "-", "..", "/", "%", "{{ 7*7 }}", "<b>", "x" * 4000, "x" * 4001, "é" * 99,
-    "\u202e", "\ud83e\udd16", "2026-11-20T09:00:00", "2026-11-20T09:10:00+00:00",
-    "2026-11-20T23:59:59+23:59", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+00:00",
-    "2026-11-20", "20261120T090000Z", "nightly", "ok", "failed", "3.14t", "current", "shared",
-)  # fmt: skip
+    "",
+    " ",
+    "0",
+    "nan",
+    "-",
+    "..",
+    "/",
+    "%",
+    "{{ 7*7 }}",
+    "<b>",
+    "x" * 4000,
+    "x" * 4001,
+    "é" * 99,
+    "\u202e",
+    "\ud83e\udd16",
+    "2026-11-20T09:00:00",
+    "2026-11-20T09:10:00+00:00",
+    "2026-11-20T23:59:59+23:59",
+    "9999-12-31T23:59:59+00:00",
+    "0001-01-01T00:00:00+00:00",
+    "2026-11-20",
+    "20261120T090000Z",
+    "nightly",
+    "ok",
+    "failed",
+    "3.14t",
+    "current",
+    "shared",
+)
 
 Place = tuple[Any, Any]
 """A container, and the key or index in it."""
@@ -108,9 +161,11 @@ def changes_of(number: int) -> dict[str, Any]:
     return {
         f"{folder}/{value.id}.json": json.loads(files.encode(value))
         for folder, value in (
-            ("changes", record), ("comparisons", evidence), ("attributions", code),
+            ("changes", record),
+            ("comparisons", evidence),
+            ("attributions", code),
         )
-    }  # fmt: skip
+    }
 
 
 def let_in(target: Path) -> int:

@@ -93,8 +93,12 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     assert step.waits == []
 
 
-HINTS = {401: "valid token", 403: "permissions", 404: "see that it exists",
-         422: "does not take these values"}  # fmt: skip
+HINTS = {
+    401: "valid token",
+    403: "permissions",
+    404: "see that it exists",
+    422: "does not take these values",
+}
 
 
 @pytest.mark.parametrize(("status", "hint"), HINTS.items())

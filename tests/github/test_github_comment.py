@@ -34,11 +34,19 @@ def compared(*judgements: Judgement, head: str = HEAD, **more: Any) -> Compariso
     side = SideRecord(label="base", kind="revision", commit=BASE, stacks=(), interpreters=())
     case = CaseComparison(case=make_case("x/a/py3.14"), because="x", judgements=judgements)
     fields: dict[str, Any] = {
-        "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 60.0, "duetbench": "0.1.0", "oha": "1.16.0", "machine": MACHINE,
-        "base": side, "head": side.model_copy(update={"label": "head", "commit": head}),
-        "planned": 1, "untouched": 3, "cases": (case,),
-    }  # fmt: skip
+        "id": "x",
+        "status": "complete",
+        "started": "2026-11-20T12:00:00Z",
+        "wall_seconds": 60.0,
+        "duetbench": "0.1.0",
+        "oha": "1.16.0",
+        "machine": MACHINE,
+        "base": side,
+        "head": side.model_copy(update={"label": "head", "commit": head}),
+        "planned": 1,
+        "untouched": 3,
+        "cases": (case,),
+    }
     return Comparison(**{**fields, **more})
 
 

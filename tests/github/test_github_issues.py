@@ -57,22 +57,28 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
         "granian 2.8.6 → 2.8.7: FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)"
-    )  # fmt: skip
+    )
     assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
     lines = issue["body"].splitlines()
     assert lines[1:15] == [
-        "**FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)**, for good.", "",
+        "**FastAPI's JSON needs 3.10 % more CPU per request (2.50…3.70 %)**, for good.",
+        "",
         "- **change**: +3.10 % (+2.50…+3.70 %, 95 % interval): slower",
-        ("- **what**: FastAPI's JSON on Granian, Python 3.14t (free-threaded), "
-        "2 workers, 256 connections"),
-        f"- **case**: {CASE}", "- **metric**: CPU/request",
+        (
+            "- **what**: FastAPI's JSON on Granian, Python 3.14t (free-threaded), "
+            "2 workers, 256 connections"
+        ),
+        f"- **case**: {CASE}",
+        "- **metric**: CPU/request",
         "- **since**: 2026-11-20 03:00 UTC",
         "- **runs**: 20261119T020000Z-nightly-aaaaaaaa → 20261120T023000Z-nightly-bbbbbbbb",
-        "- **machine**: cloud-2c-1a2b", "- **caused by**: granian 2.8.6 → 2.8.7",
+        "- **machine**: cloud-2c-1a2b",
+        "- **caused by**: granian 2.8.6 → 2.8.7",
         "- **packages that differ**: granian 2.8.6 → 2.8.7 (current)",
-        "- **found**: Ten duets.", "",
+        "- **found**: Ten duets.",
+        "",
         f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
-    ]  # fmt: skip
+    ]
     assert (
         "    duetbench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19" in (issue["body"])
     )
@@ -137,8 +143,10 @@ def test_only_our_announcements_are_ours(step: Step) -> None:
     before = dict(foreign[0])
     tell(step, record(status="closed"))
     assert (ours["state"], foreign[0], step.asked("PATCH")) == (
-        "closed", before, [f"/issues/{ours['number']}"],
-    )  # fmt: skip
+        "closed",
+        before,
+        [f"/issues/{ours['number']}"],
+    )
 
 
 @pytest.mark.parametrize("fault", [{"status": 502}, {"cut": True}])
@@ -208,10 +216,12 @@ def test_an_interrupted_announcement_goes_on(step: Step) -> None:
 def test_hostile_words_in_a_record_do_nothing() -> None:
     bad = "@everyone #1 <img src=x> [x](https://evil.example)\n::warning::x"
     hostile = record(
-        note=bad, method=bad, culprit=None,
+        note=bad,
+        method=bad,
+        culprit=None,
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
-    )  # fmt: skip
+    )
     function = Function(name=bad, file=bad, line=1, package=bad)
     explained = attribution(change=hostile.id, rows=(row(function, 0, 9_000, caller=function),))
     (wanted,) = issues.of_changes([hostile], SITE, [explained])

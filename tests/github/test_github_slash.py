@@ -42,9 +42,11 @@ def test_who_may_write_starts_a_comparison(login: str, step: Step) -> None:
     assert done.out == "dispatched: the comparison was started\n"
     assert step.github.state.dispatches == [
         {
-            "workflow": "bench.yml", "ref": "main",
-            "inputs": {"pr": "12", "head": HEAD, "base": OLDER}}
-    ]  # fmt: skip
+            "workflow": "bench.yml",
+            "ref": "main",
+            "inputs": {"pr": "12", "head": HEAD, "base": OLDER},
+        }
+    ]
     (body,) = step.ours()
     assert "### duetbench: queued" in body
     assert reactions(step) == ["rocket"]
@@ -87,9 +89,19 @@ def test_a_stale_commit_starts_nothing(step: Step) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "main", "HEAD", HEAD[:39], HEAD + "a", HEAD.upper(), f"{HEAD} --budget 9h", f"{HEAD};id",
-        f"$(printf {HEAD})", "feature/../main", "", "\uff41" * 40],
-)  # fmt: skip
+        "main",
+        "HEAD",
+        HEAD[:39],
+        HEAD + "a",
+        HEAD.upper(),
+        f"{HEAD} --budget 9h",
+        f"{HEAD};id",
+        f"$(printf {HEAD})",
+        "feature/../main",
+        "",
+        "\uff41" * 40,
+    ],
+)
 def test_only_a_full_commit_is_a_commit(words: str, step: Step) -> None:
     """A branch would be whatever is pushed next; the answer quotes nothing."""
     step.comment(f"/bench {words}")
@@ -109,17 +121,34 @@ NO_PERSON: Final = "no person wrote the comment"
 @pytest.mark.parametrize(
     ("body", "login", "more", "reason"),
     [
-        *((body, "alice", {}, NO_COMMAND) for body in (
-            "", "thanks", f"please /bench {HEAD}", f"> /bench {HEAD}", f"\n/bench {HEAD}",
-            f" /bench {HEAD}", f"/benchmark {HEAD}", f"/Bench {HEAD}", f"/bench{HEAD}")),
-        *((ASKED, "alice", {"action": action}, "the comment was not created just now")
-          for action in ("edited", "deleted", "pinned")),
+        *(
+            (body, "alice", {}, NO_COMMAND)
+            for body in (
+                "",
+                "thanks",
+                f"please /bench {HEAD}",
+                f"> /bench {HEAD}",
+                f"\n/bench {HEAD}",
+                f" /bench {HEAD}",
+                f"/benchmark {HEAD}",
+                f"/Bench {HEAD}",
+                f"/bench{HEAD}",
+            )
+        ),
+        *(
+            (ASKED, "alice", {"action": action}, "the comment was not created just now")
+            for action in ("edited", "deleted", "pinned")
+        ),
         *((ASKED, login, {}, NO_PERSON) for login in (BOT, "helper[bot]", "../../../x")),
-        (ASKED, "mallory", {"sender": {"login": "alice", "type": "User"}},
-         "the comment is not by the person"),
+        (
+            ASKED,
+            "mallory",
+            {"sender": {"login": "alice", "type": "User"}},
+            "the comment is not by the person",
+        ),
         (ASKED, "alice", {"issue": {"number": 12}}, "the comment is not on a pull request"),
     ],
-)  # fmt: skip
+)
 def test_other_comments_are_none_of_our_business(
     body: str, login: str, more: Table, reason: str, step: Step
 ) -> None:

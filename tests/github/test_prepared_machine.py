@@ -216,9 +216,12 @@ def test_the_last_resort_kills_the_process_of_the_job(machine: Machine) -> None:
     subprocess.run(
         # Its first process, which is spared, is another one.
         [*apart, "sh", "-c", '"$@"; true', "sh", stand_in, "sh", machine.hook],
-        cwd=place, env={"PATH": os.environ["PATH"], **NIGHT, "GITHUB_EVENT_NAME": "push"},
-        check=False, capture_output=True, timeout=60,
-    )  # fmt: skip
+        cwd=place,
+        env={"PATH": os.environ["PATH"], **NIGHT, "GITHUB_EVENT_NAME": "push"},
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
     assert not (place / "next-step").exists()
 
 
@@ -288,11 +291,20 @@ def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        "repository=acme/x; reboot", "repository=acme", "user=root", "packages=../x",
-        "workflows=../x.yml", "branch=--upload-pack", 'branch=x"', "branch=x\nExecStart=/bin/x",
-        "events=pull_request", "events=schedule,pull_request", "packages=$(id)", "branch='x",
+        "repository=acme/x; reboot",
+        "repository=acme",
+        "user=root",
+        "packages=../x",
+        "workflows=../x.yml",
+        "branch=--upload-pack",
+        'branch=x"',
+        "branch=x\nExecStart=/bin/x",
+        "events=pull_request",
+        "events=schedule,pull_request",
+        "packages=$(id)",
+        "branch='x",
     ],
-)  # fmt: skip
+)
 def test_values_cannot_write_lines_of_their_own(tmp_path: Path, word: str) -> None:
     done = prepare(tmp_path, word)
     assert done.returncode == 2
@@ -333,10 +345,18 @@ def test_the_sandbox_is_as_closed_as_measuring_allows(root: Path) -> None:
     assert done.returncode == 0, done.stdout
     text = unit.read_text()
     for line in (
-        "DynamicUser=yes", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "PrivateTmp=yes",
-        "PrivateIPC=yes", "ProtectSystem=strict", "ProtectHome=yes", "KillMode=control-group",
-        "IPAddressDeny=any", "IPAddressAllow=localhost", "SystemCallFilter=@system-service",
-    ):  # fmt: skip
+        "DynamicUser=yes",
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=",
+        "PrivateTmp=yes",
+        "PrivateIPC=yes",
+        "ProtectSystem=strict",
+        "ProtectHome=yes",
+        "KillMode=control-group",
+        "IPAddressDeny=any",
+        "IPAddressAllow=localhost",
+        "SystemCallFilter=@system-service",
+    ):
         assert f"\n{line}\n" in text
     for bound in ("MemoryMax", "TasksMax", "RuntimeMaxSec", "LimitFSIZE"):
         assert re.search(rf"^{bound}=\d", text, re.MULTILINE)

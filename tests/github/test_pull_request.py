@@ -31,28 +31,40 @@ NEWER: Final = "c" * 40
 HOME: Final = {"repository": {"full_name": "owner/name", "default_branch": "main"}}
 PULL: Final = {
     "pull_request": {
-        "number": 12, "state": "open", "base": {"ref": "main", "sha": NONE},
+        "number": 12,
+        "state": "open",
+        "base": {"ref": "main", "sha": NONE},
         "head": {"sha": HEAD, "ref": "feature", "repo": {"full_name": "owner/name"}},
     }
-}  # fmt: skip
+}
 ENDED: Final = {
     "workflow_run": {
-        "id": 5, "run_attempt": 2, "event": "pull_request", "head_sha": HEAD,
-        "head_branch": "feature", "head_repository": {"owner": {"login": "owner"}},
+        "id": 5,
+        "run_attempt": 2,
+        "event": "pull_request",
+        "head_sha": HEAD,
+        "head_branch": "feature",
+        "head_repository": {"owner": {"login": "owner"}},
     }
-}  # fmt: skip
+}
 MOVED: Final = (
     PackageChange(stack="project", package="httpx", base="0.27.0", head="0.28.1"),
     PackageChange(stack="project", package="pydantic", base="2.13.0", head="2.14.3"),
 )
 ALONE: Final = Share(
-    ratio=1.0209, low=1.015, high=1.027, duets=14,
+    ratio=1.0209,
+    low=1.015,
+    high=1.027,
+    duets=14,
     releases=(Release(package="pydantic", version="2.14.3", previous="2.13.0"),),
-)  # fmt: skip
+)
 CAUSE: Final = Cause(
-    whole=Effect(ratio=1.0213, low=1.016, high=1.0265, duets=9), shares=(ALONE,), rest=None,
-    suspects=(), reason="",
-)  # fmt: skip
+    whole=Effect(ratio=1.0213, low=1.016, high=1.0265, duets=9),
+    shares=(ALONE,),
+    rest=None,
+    suspects=(),
+    reason="",
+)
 
 
 def compared(**changes: Any) -> Comparison:
@@ -64,8 +76,10 @@ def compared(**changes: Any) -> Comparison:
 
 
 NAMES: Final = {
-    Comparison: incoming.COMPARISON, Upgrade: incoming.UPGRADE, Attribution: incoming.WHY,
-}  # fmt: skip
+    Comparison: incoming.COMPARISON,
+    Upgrade: incoming.UPGRADE,
+    Attribution: incoming.WHY,
+}
 
 
 @pytest.fixture
@@ -108,16 +122,22 @@ PROJECT_FILE: Final = '[project]\nname = "shop"\nversion = "1"\ndependencies = [
 CHANGES: Final[dict[str, tuple[bool, dict[str, str]]]] = {
     "a lock": (True, {"uv.lock": "2"}),
     "a lock and what it is made from": (
-        True, {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")}),
+        True,
+        {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")},
+    ),
     "requirements": (True, {"deploy/requirements-prod.txt": "2", "requirements/dev.in": "2"}),
     "requirements without a lock": (
-        False, {"pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")}),
+        False,
+        {"pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")},
+    ),
     "a lock and the version": (
-        False, {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')}),
+        False,
+        {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')},
+    ),
     "a lock and code": (False, {"uv.lock": "2", "src/shop/api.py": "2"}),
     "a lock and a broken file": (False, {"uv.lock": "2", "pyproject.toml": "[project"}),
     "words": (False, {"README.md": "2"}),
-}  # fmt: skip
+}
 
 
 def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
@@ -263,9 +283,13 @@ def effect(ratio: float, low: float, high: float) -> Effect:
 ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
     "code of something else": (explained(comparison="another"), "comparison of an attribution"),
     "another commit": (
-        compared(head=compared().head.model_copy(update={"commit": NEWER})), "commit of head"),
+        compared(head=compared().head.model_copy(update={"commit": NEWER})),
+        "commit of head",
+    ),
     "another base": (
-        compared(base=compared().base.model_copy(update={"commit": NEWER})), "commit of base"),
+        compared(base=compared().base.model_copy(update={"commit": NEWER})),
+        "commit of base",
+    ),
     "a package that did not move": (released(package="evil"), "'evil' as a cause"),
     "another version": (released(version="6.6"), "'pydantic' as a cause"),
     "a suspect": (blamed(suspects=("evil",)), "'evil' as a cause"),
@@ -273,7 +297,7 @@ ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
     "impossible ends": (blamed(rest=effect(ratio=2, low=3, high=1)), "cause.rest: 3.0"),
     "impossible sizes": (blamed(rest=effect(ratio=1, low=1e-9, high=1)), "cause.rest.low"),
     "a terminal's words": (Upgrade(note="\x1b[2J"), "a control character"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -307,9 +331,13 @@ def test_it_is_said_of_the_pull_requests_with_that_head_alone(ended: Step) -> No
 def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> None:
     """What is none of ours hinders no other."""
     for name, what in (
-        ("", packed(compared())), ("-shop", packed(compared())), ("-billing", packed(compared())),
-        ("-logs", b"no archive"), ("-none", packed()), ("mark", packed(compared())),
-    ):  # fmt: skip
+        ("", packed(compared())),
+        ("-shop", packed(compared())),
+        ("-billing", packed(compared())),
+        ("-logs", b"no archive"),
+        ("-none", packed()),
+        ("mark", packed(compared())),
+    ):
         ended.github.leave(5, f"{pull_request.ARTIFACT}{name}", what)
     for _ in range(2):
         done = ended("report")

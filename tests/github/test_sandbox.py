@@ -46,9 +46,12 @@ def verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sandbox, "_VERB", (sys.executable, "-I", "-c", MAIN))
     monkeypatch.setattr(sandbox, "_WALLED", "")
     env = {
-        "PATH": os.environ["PATH"], "HOME": str(home), "STAND_IN": str(script),
-        "XDG_CACHE_HOME": f"{home}/cache", "XDG_STATE_HOME": f"{home}/state",
-    }  # fmt: skip
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "STAND_IN": str(script),
+        "XDG_CACHE_HOME": f"{home}/cache",
+        "XDG_STATE_HOME": f"{home}/state",
+    }
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place))
         listening.listen()
@@ -62,9 +65,13 @@ def verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 with connection:
                     end = connection.fileno()
                     shell = subprocess.Popen(
-                        ["/bin/sh", "-s"], stdin=end, stdout=end, env=env, cwd=home,
+                        ["/bin/sh", "-s"],
+                        stdin=end,
+                        stdout=end,
+                        env=env,
+                        cwd=home,
                         start_new_session=True,
-                    )  # fmt: skip
+                    )
                 # What the unit does when its main process has ended.
                 shell.wait()
                 with suppress(ProcessLookupError):
@@ -126,7 +133,7 @@ def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
         ("os.mkdir('out'); open('out/a b', 'w')", "the name 'out/a b'"),
         ("os.write(1, b'\\0000\\0garbage' * 100)", "expected a tar archive"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_set_of_plain_files_stays_outside(verb: Path, script: str, reason: str) -> None:
     verb.write_text(script)
     with pytest.raises(ArtifactError, match=reason.replace("(", r"\(")):

@@ -87,10 +87,7 @@ class Repository:
         return self.stage.act(workflow, event, payload, local=ours)
 
     def proposed(self, head: str) -> dict[str, Any]:
-        ends = {
-            "head": {"sha": head, "ref": "feature"},
-            "base": {"sha": "0" * 40, "ref": "main"},
-        }
+        ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": "0" * 40, "ref": "main"}}
         return {"number": PULL, "pull_request": {"number": PULL, "state": "open", **ends}}
 
     @property
@@ -161,9 +158,12 @@ def test_a_pull_request_and_a_push(repository: Repository) -> None:
     assert repository.said == []
 
     about = {
-        "id": forked.number, "event": "pull_request", "head_sha": head, "head_branch": "feature",
+        "id": forked.number,
+        "event": "pull_request",
+        "head_sha": head,
+        "head_branch": "feature",
         "head_repository": {"owner": {"login": "stranger"}},
-    }  # fmt: skip
+    }
     ended = {"action": "completed", "workflow_run": about}
     told = repository.run("workflow_run", ended, "duetbench-comment.yml")
     assert told.results == {"comment": "success"}, told.text

@@ -31,14 +31,20 @@ SCHEDULED = {"schedule": "17 1 * * *"}
 CASES = {f"short/{name}" for name in ENDPOINTS}
 
 CHANGE = Change(
-    id="20261101-alpha", status="open",
+    id="20261101-alpha",
+    status="open",
     series=SeriesName(machine="xeon-2c-000000", case="short/one", metric="server_cpu_per_request"),
-    when=datetime(2026, 11, 1, 3, tzinfo=UTC), base=StackState(stack="current", digest="a" * 64),
+    when=datetime(2026, 11, 1, 3, tzinfo=UTC),
+    base=StackState(stack="current", digest="a" * 64),
     head=StackState(stack="current", digest="b" * 64),
-    packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),), ratio=1.1,
-    low=1.08, high=1.12, verdict=Verdict.SLOWER,
-    culprit=Release(package="alpha", version="1.0", previous="0.9"), method="Planted by a test.",
-)  # fmt: skip
+    packages=(PackageChange(stack="current", package="alpha", base="0.9", head="1.0"),),
+    ratio=1.1,
+    low=1.08,
+    high=1.12,
+    verdict=Verdict.SLOWER,
+    culprit=Release(package="alpha", version="1.0", previous="0.9"),
+    method="Planted by a test.",
+)
 
 
 @pytest.fixture
@@ -75,10 +81,12 @@ def confirmed(folder: Path, runs: Sequence[Run]) -> Change:
     saw = Judgement(metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, duets=12)
     short = make_case("short/one")
     evidence, record = conclusion(
-        candidate, saw, oha=settings.load(PROJECT).oha.version,
+        candidate,
+        saw,
+        oha=settings.load(PROJECT).oha.version,
         started=datetime.now(UTC).isoformat(),
         played={"case": short, "commands": commands(short, MACHINE)},
-    )  # fmt: skip
+    )
     for below, value in (("changes", record), ("comparisons", evidence)):
         (folder / below).mkdir(parents=True)
         (folder / below / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")

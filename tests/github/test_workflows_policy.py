@@ -26,14 +26,10 @@ CALLED: Final = {"workflow_call"}
 """What starts a workflow that only others of ours call; whoever calls it is held to the same."""
 
 LONGEST: Final = 200  # minutes of a job
-IN_THE_SANDBOX: Final = {
-    "run", "anchor", "play", "inprocess", "detect", "bisect", "compare",
-}  # fmt: skip
+IN_THE_SANDBOX: Final = {"run", "anchor", "play", "inprocess", "detect", "bisect", "compare"}
 """Verbs that run others' packages: on machines of ours only as `duetbench ci sandbox -- VERB`."""
 
-CHECKED_OUT: Final = {
-    "", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}",
-}  # fmt: skip
+CHECKED_OUT: Final = {"", "${{ needs.plan.outputs.commit }}", "${{ needs.detect.outputs.commit }}"}
 _HANDED: Final = re.compile(r"\$\{\{ (needs\.\w+\.outputs\.artifact|inputs\.plan) \}\}")
 _PIN: Final = re.compile(r"uses: +(\./\S+|actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$")
 
@@ -168,9 +164,7 @@ def _unknown(words: list[str]) -> Iterator[str]:
         if found is None:
             yield f"duetbench {name}: there is no such verb"
             return
-    known = {
-        option for one in found.params for option in (*one.opts, *one.secondary_opts)
-    }  # fmt: skip
+    known = {option for one in found.params for option in (*one.opts, *one.secondary_opts)}
     for word in words:
         if word.startswith("-") and word.partition("=")[0] not in known:
             yield f"there is no option {word}"
@@ -184,9 +178,10 @@ def _command() -> Any:
 RULES: Final = {rule.__name__: rule for rule in (pins, limits, machines, trust, artifacts, verbs)}
 FILES: Final = {
     path.name if path.parent.name == "workflows" else f"{path.parent.name}/{path.name}": (
-        path.read_text("utf-8"))
+        path.read_text("utf-8")
+    )
     for path in (*GITHUB.glob("workflows/*"), *GITHUB.glob("actions/*/*"))
-} | {"others/action.yml": (PROJECT / "action.yml").read_text("utf-8")}  # fmt: skip
+} | {"others/action.yml": (PROJECT / "action.yml").read_text("utf-8")}
 
 GOOD = """\
 name: Good
@@ -257,8 +252,11 @@ BAD = [
     ("machines", "[self-hosted, duetbench]", "self-hosted"),
     ("machines", "duetbench ci sandbox -- run", "duetbench run"),
     ("machines", "-- run --profile", "-- anchor play --profile"),
-    ("machines", "uses: ./.github/actions/setup\n",
-     "uses: ./.github/actions/setup\n        with:\n          target: setup\n"),
+    (
+        "machines",
+        "uses: ./.github/actions/setup\n",
+        "uses: ./.github/actions/setup\n        with:\n          target: setup\n",
+    ),
     ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),
     ("machines", "      contents: read\n", "      contents: write\n"),
     ("machines", "SHARD: ${{ matrix.shard }}", "GITHUB_TOKEN: ${{ github.token }}"),
@@ -278,7 +276,7 @@ BAD = [
     ("machines", CRON, "{ workflow_call: }"),
     ("trust", "needs.plan.outputs.commit", "github.event.comment.body"),
     ("limits", "    permissions:\n      contents: write\n", ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -93,9 +93,12 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     second = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
     for name, found in (
-        (str(first), first), ("latest", second), (first.stem, first), ("published", second),
+        (str(first), first),
+        ("latest", second),
+        (first.stem, first),
+        ("published", second),
         ("20261121T090000Z-quick-3f2a9c17", partial),
-    ):  # fmt: skip
+    ):
         assert store.find(tmp_path, name) == found
     for folder, name, told in (
         (tmp_path, "202611", "could be any of"),

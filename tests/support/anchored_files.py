@@ -36,12 +36,21 @@ def a_file(
     when = datetime(2026, 11, day, tzinfo=UTC)
     stack = StackRecord(name="current", digest=f"{day:02d}" * 32, packages={"fastapi": f"1.{day}"})
     return Points(
-        id=f"{measured or day:02d}-{origin}-{machine}-{len(cases)}", anchor=anchor, origin=origin,
-        label=label or f"as of {when:%Y-%m-%d}", when=when,
-        started=when.replace(day=measured or day), seconds=1.0, duetbench="0.1.0", commit=None,
+        id=f"{measured or day:02d}-{origin}-{machine}-{len(cases)}",
+        anchor=anchor,
+        origin=origin,
+        label=label or f"as of {when:%Y-%m-%d}",
+        when=when,
+        started=when.replace(day=measured or day),
+        seconds=1.0,
+        duetbench="0.1.0",
+        commit=None,
         machine=base.machine.model_copy(update={"id": machine, "kernel": kernel}),
-        interpreters=base.interpreters, stacks=(stack,), cases=cases, **changes,
-    )  # fmt: skip
+        interpreters=base.interpreters,
+        stacks=(stack,),
+        cases=cases,
+        **changes,
+    )
 
 
 def renewal(day: int, *cases: CasePoints, **changes: Any) -> Points:

@@ -30,27 +30,31 @@ def node(function: Function, base: float, head: float, *below: Node) -> Node:
 
 
 TREE = node(
-    APP, 100_000, 116_000,
+    APP,
+    100_000,
+    116_000,
     node(
-        ROUTE, 80_000, 95_000,
-        node(
-            DUMP, 40_000, 52_000,
-            node(COPY, 0, 8_000), node(ENCODE, 30_000, 30_000),
-        ),
+        ROUTE,
+        80_000,
+        95_000,
+        node(DUMP, 40_000, 52_000, node(COPY, 0, 8_000), node(ENCODE, 30_000, 30_000)),
         node(CHECK, 3_000, 0),
         node(CORE, 30_000, 30_000),
     ),
     node(SEND, 15_000, 16_000),
-)  # fmt: skip
+)
 """Own: 5,000 → 5,000, 7,000 → 13,000, 10,000 → 14,000, 0 → 8,000, 3,000 → 0, 15,000 → 16,000."""
 
 
 def row(function: Function, base: float, head: float, **more: Any) -> Row:
     state = "came" if not base else "went" if not head else "both"
     return Row(
-        function=function, base=base, head=head, share=(head - base) / 16_000,
+        function=function,
+        base=base,
+        head=head,
+        share=(head - base) / 16_000,
         **{"state": state, **more},
-    )  # fmt: skip
+    )
 
 
 def attribution(**changed: Any) -> Attribution:
@@ -72,7 +76,11 @@ def attribution(**changed: Any) -> Attribution:
         "seconds": 28.4,
         "rows": (
             row(
-                COPY, 0, 8_000, caller=DUMP, entries=(0.0, 2.0),
+                COPY,
+                0,
+                8_000,
+                caller=DUMP,
+                entries=(0.0, 2.0),
                 native=(Native(symbol="PyList_New", base=0, head=3_000),),
             ),
             row(ROUTE, 7_000, 13_000, caller=APP, entries=(1.0, 1.0)),
@@ -88,5 +96,5 @@ def attribution(**changed: Any) -> Attribution:
         ),
         "tree": TREE,
         "notes": ("Waiting, and what the kernel does.",),
-    }  # fmt: skip
+    }
     return Attribution(**{**fields, **changed})

@@ -21,9 +21,15 @@ from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
 SLOWER: Final = Judgement(
-    metric=CPU, verdict=Verdict.SLOWER, ratio=1.0213, low=1.0161, high=1.0265,
-    detectable=0.0062, p=0.0004, duets=16,
-)  # fmt: skip
+    metric=CPU,
+    verdict=Verdict.SLOWER,
+    ratio=1.0213,
+    low=1.0161,
+    high=1.0265,
+    detectable=0.0062,
+    p=0.0004,
+    duets=16,
+)
 FASTER: Final = SLOWER.model_copy(
     update={"verdict": Verdict.FASTER, "ratio": 0.97, "low": 0.96, "high": 0.98}
 )
@@ -31,19 +37,31 @@ LARGER: Final = SLOWER.model_copy(
     update={"metric": "pss_steady", "ratio": 1.1, "low": 1.09, "high": 1.11}
 )
 SAME: Final = Judgement(
-    metric=CPU, verdict=Verdict.NO_CHANGE, ratio=1.0004, low=0.9961, high=1.0047,
-    detectable=0.0081, duets=8,
-)  # fmt: skip
+    metric=CPU,
+    verdict=Verdict.NO_CHANGE,
+    ratio=1.0004,
+    low=0.9961,
+    high=1.0047,
+    detectable=0.0081,
+    duets=8,
+)
 OPEN: Final = Judgement(
-    metric=CPU, verdict=Verdict.INCONCLUSIVE, ratio=1.006, low=0.991, high=1.021,
-    detectable=0.021, duets=16,
-)  # fmt: skip
+    metric=CPU,
+    verdict=Verdict.INCONCLUSIVE,
+    ratio=1.006,
+    low=0.991,
+    high=1.021,
+    detectable=0.021,
+    duets=16,
+)
 OPEN_RATE: Final = OPEN.model_copy(update={"metric": "throughput"})
 LATE: Final = Judgement(metric=CPU, verdict=Verdict.INCONCLUSIVE, reason="no time for a duet")
 DISTURBED: Final = Judgement(
-    metric=CPU, verdict=Verdict.INCONCLUSIVE, excluded=33,
+    metric=CPU,
+    verdict=Verdict.INCONCLUSIVE,
+    excluded=33,
     reason="none of 33 duets was usable: host_noise",
-)  # fmt: skip
+)
 BROKEN: Final = Judgement(
     metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: wrong_body: found <script>"
 )
@@ -61,9 +79,14 @@ def one(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
 
 def micro(name: str, judgement: Judgement) -> MicroComparison:
     return MicroComparison(
-        benchmark=name, python="3.14", stack="current", unit="s",
-        judgement=judgement.model_copy(update={"metric": ""}), base=(1e-4,), head=(1e-4,),
-    )  # fmt: skip
+        benchmark=name,
+        python="3.14",
+        stack="current",
+        unit="s",
+        judgement=judgement.model_copy(update={"metric": ""}),
+        base=(1e-4,),
+        head=(1e-4,),
+    )
 
 
 AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
@@ -73,12 +96,20 @@ AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --bud
 def made(*cases: CaseComparison, **more: Any) -> Comparison:
     side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
-        "id": "x", "status": "complete", "started": "2026-11-20T12:00:00Z",
-        "wall_seconds": 600.0, "budget_seconds": 1200.0, "duetbench": "0.1.0", "oha": "1.16.0",
-        "machine": MACHINE, "base": side,
+        "id": "x",
+        "status": "complete",
+        "started": "2026-11-20T12:00:00Z",
+        "wall_seconds": 600.0,
+        "budget_seconds": 1200.0,
+        "duetbench": "0.1.0",
+        "oha": "1.16.0",
+        "machine": MACHINE,
+        "base": side,
         "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
-        "planned": len(cases), "untouched": 3, "cases": cases,
-    }  # fmt: skip
+        "planned": len(cases),
+        "untouched": 3,
+        "cases": cases,
+    }
     return Comparison(**{**fields, **more})
 
 
@@ -122,10 +153,17 @@ def duet(
     void = any(flag.severity == "fail" for flag in (*base_flags, *head_flags))
     figures = {"base": {}, "head": {}} if void else _figures(ratios or {})
     return Duet(
-        case=case, order=0, head_first=False, started="2026-11-20T12:00:00Z",
-        seconds=seconds, load_seconds=4.0, drift=drift, flags_base=tuple(base_flags),
-        flags_head=tuple(head_flags), **figures,
-    )  # fmt: skip
+        case=case,
+        order=0,
+        head_first=False,
+        started="2026-11-20T12:00:00Z",
+        seconds=seconds,
+        load_seconds=4.0,
+        drift=drift,
+        flags_base=tuple(base_flags),
+        flags_head=tuple(head_flags),
+        **figures,
+    )
 
 
 def duets(case: str, metric: str, logs: Sequence[float]) -> list[Duet]:

@@ -44,12 +44,22 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
 def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
     """A night of some cases, by default of server runs."""
     given: dict[str, Any] = {
-        "run": run_of(number), "kind": "load", "profile": "nightly", "commit": COMMIT,
-        "time": int((FIRST + timedelta(days=number)).timestamp()), "machine": MACHINE,
-        "fingerprint": "6.1", "interpreters": {"3.14": "3.14.7"}, "stacks": {}, "packages": {},
-        "cases": cases, "definitions": ("same",) * len(cases),
-        "pythons": ("3.14",) * len(cases), "stack_of": ("current",) * len(cases), "metrics": (),
-    }  # fmt: skip
+        "run": run_of(number),
+        "kind": "load",
+        "profile": "nightly",
+        "commit": COMMIT,
+        "time": int((FIRST + timedelta(days=number)).timestamp()),
+        "machine": MACHINE,
+        "fingerprint": "6.1",
+        "interpreters": {"3.14": "3.14.7"},
+        "stacks": {},
+        "packages": {},
+        "cases": cases,
+        "definitions": ("same",) * len(cases),
+        "pythons": ("3.14",) * len(cases),
+        "stack_of": ("current",) * len(cases),
+        "metrics": (),
+    }
     return RunHeader(**{**given, **changes})
 
 
@@ -88,10 +98,7 @@ def table(
             fingerprint=kernels[number] if kernels else "6.1",
             kind="load" if spread is None else "anchored",
             stacks={"current": digest(version), "other": digest(other)},
-            packages={
-                "current": {"granian": version, "fastapi": "1"},
-                "other": {"granian": other},
-            },
+            packages={"current": {"granian": version, "fastapi": "1"}, "other": {"granian": other}},
             stack_of=tuple(where.get(case, "current") for case in cases),
             metrics=(metric,),
             odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
@@ -106,23 +113,34 @@ def table(
 
 
 def moved_at(
-    *series: SeriesName, ratios: Sequence[float] = (), packages: Sequence[PackageChange] = (),
+    *series: SeriesName,
+    ratios: Sequence[float] = (),
+    packages: Sequence[PackageChange] = (),
     tries: int = 0,
-) -> Change:  # fmt: skip
+) -> Change:
     """A candidate of these series, which moved by 5 % or as told when the stack was bumped."""
     place: dict[str, Any] = {
-        "before_run": run_of(19), "after_run": run_of(20), "when": FIRST + timedelta(days=20),
-    }  # fmt: skip
+        "before_run": run_of(19),
+        "after_run": run_of(20),
+        "when": FIRST + timedelta(days=20),
+    }
     steps = [
         Step(series=name, ratio=ratio, strength=9.0, nights=(20, 6), **place)
         for name, ratio in zip(series, ratios or [1.05] * len(series), strict=True)
     ]
     return Change(
-        id="20261121-current-abc123", status="candidate", verdict=Verdict.INCONCLUSIVE,
-        base_commit=COMMIT, head_commit=COMMIT, packages=tuple(packages), tries=tries,
+        id="20261121-current-abc123",
+        status="candidate",
+        verdict=Verdict.INCONCLUSIVE,
+        base_commit=COMMIT,
+        head_commit=COMMIT,
+        packages=tuple(packages),
+        tries=tries,
         base=StackState(stack="current", digest=digest("1")),
-        head=StackState(stack="current", digest=digest("2")), **figures_of(tuple(steps)), **place,
-    )  # fmt: skip
+        head=StackState(stack="current", digest=digest("2")),
+        **figures_of(tuple(steps)),
+        **place,
+    )
 
 
 def dismissed(candidate: Change, verdict: Verdict, tries: int) -> Change:

@@ -147,10 +147,12 @@ class FakeGitHub:
     def say(self, number: int, login: str, body: str) -> Table:
         kind = "Bot" if login.endswith("[bot]") else "User"
         comment = {
-            "id": self._new(), "issue": number, "body": body,
+            "id": self._new(),
+            "issue": number,
+            "body": body,
             "user": {"login": login, "type": kind},
             "html_url": f"https://github.example/{number}#comment",
-        }  # fmt: skip
+        }
         self.state.comments.append(comment)
         return comment
 
@@ -160,17 +162,24 @@ class FakeGitHub:
         """Let somebody comment on a pull request; the event that a workflow gets."""
         comment = self.say(number, login, body)
         return {
-            "action": action, "comment": comment, "sender": comment["user"],
+            "action": action,
+            "comment": comment,
+            "sender": comment["user"],
             "issue": {"number": number, "title": title, "pull_request": {"url": "x"}},
             "repository": {"full_name": self.state.repository, "default_branch": "main"},
-        }  # fmt: skip
+        }
 
     def leave(self, run: int, name: str, data: bytes, **more: Any) -> Table:
         artifact = {
-            "id": self._new(), "run": run, "name": name, "size_in_bytes": len(data),
-            "expired": False, "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
-            "data": data, **more,
-        }  # fmt: skip
+            "id": self._new(),
+            "run": run,
+            "name": name,
+            "size_in_bytes": len(data),
+            "expired": False,
+            "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "data": data,
+            **more,
+        }
         self.artifacts.append(artifact)
         return artifact
 
@@ -217,10 +226,14 @@ class FakeGitHub:
         if len(given["title"]) > 256:
             raise _invalid("Issue", "title", "title is too long (maximum is 256 characters)")
         issue = {
-            "number": self._new(), "title": given["title"], "body": given.get("body"),
-            "labels": [{"name": name} for name in given.get("labels", [])], "state": "open",
-            "state_reason": None, "user": {"login": BOT, "type": "Bot"},
-        }  # fmt: skip
+            "number": self._new(),
+            "title": given["title"],
+            "body": given.get("body"),
+            "labels": [{"name": name} for name in given.get("labels", [])],
+            "state": "open",
+            "state_reason": None,
+            "user": {"login": BOT, "type": "Bot"},
+        }
         issue["html_url"] = f"https://github.example/issues/{issue['number']}"
         self.state.issues.append(issue)
         return issue

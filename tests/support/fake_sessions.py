@@ -35,10 +35,17 @@ def played(
 ) -> Duet:
     """A duet with these figures, or none; the flags are head's."""
     return Duet(
-        case=case, order=order, head_first=head_first, started="2026-11-20T09:00:00Z",
-        seconds=SECONDS, load_seconds=3.0, drift=drift, flags_head=flags,
-        base=base or {}, head=head or {},
-    )  # fmt: skip
+        case=case,
+        order=order,
+        head_first=head_first,
+        started="2026-11-20T09:00:00Z",
+        seconds=SECONDS,
+        load_seconds=3.0,
+        drift=drift,
+        flags_head=flags,
+        base=base or {},
+        head=head or {},
+    )
 
 
 @dataclass
@@ -155,9 +162,15 @@ class SilentReporter(Reporter):
 
 def side(name: str, cases: tuple[Case, ...]) -> Side:
     testbed = Testbed(
-        apps=Path(name), oha=Path("oha"), machine=MACHINE, pythons={}, interpreters={}, stacks={},
-        logs=Path("logs"), inherited={},
-    )  # fmt: skip
+        apps=Path(name),
+        oha=Path("oha"),
+        machine=MACHINE,
+        pythons={},
+        interpreters={},
+        stacks={},
+        logs=Path("logs"),
+        inherited={},
+    )
     record = SideRecord(
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )

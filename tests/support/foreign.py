@@ -70,9 +70,15 @@ def make_testbed(machine: Machine) -> Testbed:
     """What a case needs of a machine for what is worked out from it."""
     nowhere = Path("/")
     return Testbed(
-        apps=nowhere, oha=nowhere, machine=machine, pythons={}, interpreters={}, stacks={},
-        logs=nowhere, inherited={},
-    )  # fmt: skip
+        apps=nowhere,
+        oha=nowhere,
+        machine=machine,
+        pythons={},
+        interpreters={},
+        stacks={},
+        logs=nowhere,
+        inherited={},
+    )
 
 
 def commands(case: Case, machine: Machine) -> Any:
@@ -94,9 +100,12 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
         for case in shard.plan.cases
     ]
     fields = {
-        "duetbench": __version__, "machine": machine, "night": plan.id, "shard": number,
+        "duetbench": __version__,
+        "machine": machine,
+        "night": plan.id,
+        "shard": number,
         "id": f"{_SOURCE.id}-s{number}",
-    }  # fmt: skip
+    }
     return make_run(results, **{**fields, **changes})
 
 
@@ -112,10 +121,19 @@ def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:
     stack = {"stack": "current"}
     samples = [[0.5, 0.7], None, [0.25, 0.25]]
     row: list[Any] = [
-        [0.6, None, 0.25], [["'serial'"], ["1", "2", "4"]], "1", 1_795_166_000_000, 3.2,
-        [0.4, None, 0.2], [0.8, None, 0.3], [0.55, None, 0.25], [0.65, None, 0.25],
-        [1, None, 1], [2, None, 2], samples,
-    ]  # fmt: skip
+        [0.6, None, 0.25],
+        [["'serial'"], ["1", "2", "4"]],
+        "1",
+        1_795_166_000_000,
+        3.2,
+        [0.4, None, 0.2],
+        [0.8, None, 0.3],
+        [0.55, None, 0.25],
+        [0.65, None, 0.25],
+        [1, None, 1],
+        [2, None, 2],
+        samples,
+    ]
     document: dict[str, Any] = {
         "commit_hash": COMMIT,
         "env_name": "duetbench-py3.14-stackcurrent",
@@ -152,13 +170,23 @@ def points(number: int = 1, **changes: Any) -> Points:
     cpu = AnchoredPoint(metric="server_cpu_per_request", ratio=1.02, se=0.005, anchor=1e-4, duets=6)
     cases = [CasePoints(case=first, stack="current", python="3.14", points=(cpu,))]
     fields: dict[str, Any] = {
-        "id": f"20261120T100000Z-night-0a1b2c-s{number}", "anchor": "2026-11", "origin": "night",
-        "label": COMMIT[:12], "night": night().id, "shard": number,
-        "when": "2026-11-20T10:00:00Z", "started": "2026-11-20T10:00:00Z", "seconds": 2400.5,
-        "duetbench": __version__, "commit": COMMIT, "machine": machine,
-        "interpreters": run.interpreters, "stacks": run.stacks, "cases": cases,
+        "id": f"20261120T100000Z-night-0a1b2c-s{number}",
+        "anchor": "2026-11",
+        "origin": "night",
+        "label": COMMIT[:12],
+        "night": night().id,
+        "shard": number,
+        "when": "2026-11-20T10:00:00Z",
+        "started": "2026-11-20T10:00:00Z",
+        "seconds": 2400.5,
+        "duetbench": __version__,
+        "commit": COMMIT,
+        "machine": machine,
+        "interpreters": run.interpreters,
+        "stacks": run.stacks,
+        "cases": cases,
         "missing": (Missing(case=second, reason="head: not_ready: 60 s"),),
-    }  # fmt: skip
+    }
     return Points(**{**fields, **changes})
 
 
@@ -208,16 +236,20 @@ def change(**changes: Any) -> Change:
     return change_record(**{**fields, **changes})
 
 
-def conclusion(candidate: Change, judgement: Judgement, **changes: Any) -> tuple[
-    Comparison, Change
-]:  # fmt: skip
+def conclusion(
+    candidate: Change, judgement: Judgement, **changes: Any
+) -> tuple[Comparison, Change]:
     """The comparison of a candidate's two stacks, with this judgement, and what follows from it."""
     sides = {
         side: SideRecord(
-            label="stacks", kind="stack", commit=None, interpreters=(),
-            stacks=(StackRecord(name="current", digest=state.digest, packages={}),))
+            label="stacks",
+            kind="stack",
+            commit=None,
+            interpreters=(),
+            stacks=(StackRecord(name="current", digest=state.digest, packages={}),),
+        )
         for side, state in (("base", candidate.base), ("head", candidate.head))
-    }  # fmt: skip
+    }
     (case,) = comparison().cases
     cases = (case.model_copy(update={"judgements": (judgement,), **changes.pop("played", {})}),)
     evidence = comparison(reproduce=(), **sides, cases=cases, **changes)
@@ -234,12 +266,23 @@ def judged() -> tuple[Change, Comparison, Change]:
     )
     base, head = (StackState(stack="current", digest=str(number) * 64) for number in (1, 2))
     step = Step(
-        series=series, ratio=1.06, strength=8, before_run="a", after_run="b",
-        when="2026-11-19T01:17:00Z", nights=(9, 5),
-    )  # fmt: skip
+        series=series,
+        ratio=1.06,
+        strength=8,
+        before_run="a",
+        after_run="b",
+        when="2026-11-19T01:17:00Z",
+        nights=(9, 5),
+    )
     candidate = Change(
-        id="current-20261119-0a1b", status="candidate", verdict=Verdict.INCONCLUSIVE,
-        when=step.when, before_run="a", after_run="b", base=base, head=head,
+        id="current-20261119-0a1b",
+        status="candidate",
+        verdict=Verdict.INCONCLUSIVE,
+        when=step.when,
+        before_run="a",
+        after_run="b",
+        base=base,
+        head=head,
         **figures_of((step,)),
-    )  # fmt: skip
+    )
     return candidate, *conclusion(candidate, judgement)

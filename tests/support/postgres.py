@@ -37,9 +37,13 @@ def server() -> Iterator[str]:
     def run(program: str, *arguments: str) -> None:
         subprocess.run(
             [programs / program, "-D", folder / "data", *arguments],
-            cwd=folder, env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, check=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **as_whom,
-        )  # fmt: skip
+            cwd=folder,
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            **as_whom,
+        )
 
     try:
         run("initdb", "--username=bench", "--auth=trust", "--no-sync")

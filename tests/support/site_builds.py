@@ -140,16 +140,23 @@ def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
         ]
         cases.append(
             comparing.one(
-                name, comparing.SLOWER, *(comparing.LARGER,) * (duets > 1), comparing.OPEN_RATE,
-                duets=tuple(played), instructions=Instructions(base=3e5, head=3e5, spread=0.0),
+                name,
+                comparing.SLOWER,
+                *(comparing.LARGER,) * (duets > 1),
+                comparing.OPEN_RATE,
+                duets=tuple(played),
+                instructions=Instructions(base=3e5, head=3e5, spread=0.0),
             )
-        )  # fmt: skip
+        )
     fields: dict[str, Any] = {
-        "id": "20261119T120000Z-compare-bbbbbbbb", "started": "2026-11-19T12:00:00+00:00",
-        "method": comparing.LOOKS, "noise": 0.012, "reproduce": (comparing.AGAIN,),
+        "id": "20261119T120000Z-compare-bbbbbbbb",
+        "started": "2026-11-19T12:00:00+00:00",
+        "method": comparing.LOOKS,
+        "noise": 0.012,
+        "reproduce": (comparing.AGAIN,),
         "micro": (comparing.micro("b.One", comparing.SAME),),
         "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),
-    }  # fmt: skip
+    }
     return comparing.made(*cases, **{**fields, **more})
 
 
@@ -185,7 +192,9 @@ def release_points(
     moment = datetime(2026, 10, day, tzinfo=UTC)
     cases = tuple(
         CasePoints(
-            case=case, stack="current", python=python,
+            case=case,
+            stack="current",
+            python=python,
             points=(
                 AnchoredPoint(
                     metric="server_cpu_per_request", ratio=ratio, se=se, anchor=1e-4, duets=11
@@ -193,19 +202,26 @@ def release_points(
                 AnchoredPoint(metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1),
             ),
         )
-        for case, python, (ratio, se) in (
-            (JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]),
-        )
-    )  # fmt: skip
+        for case, python, (ratio, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
+    )
     base = runs.make_run([])
     locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
     return Points(
-        id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}", anchor="2026-09", origin="backfill",
-        label=f"fastapi {version}", when=moment, started=moment, seconds=60.0, duetbench="0.1.0",
+        id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}",
+        anchor="2026-09",
+        origin="backfill",
+        label=f"fastapi {version}",
+        when=moment,
+        started=moment,
+        seconds=60.0,
+        duetbench="0.1.0",
         release=Release(package="fastapi", version=version, previous=previous),
-        commit=None, machine=base.machine, interpreters=base.interpreters, cases=cases,
+        commit=None,
+        machine=base.machine,
+        interpreters=base.interpreters,
+        cases=cases,
         stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
-    )  # fmt: skip
+    )
 
 
 RELEASES = (
@@ -249,10 +265,15 @@ def gathered(folder: Path) -> Site:
 
 def runs_figures() -> dict[str, float]:
     return {
-        "throughput": 5000.0, "server_cpu_per_request": 2e-4, "response_p50": 0.02,
-        "response_p99": 0.05, "service_p50": 0.02, "service_p99": 0.05, "pss_steady": 9e7,
+        "throughput": 5000.0,
+        "server_cpu_per_request": 2e-4,
+        "response_p50": 0.02,
+        "response_p99": 0.05,
+        "service_p50": 0.02,
+        "service_p99": 0.05,
+        "pss_steady": 9e7,
         "efficiency": 0.4,
-    }  # fmt: skip
+    }
 
 
 def stored(results: Path, run: Run) -> None:
@@ -331,51 +352,78 @@ def _hostile_attribution() -> Attribution:
     ]
     leaves = (attributing.node(one, 1_000, 2_000) for one in every)
     return attributing.attribution(
-        id="hostile", case=HOSTILE[1], python=HOSTILE[0], duetbench=HOSTILE[2], notes=HOSTILE,
-        change="20261119-hostile-0", comparison=HOSTILE[4],
+        id="hostile",
+        case=HOSTILE[1],
+        python=HOSTILE[0],
+        duetbench=HOSTILE[2],
+        notes=HOSTILE,
+        change="20261119-hostile-0",
+        comparison=HOSTILE[4],
         rows=tuple(
-            attributing.row(one, 1_000, 2_000, caller=one, native=(
-                Native(symbol=one.name, base=1, head=2),
-            ))
+            attributing.row(
+                one, 1_000, 2_000, caller=one, native=(Native(symbol=one.name, base=1, head=2),)
+            )
             for one in every
         ),
         own=tuple(PackageTotal(package=text, base=1, head=2_000) for text in HOSTILE),
         tree=attributing.node(every[0], 100_000, 116_000, *leaves),
         packages=(PackageChange(stack=HOSTILE[0], package=HOSTILE[1], base="1", head=HOSTILE[2]),),
-    )  # fmt: skip
+    )
 
 
 def _hostile_comparison() -> Comparison:
     made = compared(*(f"asgi-wsgi/{text}/py3.14/w1/c{n}" for n, text in enumerate(HOSTILE)))
-    side = made.base.model_copy(update={
-        "label": HOSTILE[1], "commit": None,
-        "stacks": (StackRecord(name=HOSTILE[0], digest=HOSTILE[2], packages={HOSTILE[3]: "1"}),),
-    })  # fmt: skip
+    side = made.base.model_copy(
+        update={
+            "label": HOSTILE[1],
+            "commit": None,
+            "stacks": (
+                StackRecord(name=HOSTILE[0], digest=HOSTILE[2], packages={HOSTILE[3]: "1"}),
+            ),
+        }
+    )
     bad = comparing.BROKEN.model_copy(update={"reason": HOSTILE[4]})
     odd = comparing.one("<b>odd</b>", bad, comparing.OPEN.model_copy(update={"reason": HOSTILE[2]}))
     event = Event(
-        factor="server", value=HOSTILE[1], metric=comparing.CPU, verdict=Verdict.SLOWER, ratio=1.02,
-        low=1.018, high=1.022, cases=HOSTILE,
-    )  # fmt: skip
+        factor="server",
+        value=HOSTILE[1],
+        metric=comparing.CPU,
+        verdict=Verdict.SLOWER,
+        ratio=1.02,
+        low=1.018,
+        high=1.022,
+        cases=HOSTILE,
+    )
     cases: list[CaseComparison] = [
-        case.model_copy(update={
-            "because": text,
-            "duets": tuple(
-                one.model_copy(update={"flags_base": (
-                    Flag(name=FlagName.HOST_NOISE, detail=text),
-                )})
-                for one in case.duets if not one.failed
-            ),
-        })
+        case.model_copy(
+            update={
+                "because": text,
+                "duets": tuple(
+                    one.model_copy(
+                        update={"flags_base": (Flag(name=FlagName.HOST_NOISE, detail=text),)}
+                    )
+                    for one in case.duets
+                    if not one.failed
+                ),
+            }
+        )
         for case, text in zip(made.cases, HOSTILE, strict=True)
-    ]  # fmt: skip
-    return made.model_copy(update={
-        "id": "20261119T120000Z-compare-hostile", "base": side, "head": side, "events": (event,),
-        "cases": (*cases, odd), "notes": HOSTILE, "reproduce": HOSTILE, "duetbench": HOSTILE[0],
-        "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
-        "micro": tuple(comparing.micro(text, comparing.SLOWER) for text in HOSTILE),
-        "method": {text: text for text in HOSTILE},
-        "packages": tuple(
-            PackageChange(stack=text, package=text, base=text, head=None) for text in HOSTILE
-        ),
-    })  # fmt: skip
+    ]
+    return made.model_copy(
+        update={
+            "id": "20261119T120000Z-compare-hostile",
+            "base": side,
+            "head": side,
+            "events": (event,),
+            "cases": (*cases, odd),
+            "notes": HOSTILE,
+            "reproduce": HOSTILE,
+            "duetbench": HOSTILE[0],
+            "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
+            "micro": tuple(comparing.micro(text, comparing.SLOWER) for text in HOSTILE),
+            "method": {text: text for text in HOSTILE},
+            "packages": tuple(
+                PackageChange(stack=text, package=text, base=text, head=None) for text in HOSTILE
+            ),
+        }
+    )

@@ -27,11 +27,30 @@ from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange, Verdict
 
 PACKAGES = [
-    "annotated-doc", "annotated-types", "anyio", "blinker", "click", "fastapi", "flask",
-    "granian", "h11", "httptools", "idna", "itsdangerous", "jinja2", "markupsafe", "pydantic",
-    "pydantic-core", "rloop", "starlette", "typing-extensions", "typing-inspection", "uvicorn",
-    "uvloop", "werkzeug",
-]  # fmt: skip
+    "annotated-doc",
+    "annotated-types",
+    "anyio",
+    "blinker",
+    "click",
+    "fastapi",
+    "flask",
+    "granian",
+    "h11",
+    "httptools",
+    "idna",
+    "itsdangerous",
+    "jinja2",
+    "markupsafe",
+    "pydantic",
+    "pydantic-core",
+    "rloop",
+    "starlette",
+    "typing-extensions",
+    "typing-inspection",
+    "uvicorn",
+    "uvloop",
+    "werkzeug",
+]
 
 MACHINE = Machine(
     id="synthetic-2c-0a1b2c3d",

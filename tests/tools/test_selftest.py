@@ -46,14 +46,23 @@ def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
     found = [made(one("x/a/py3.14", said, duets=duets)) for said in (SLOWER, SAME, SAME)]
     ours, alone = selftest.Tries(0.0, found).rows("x/a")
     assert ours == (
-        "two installations of one stack: false verdicts", "`x/a`", "`duetbench compare`",
-        "1 of 3", "0.8…90.6 %", "2", "600 s", "+3.98 %", "",
-    )  # fmt: skip
+        "two installations of one stack: false verdicts",
+        "`x/a`",
+        "`duetbench compare`",
+        "1 of 3",
+        "0.8…90.6 %",
+        "2",
+        "600 s",
+        "+3.98 %",
+        "",
+    )
     assert alone[3:5] == ("3 of 3", "29.2…100.0 %")
     ours, alone = selftest.Tries(0.02, found).rows("x/a")
     assert (ours[0], ours[3], ours[8]) == (
-        "a handler slower by 2 % of its CPU: found", "1 of 3", "+2.13 %",
-    )  # fmt: skip
+        "a handler slower by 2 % of its CPU: found",
+        "1 of 3",
+        "+2.13 %",
+    )
     faster = [made(one("x/a/py3.14", FASTER))]
     assert next(selftest.Tries(0.02, faster).rows("x/a"))[3] == "0 of 1"
 
@@ -61,9 +70,7 @@ def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
 def test_the_readme_has_the_figures_of_the_record() -> None:
     """Every count in the README's table is that of a row of the record that is called the same."""
     record = (ROOT / "results" / "SELFTEST.md").read_text("utf-8").partition("\n## Methods 1")[0]
-    columns = {
-        1: "`duetbench compare`", 2: "one launch each, 5 %", 3: "asv continuous, factor 1.1",
-    }  # fmt: skip
+    columns = {1: "`duetbench compare`", 2: "one launch each, 5 %", 3: "asv continuous, factor 1.1"}
     known: dict[tuple[str, str], str] = {}
     for line in re.findall(r"^\| (.+) \|$", record, re.MULTILINE):
         done, _, by, times, *_ = line.split(" | ")

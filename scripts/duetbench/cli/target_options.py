@@ -23,9 +23,16 @@ from duetbench.project.servers import SERVERS
 _PANEL: Final = "An application of yours (each is also a key of tool.duetbench)"
 
 _REPEATED: Final = (
-    "app", "interface", "expect-status", "server", "workers", "threads", "loop", "connections",
+    "app",
+    "interface",
+    "expect-status",
+    "server",
+    "workers",
+    "threads",
+    "loop",
+    "connections",
     "rate",
-)  # fmt: skip
+)
 
 Options = Mapping[str, Any]
 """Options that tell a target, spelled as the keys of `[tool.duetbench]` are."""
@@ -114,8 +121,7 @@ def _options(
         _option("--before", metavar="COMMAND", help="Run before each start of the server."),
     ] = None,
     after: Annotated[
-        list[str] | None,
-        _option("--after", metavar="COMMAND", help="Run after each stop of it."),
+        list[str] | None, _option("--after", metavar="COMMAND", help="Run after each stop of it.")
     ] = None,
 ) -> Options:
     """Read the options into keys; UsageError: a header or variable is none."""

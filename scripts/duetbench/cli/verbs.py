@@ -22,82 +22,118 @@ CLOSED_PIPE: Final = 141
 
 Table = Mapping[str, tuple[str, str]]
 
-# fmt: off
 VERBS: Final[Table] = {
-    "doctor": ("doctor:doctor_command",
-        "Show interpreters, tools, stacks, cores, and the warnings this machine will raise."),
-    "setup": ("setup:setup_command",
-        "Make interpreters, load generator and environments; a second run only checks them."),
-    "init": ("init:init_command",
-        "Write how this repository's application is measured into its pyproject.toml."),
-    "run": ("run:run_command",
-        "Measure: launch each case's server, load it, record what it did."),
-    "show": ("show:show_command",
-        "Show a run as the articles did: ours beside the published figures and the ceiling."),
-    "export": ("export:export_command",
-        "Write a run, a comparison or anchored points as a tidy table: a row per figure."),
-    "compare": ("compare:compare_command",
-        "Compare HEAD with BASE, both measured together; judge what can have changed."),
-    "bisect": ("bisect:bisect_command",
-        "Find the release that caused a change, and write it into the change's record."),
-    "why": ("why:why_command",
-        "Say which function a change of instructions lies in: a change's, or of two sides."),
-    "anchor": ("anchor:anchor_app",
-        "What trend points stand against: show it, hold this checkout against it, renew it."),
-    "backfill": ("backfill:backfill_command",
-        "Measure the stacks of other times against the anchor: years of trend on day one."),
-    "inprocess": ("inprocess:inprocess_command",
-        "Measure inside the process, with few samples: threads, handlers, Pydantic, instructions."),
-    "stack": ("stack:stack_app",
-        "The stacks under test and their locks."),
-    "site": ("site:site_command",
-        "Build the site from results/: trends, experiments, changes, runs, downloads."),
-    "asv": ("site:asv_app",
-        "asv's own site."),
-    "ci": ("verbs:ci_app",
-        "What workflows call: nights, pull requests, machines of one's own."),
-    "dev": ("verbs:dev_app",
-        "For those who work on duetbench itself."),
+    "doctor": (
+        "doctor:doctor_command",
+        "Show interpreters, tools, stacks, cores, and the warnings this machine will raise.",
+    ),
+    "setup": (
+        "setup:setup_command",
+        "Make interpreters, load generator and environments; a second run only checks them.",
+    ),
+    "init": (
+        "init:init_command",
+        "Write how this repository's application is measured into its pyproject.toml.",
+    ),
+    "run": ("run:run_command", "Measure: launch each case's server, load it, record what it did."),
+    "show": (
+        "show:show_command",
+        "Show a run as the articles did: ours beside the published figures and the ceiling.",
+    ),
+    "export": (
+        "export:export_command",
+        "Write a run, a comparison or anchored points as a tidy table: a row per figure.",
+    ),
+    "compare": (
+        "compare:compare_command",
+        "Compare HEAD with BASE, both measured together; judge what can have changed.",
+    ),
+    "bisect": (
+        "bisect:bisect_command",
+        "Find the release that caused a change, and write it into the change's record.",
+    ),
+    "why": (
+        "why:why_command",
+        "Say which function a change of instructions lies in: a change's, or of two sides.",
+    ),
+    "anchor": (
+        "anchor:anchor_app",
+        "What trend points stand against: show it, hold this checkout against it, renew it.",
+    ),
+    "backfill": (
+        "backfill:backfill_command",
+        "Measure the stacks of other times against the anchor: years of trend on day one.",
+    ),
+    "inprocess": (
+        "inprocess:inprocess_command",
+        "Measure inside the process, with few samples: threads, handlers, Pydantic, instructions.",
+    ),
+    "stack": ("stack:stack_app", "The stacks under test and their locks."),
+    "site": (
+        "site:site_command",
+        "Build the site from results/: trends, experiments, changes, runs, downloads.",
+    ),
+    "asv": ("site:asv_app", "asv's own site."),
+    "ci": ("verbs:ci_app", "What workflows call: nights, pull requests, machines of one's own."),
+    "dev": ("verbs:dev_app", "For those who work on duetbench itself."),
 }
 """All verbs, as `--help` lists them, each with its module beside this one and the function or group
 in it, and its line in the list. To add a verb, add a row."""
 
 CI: Final[Table] = {
-    "plan": ("night:plan_command",
-        "Share a night's cases out over the machines that measure them."),
-    "history": ("history:history_app",
-        "The results of all nights, on a branch of their own."),
-    "accept": ("accept:accept_command",
-        "Check artifacts of measuring machines, and copy what is right."),
-    "detect": ("detect:detect_command",
-        "Find series that moved for good when a stack changed, and confirm them by duets."),
-    "announce": ("github:announce_command",
-        "Keep one issue per confirmed change: opened, updated and closed by itself."),
-    "slash": ("github:slash_command",
-        "Answer a comment that says `/bench COMMIT`, and start the comparison."),
-    "sides": ("pull_request:sides_command",
-        "Find what a pull request or a push is to be compared with, and fetch it."),
-    "compare": ("pull_request:compare_command",
-        "Compare both sides of a pull request, and find an upgrade's cause."),
-    "report": ("pull_request:report_command",
-        "Comment on a pull request with what was found."),
-    "sandbox": ("sandbox:sandbox_command",
-        "Run a verb where code of others may run: on a machine of one's own, docs/runners.md."),
-    "runner": ("sandbox:runner_command",
-        "Look whether this machine is prepared as a runner."),
+    "plan": (
+        "night:plan_command",
+        "Share a night's cases out over the machines that measure them.",
+    ),
+    "history": ("history:history_app", "The results of all nights, on a branch of their own."),
+    "accept": (
+        "accept:accept_command",
+        "Check artifacts of measuring machines, and copy what is right.",
+    ),
+    "detect": (
+        "detect:detect_command",
+        "Find series that moved for good when a stack changed, and confirm them by duets.",
+    ),
+    "announce": (
+        "github:announce_command",
+        "Keep one issue per confirmed change: opened, updated and closed by itself.",
+    ),
+    "slash": (
+        "github:slash_command",
+        "Answer a comment that says `/bench COMMIT`, and start the comparison.",
+    ),
+    "sides": (
+        "pull_request:sides_command",
+        "Find what a pull request or a push is to be compared with, and fetch it.",
+    ),
+    "compare": (
+        "pull_request:compare_command",
+        "Compare both sides of a pull request, and find an upgrade's cause.",
+    ),
+    "report": ("pull_request:report_command", "Comment on a pull request with what was found."),
+    "sandbox": (
+        "sandbox:sandbox_command",
+        "Run a verb where code of others may run: on a machine of one's own, docs/runners.md.",
+    ),
+    "runner": ("sandbox:runner_command", "Look whether this machine is prepared as a runner."),
 }
 """The verbs of `duetbench ci`."""
 
 DEV: Final[Table] = {
-    "pins": ("pins:pins_command",
-        "Renew oha and CPython in pyproject.toml, each version with its checksums."),
-    "findings": ("show:findings_command",
-        "Answer each experiment's question from the reference runs, as Markdown."),
-    "schema": ("show:schema_command",
-        "Write the JSON Schema of run files (kept as results/schema.json)."),
+    "pins": (
+        "pins:pins_command",
+        "Renew oha and CPython in pyproject.toml, each version with its checksums.",
+    ),
+    "findings": (
+        "show:findings_command",
+        "Answer each experiment's question from the reference runs, as Markdown.",
+    ),
+    "schema": (
+        "show:schema_command",
+        "Write the JSON Schema of run files (kept as results/schema.json).",
+    ),
 }
 """The verbs of `duetbench dev`."""
-# fmt: on
 
 HOOKS: Final = {
     "deployed": "deploy:deployed",

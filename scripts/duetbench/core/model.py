@@ -221,8 +221,9 @@ class Launch(Frozen):
         unknown = sorted(set(self.metrics) - set(METRICS))
         if unknown:
             raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
-        wrong = [reason for name, value in self.metrics.items()
-                 if (reason := METRICS[name].wrong(value))]  # fmt: skip
+        wrong = [
+            reason for name, value in self.metrics.items() if (reason := METRICS[name].wrong(value))
+        ]
         if wrong:
             raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
         return self

@@ -25,16 +25,43 @@ MOST: Final = 4000
 """Characters that a text in a result may have; the longest of ours, a note, has a tenth of it."""
 
 ASCII: Final = str.maketrans(
-    {"−": "-", "…": "..", "▼": "v", "▲": "^", "✕": "x", "×": "x", "→": "->", "—": "-", "±": "+/-",
-     "≥": ">=", "≤": "<=", "µ": "u", "·": "*", "\u2019": "'", "\u00a0": " ",
-     "●": "o", "├": "[", "┤": "]", "─": "-", "┼": "+", "│": "|", "┊": ":", "◄": "<", "►": ">"}
-)  # fmt: skip
+    {
+        "−": "-",
+        "…": "..",
+        "▼": "v",
+        "▲": "^",
+        "✕": "x",
+        "×": "x",
+        "→": "->",
+        "—": "-",
+        "±": "+/-",
+        "≥": ">=",
+        "≤": "<=",
+        "µ": "u",
+        "·": "*",
+        "\u2019": "'",
+        "\u00a0": " ",
+        "●": "o",
+        "├": "[",
+        "┤": "]",
+        "─": "-",
+        "┼": "+",
+        "│": "|",
+        "┊": ":",
+        "◄": "<",
+        "►": ">",
+    }
+)
 """Our typography where only ASCII can be shown."""
 
 _SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL.pattern}")
 _UNESCAPED: Final = re.compile(r"[\x7f-\x9f]")
-_REFUSED: Final = {"Cc": "a control character", "Cs": "half a character", "Zl": "a line end",
-                   "Zp": "a line end"}  # fmt: skip
+_REFUSED: Final = {
+    "Cc": "a control character",
+    "Cs": "half a character",
+    "Zl": "a line end",
+    "Zp": "a line end",
+}
 _REPLACED: Final = frozenset({"Cc", "Cs", "Cn"})
 _REPLACEMENT: Final = "\ufffd"
 

@@ -6,7 +6,6 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 2015). Of an answer the keys that are used are checked, and all others are ignored.
 """
 
-import functools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -44,8 +43,6 @@ WAIT: Callable[[float], None] = time.sleep
 _PAGE: Final = 100
 _NOT_FOUND: Final = 404
 _JITTER: Final = wait_random_exponential(multiplier=1, max=30)
-# Reading them takes longer than most requests.
-_CERTIFICATES: Final = functools.cache(httpx.create_ssl_context)
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
     403: "see whether the job's `permissions:` allow it, and that the conversation is not locked",
@@ -129,13 +126,13 @@ class _Environment(Payload):
     protection_rules: list[_Rule] = []
 
 
-def read(kind: type[T], found: Any, source: str) -> T:
+def read(kind: type[T], content: Any, source: str) -> T:
     """Check an answer, as JSON, or what an event has; raises ServiceError."""
     adapter = TypeAdapter(kind)
     try:
-        if isinstance(found, bytes):
-            return adapter.validate_json(found)
-        return adapter.validate_python(found)
+        if isinstance(content, bytes):
+            return adapter.validate_json(content)
+        return adapter.validate_python(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -173,7 +170,6 @@ class GitHub:
                 "X-GitHub-Api-Version": "2022-11-28",
             },
             timeout=timeout,
-            verify=_CERTIFICATES(),
             # A repository that was renamed redirects; httpx keeps the token from other hosts.
             follow_redirects=True,
         )
@@ -205,8 +201,8 @@ class GitHub:
         One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
         """
         address = f"/environments/{_quoted(environment)}"
-        found = self._get(_Environment, address, absent=_Environment())
-        return any(rule.type == "required_reviewers" for rule in found.protection_rules)
+        rules = self._get(_Environment, address, absent=_Environment()).protection_rules
+        return any(rule.type == "required_reviewers" for rule in rules)
 
     def comments(self, number: int) -> list[Comment]:
         return self._list(Comment, f"/issues/{number}/comments")
@@ -233,8 +229,8 @@ class GitHub:
 
     def issues(self) -> list[Issue]:
         """All issues that this account has opened, open and closed, oldest first."""
-        found = self._list(Issue, "/issues", state="all", creator=self.account)
-        ours = [one for one in found if one.pull_request is None and one.author == self.account]
+        listed = self._list(Issue, "/issues", state="all", creator=self.account)
+        ours = (i for i in listed if i.pull_request is None and i.author == self.account)
         return sorted(ours, key=lambda issue: issue.number)
 
     def open_issue(self, title: str, body: str, labels: Sequence[str]) -> Issue:
@@ -245,8 +241,8 @@ class GitHub:
 
     def artifacts(self, run: int) -> list[Artifact]:
         """What the jobs of a run have left, of each name the newest."""
-        found = self._list(Artifact, f"/actions/runs/{run}/artifacts", key="artifacts")
-        newest = {one.name: one for one in sorted(found, key=lambda one: one.id)}
+        listed = self._list(Artifact, f"/actions/runs/{run}/artifacts", key="artifacts")
+        newest = {artifact.name: artifact for artifact in sorted(listed, key=lambda a: a.id)}
         return [newest[name] for name in sorted(newest)]
 
     def archive(self, artifact: int, most: int) -> bytes:
@@ -317,8 +313,8 @@ class GitHub:
         entries: list[T] = []
         for page in range(1, PAGES + 1):
             query = {**params, "per_page": _PAGE, "page": page}
-            found = self._get(dict[str, Any] if key else list[Any], address, **query)
-            entries += read(list[kind], found[key] if key else found, address)  # type: ignore[valid-type]
+            answer = self._get(dict[str, Any] if key else list[Any], address, **query)
+            entries += read(list[kind], answer[key] if key else answer, address)  # type: ignore[valid-type]
             if len(entries) < page * _PAGE:
                 return entries
         raise ServiceError(f"{address}: expected at most {PAGES} pages, found more")
@@ -359,11 +355,11 @@ def _problem(response: httpx.Response, body: bytes) -> ServiceError:
 def _message(body: bytes) -> str:
     """GitHub's own words, with those about single fields, on one line."""
     try:
-        found = json.loads(body)
+        answer = json.loads(body)
         details = [
             ": ".join(map(str, error.values())) if isinstance(error, dict) else str(error)
-            for error in found.get("errors", ())
+            for error in answer.get("errors", ())
         ]
-        return one_line("; ".join((str(found["message"]), *details)))
+        return one_line("; ".join((str(answer["message"]), *details)))
     except (ValueError, AttributeError, KeyError, TypeError):
         return one_line(body.decode("utf-8", "replace")) or "no words"

@@ -21,7 +21,7 @@ from duetbench.show.rows import Groups, ViewRow
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
 
-SHOWN: Final = 12
+DIGITS: Final = 12
 """Digits of a commit that people see."""
 
 KIND: Final = "comparison"
@@ -48,10 +48,10 @@ def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> 
     body = text.bounded(f"{text.marker(kind, values)}\n{body.rstrip()}")
     old = _ours(github, pull, kind, name)
     if not old:
-        made = github.add_comment(pull, body)
+        new = github.add_comment(pull, body)
         old = _ours(github, pull, kind, name)  # an answer that was lost has left another
         _remove(github, old[1:])
-        return "created", made.html_url
+        return "created", new.html_url
     _remove(github, old[1:])
     if old[0].body == body:
         return "unchanged", old[0].html_url
@@ -66,23 +66,23 @@ def withdraw(github: GitHub, pull: int, kind: str) -> None:
 def _ours(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
     """Our comments of a kind and name, the oldest first; there should be one at most."""
     return [
-        one
-        for one in github.comments(pull)
-        if one.author == github.account
-        and (values := text.marker_values(kind, one.body)) is not None
+        comment
+        for comment in github.comments(pull)
+        if comment.author == github.account
+        and (values := text.marker_values(kind, comment.body)) is not None
         and values.get("name", "") == name
     ]
 
 
 def _remove(github: GitHub, comments: Iterable[Comment]) -> None:
-    for one in comments:
-        github.delete_comment(one.id)
+    for comment in comments:
+        github.delete_comment(comment.id)
 
 
 def queued(head: str, url: str) -> str:
     """The placeholder: asked for, not yet measured."""
     return (
-        f"### duetbench: queued\n\nThe comparison of `{head[:SHOWN]}` with the commit where it "
+        f"### duetbench: queued\n\nThe comparison of `{head[:DIGITS]}` with the commit where it "
         "left its base waits for an approval and for the measuring machine. This comment becomes "
         f"the report. [Follow it]({url})\n"
     )
@@ -92,7 +92,7 @@ def failed(head: str, url: str, reason: str) -> str:
     """There is no result, and why."""
     because = f" The reason: {text.plain(reason).rstrip('.')}." if reason else ""
     return (
-        f"### duetbench: no result\n\nThe comparison of `{head[:SHOWN]}` failed, which says "
+        f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
         f"nothing about the change.{because} [The log]({url}) has the details. "
         f"To ask again:\n\n```\n/bench {head}\n```\n"
     )
@@ -114,7 +114,7 @@ def final(comparison: Comparison, head: str, url: str, words: str, lead: Lead | 
     """The report, with links to the run's `url` and to the `words` it uses; raises RecordError."""
     glossary = f" · [what the words mean]({words})" if words else ""
     footer = (
-        f"\n---\n<sub>`{head[:SHOWN]}` · [the run, with all figures]({url}){glossary}. "
+        f"\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
         f"{_ADVISORY}</sub>\n"
     )
     return report(comparison, lead) + footer
@@ -130,7 +130,7 @@ def report(comparison: Comparison, lead: Lead | None = None) -> str:
         limit = text.LIMIT - 2 * _ROOM - len(paragraphs)
         body = as_markdown(comparison, limit=limit, end="")
     except Exception as error:  # whatever strange values lead to, it is the file's fault
-        name = (comparison.head.commit or comparison.id)[:SHOWN]
+        name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
             f"the comparison of {name}: expected values that can be shown, found some that "
             f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
@@ -146,18 +146,18 @@ def preface(
 
     Paragraphs of Markdown, each ending in a blank line; what others wrote is escaped.
     """
-    found = rows.group_rows(comparison)
-    paragraphs = [*_upgrade(comparison, found, upgrade)] if upgrade is not None else []
+    groups = rows.group_rows(comparison)
+    paragraphs = [*_upgrade(comparison, groups, upgrade)] if upgrade is not None else []
     paragraphs += [text.report(attribution.brief(code))] if code is not None else []
-    return "".join(f"{one}\n\n" for one in (*paragraphs, *_visible(comparison, found)))
+    return "".join(f"{text}\n\n" for text in (*paragraphs, *_visible(comparison, groups)))
 
 
-def _upgrade(comparison: Comparison, found: Groups, upgrade: Upgrade) -> Iterator[str]:
+def _upgrade(comparison: Comparison, groups: Groups, upgrade: Upgrade) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(_package, comparison.packages)))
-    named = text.plain(formats.some(moved, _NAMED)) or "no package that is installed here"
-    yield f"**Upgrade**: nothing but locks differs: {named}."
-    did = any(row.metric for row in (*found.worse, *found.better))
+    packages = text.plain(formats.some(moved, _NAMED)) or "no package that is installed here"
+    yield f"**Upgrade**: nothing but locks differs: {packages}."
+    did = any(row.metric for row in (*groups.worse, *groups.better))
     if upgrade.cause is not None:
         yield f"**Cause**: {text.plain('; '.join(cause_lines(upgrade.cause)))}."
     elif did and len(moved) == 1:
@@ -171,10 +171,10 @@ def _package(change: PackageChange) -> str:
     return f"{change.package} {change.base or 'new'} → {change.head or 'gone'}"
 
 
-def _visible(comparison: Comparison, found: Groups) -> Iterator[str]:
+def _visible(comparison: Comparison, groups: Groups) -> Iterator[str]:
     """The noise that was measured alongside, and what it let be seen; never more."""
     largest: dict[str, float] = {}
-    for row in _judged(found):
+    for row in _judged(groups):
         largest[row.metric] = max(largest.get(row.metric, 0.0), row.judged.detectable or 0.0)
     if not largest:
         return
@@ -193,8 +193,8 @@ def _visible(comparison: Comparison, found: Groups) -> Iterator[str]:
     )
 
 
-def _judged(found: Groups) -> Iterator[ViewRow]:
+def _judged(groups: Groups) -> Iterator[ViewRow]:
     """Rows of cases with a size that could have been seen, the metrics in their order."""
-    known = [row for row in found.all if row.metric and row.judged.detectable is not None]
+    sized = [row for row in groups.all if row.metric and row.judged.detectable is not None]
     for metric in METRICS:
-        yield from (row for row in known if row.metric == metric)
+        yield from (row for row in sized if row.metric == metric)

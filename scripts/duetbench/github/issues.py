@@ -62,45 +62,45 @@ def keep(
     github: GitHub, wanted: Sequence[IssueDraft], *, most: int, dry: bool = False
 ) -> list[IssueOutcome]:
     """Let the repository's issues be as wanted; raises ServiceError."""
-    there = _by_key(github)
-    kept: list[IssueOutcome] = []
-    for one in wanted:
-        ours = there.get(one.key, [])
+    issues = _by_key(github)
+    outcomes: list[IssueOutcome] = []
+    for draft in wanted:
+        ours = issues.get(draft.key, [])
         if ours:
-            kept.append(_change(github, one, ours[0], dry=dry))
-        elif not one.is_open:
-            kept.append(IssueOutcome(one.key, "nothing"))
-        elif sum(outcome.action == "opened" for outcome in kept) >= most:
-            kept.append(IssueOutcome(one.key, "left"))
+            outcomes.append(_change(github, draft, ours[0], dry=dry))
+        elif not draft.is_open:
+            outcomes.append(IssueOutcome(draft.key, "nothing"))
+        elif sum(outcome.action == "opened" for outcome in outcomes) >= most:
+            outcomes.append(IssueOutcome(draft.key, "left"))
         elif dry:
-            kept.append(IssueOutcome(one.key, "opened"))
+            outcomes.append(IssueOutcome(draft.key, "opened"))
         else:
-            heading, body = one.render()
-            url = github.open_issue(heading, body, one.labels).html_url
+            heading, body = draft.render()
+            url = github.open_issue(heading, body, draft.labels).html_url
             api.WAIT(PAUSE)
-            kept.append(IssueOutcome(one.key, "opened", url))
-            ours = _by_key(github).get(one.key, [])
+            outcomes.append(IssueOutcome(draft.key, "opened", url))
+            ours = _by_key(github).get(draft.key, [])
         for double in ours[1:]:  # what a lost answer may have left: all but the oldest
             if double.state == "open" and not dry:
                 _edit(github, double, state="closed", state_reason="not_planned")
-    return kept
+    return outcomes
 
 
-def _change(github: GitHub, one: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
-    heading, body = one.render()
+def _change(github: GitHub, draft: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
+    heading, body = draft.render()
     before = text.marker_values(KIND, issue.body) or {}
     after = text.marker_values(KIND, body) or {}
     if before == after:
-        return IssueOutcome(one.key, "unchanged", issue.html_url)
+        return IssueOutcome(draft.key, "unchanged", issue.html_url)
     changes = {"title": heading, "body": body}
     action: IssueAction = "updated"
     if before.get("state") != after["state"]:
-        changes["state"] = "open" if one.is_open else "closed"
-        changes["state_reason"] = "reopened" if one.is_open else "completed"
-        action = "reopened" if one.is_open else "closed"
+        changes["state"] = "open" if draft.is_open else "closed"
+        changes["state_reason"] = "reopened" if draft.is_open else "completed"
+        action = "reopened" if draft.is_open else "closed"
     if not dry:
         _edit(github, issue, **changes)
-    return IssueOutcome(one.key, action, issue.html_url)
+    return IssueOutcome(draft.key, action, issue.html_url)
 
 
 def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
@@ -110,12 +110,12 @@ def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
 
 def _by_key(github: GitHub) -> dict[str, list[Issue]]:
     """Our issues, oldest first."""
-    found: dict[str, list[Issue]] = {}
+    by_key: dict[str, list[Issue]] = {}
     for issue in github.issues():
         values = text.marker_values(KIND, issue.body)
         if values is not None and isinstance(key := values.get("key"), str):
-            found.setdefault(key, []).append(issue)
-    return found
+            by_key.setdefault(key, []).append(issue)
+    return by_key
 
 
 _NAMED: Final = 8  # packages and series that a line names
@@ -127,7 +127,7 @@ def of_changes(
     records: Iterable[Change], site: str, explained: Iterable[Attribution] = ()
 ) -> list[IssueDraft]:
     """One issue per change, the newest change first; `explained`: which code changes are."""
-    why = {one.change: one for one in sorted(explained, key=lambda one: (one.when, one.id))}
+    why = {code.change: code for code in sorted(explained, key=lambda code: (code.when, code.id))}
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         IssueDraft(
@@ -152,12 +152,12 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
     """The issue's text, in Markdown; everything in it is of the record."""
     summary = describe(record)
     packages = [
-        f"{one.package} {one.base or MISSING} → {one.head or MISSING} ({one.stack})"
-        for one in record.packages
+        f"{package.package} {package.base or MISSING} → {package.head or MISSING} ({package.stack})"
+        for package in record.packages
     ]
     others, unplayed = (
-        [f"{one.case} {title(one.metric)}" for one in series]
-        for series in (record.others, record.unplayed)
+        [f"{series.case} {title(series.metric)}" for series in group]
+        for group in (record.others, record.unplayed)
     )
     facts = {
         "change": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",

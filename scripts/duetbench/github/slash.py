@@ -123,7 +123,7 @@ def _objection(words: str, pull: Pull) -> str | None:
         return "The pull request is not open."
     if words != pull.head:
         return (
-            f"`{words[: comment.SHOWN]}` is not the head of this pull request; commits may have "
+            f"`{words[: comment.DIGITS]}` is not the head of this pull request; commits may have "
             "been added since it was looked at. Look at them, and name the last one."
         )
     return None

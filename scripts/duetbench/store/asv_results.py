@@ -157,12 +157,7 @@ def snapshots(results: Iterable[Results], listed: Any) -> tuple[Snapshot, ...]:
 
 def newest_first(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
     """By the commit's date, then by the measurement's."""
-    return tuple(
-        sorted(
-            snapshots,
-            key=lambda s: (-s.committed, -s.started, s.commit),
-        )
-    )
+    return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
 @contextmanager

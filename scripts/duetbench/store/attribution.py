@@ -10,13 +10,7 @@ Files are `results/attributions/<id>.json`; the format is in docs/why.md.
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import (
-    AwareDatetime,
-    Field,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import AwareDatetime, Field, field_serializer, field_validator, model_validator
 
 from duetbench.core.model import Artefact, Frozen
 from duetbench.store.change import StackState

@@ -43,13 +43,7 @@ def encode(value: Artefact) -> bytes:
     return (value.model_dump_json(indent=value.indent) + "\n").encode()
 
 
-def parse(
-    kind: type[_Kind],
-    data: bytes,
-    name: str,
-    *,
-    quoted: bool = True,
-) -> _Kind:
+def parse(kind: type[_Kind], data: bytes, name: str, *, quoted: bool = True) -> _Kind:
     """Turn the bytes of a file into its value; raises RecordError.
 
     Strict JSON: no NaN, no infinity, no key twice, no text for a number, no unknown key.

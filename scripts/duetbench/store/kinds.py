@@ -12,14 +12,7 @@ from typing import Any, Final
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Run
-from duetbench.store import (
-    attribution,
-    change,
-    files,
-    packages,
-    points,
-    store,
-)
+from duetbench.store import attribution, change, files, packages, points, store
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
@@ -115,10 +108,7 @@ KINDS: Final = (
     ),
     _record("night", rf"nights/\d{{4}}/{_NAME}", NightRecord, lambda v: v.path),
     _record(
-        "change",
-        rf"{change.FOLDER}/{_NAME}",
-        Change,
-        lambda v: f"{change.FOLDER}/{v.id}.json",
+        "change", rf"{change.FOLDER}/{_NAME}", Change, lambda v: f"{change.FOLDER}/{v.id}.json"
     ),
     _record(
         "links of a package",

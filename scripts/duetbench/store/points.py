@@ -40,9 +40,10 @@ class AnchoredPoint(Frozen):
     ratio: float = Field(ge=1e-3, le=1e3, description="Geometric mean over the duets.")
     se: float = Field(ge=0, le=7, description="Standard error of the ratio's logarithm.")
     anchor: float = Field(
-        gt=0, le=1e18,
+        gt=0,
+        le=1e18,
         description="Mean of the anchor's own figures there and then, in SI units: for the eye.",
-    )  # fmt: skip
+    )
     duets: int = Field(
         ge=1, le=10_000, description="Usable ones, or pairs of processes, or counts."
     )
