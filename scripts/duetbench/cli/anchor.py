@@ -91,11 +91,11 @@ def play_command(
     as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
-    """Hold this checkout against the anchor by duets: a point of every case's trend.
+    """Measure this checkout against the anchor by duets: a point of every case's trend.
 
-    A case is played 5 times, and on until its ratio is known as well as --se says, 20 times at
-    most; one whose duets take 8 s and longer, because it waits or is paced, 3 to 5 times. Where the
-    time is up earlier, intervals are wider.
+    A case gets 5 duets, and more until its ratio is known as well as --se says, 20 at most. One
+    whose duets take 8 s and longer, because it waits or is paced, gets 3 to 5. Where the time is up
+    earlier, intervals are wider.
 
     Exit code 0: every case has a point; with --plan also where some have none, with the reason,
     which is a result. 1: some have none. 3: none has.
@@ -136,7 +136,7 @@ def renew_command(
     budget: Annotated[str | None, budget_option("Time for measuring it", "Default: none.")] = None,
     anew: Annotated[
         bool,
-        Option("--anew", help="Measure nothing: the old anchor cannot be played any more."),
+        Option("--anew", help="Measure nothing: the old anchor cannot be started any more."),
     ] = False,
     results: ResultsOption = None,
     as_json: JsonOption = False,
@@ -144,11 +144,11 @@ def renew_command(
 ) -> None:
     """Make the commit of this checkout the anchor, and measure it against the one before.
 
-    Its ratios to the old anchor chain the series. Where they are cut short by --budget, or a case
-    cannot be played on the old anchor any more, that case's series begins anew; with --anew all do.
-    Without an anchor before, nothing is measured.
+    Its ratios to the old anchor chain the series. Where --budget cuts them short, or the old anchor
+    cannot serve a case any more, that case's series starts again; with --anew all do. Without an
+    anchor before, nothing is measured.
 
-    Exit code 1: it is the anchor, and some series begin anew.
+    Exit code 1: it is the anchor, and some series start again.
     """
     project = Project.here()
     root, folder = project.root, results or project.results

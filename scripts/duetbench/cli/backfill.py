@@ -84,10 +84,10 @@ def backfill_command(
 ) -> None:
     """Measure the stacks of other times against the anchor: years of trend on day one.
 
-    Each is resolved as of the end of its date, installed, and played together with a few others in
-    random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: what has
-    none for an interpreter is recorded as missing, with the reason. Every duet is kept as it is
-    played: the same command goes on where one was interrupted, and leaves out what has its points.
+    Each is resolved as of the end of its date, installed, and measured together with a few others
+    in random order. Packages are installed from wheels only, unless UV_NO_BUILD=0 is set: what has
+    none for an interpreter is recorded as missing, with the reason. Every duet is kept at once: the
+    same command goes on where one was interrupted, and leaves out what has its points.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """

@@ -69,7 +69,7 @@ def bisect_command(
         str | None,
         Option(
             "--select",
-            help="The case that is played, an id or glob; default, of a comparison: what moved "
+            help="The case that is measured, an id or glob; default, of a comparison: what moved "
             "most surely.",
         ),
     ] = None,
@@ -83,14 +83,14 @@ def bisect_command(
 ) -> None:
     """Find the release that caused a change, and write it into the change's record.
 
-    Where several packages moved at once, mixtures of both stacks are played against the one
-    before, after every duet with a test of "none of it" against "all of it": each answer halves
-    what is left. What remains is played alone before it is named, with what it does by itself; if
-    the rest of the packages still do something, the search goes on among them. Packages that cannot
-    be installed apart are named as one. A change whose functions are not known gets an attribution.
+    Where several packages moved at once, duets compare mixtures of both stacks with the one before.
+    A test of "none of it" against "all of it" follows every duet: each answer halves what is left.
+    Fresh duets measure what remains alone before it is named, with what it does by itself. If the
+    rest of the packages still do something, the search goes on among them. Packages that cannot be
+    installed apart are named as one. A change whose functions are not known gets an attribution.
 
-    Duets are kept as they are played: the same command goes on where one was interrupted, or its
-    time was up.
+    Every duet is kept at once: the same command goes on where one was interrupted, or its time was
+    up.
 
     Exit code 0: done. 1: one of them could not be tried, with the reason.
     """

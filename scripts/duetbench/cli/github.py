@@ -51,7 +51,7 @@ def slash_command(as_json: JsonOption = False) -> None:
     Runs where a comment was created (`on: issue_comment`). The comparison starts if somebody with
     write permission names the whole commit that is the pull request's head: the commit that they
     have looked at, since its code will run on the measuring machine. A stranger gets no answer, and
-    whoever names another commit is told so. Asking again ends the older comparison.
+    the answer to another commit says so. Asking again ends the older comparison.
 
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
     it was; 4: GitHub could not be asked or told.

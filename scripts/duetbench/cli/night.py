@@ -47,10 +47,10 @@ def plan_command(
     ] = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
-    """Plan a night: a shard per machine of `[tool.duetbench.fleet]`, or one for any machine.
+    """Plan a night: a shard per machine of `tool.duetbench.fleet`, or one for any machine.
 
-    Its cases are launched (`duetbench run --plan`) and, where an anchor is declared, played
-    against it (`duetbench anchor play --plan`).
+    A machine launches the shard's cases (`duetbench run --plan`) and, where an anchor is declared,
+    measures them against it (`duetbench anchor play --plan`).
     """
     console = Console()
     project = repository(console)

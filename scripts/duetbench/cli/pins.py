@@ -30,7 +30,7 @@ def pins_command() -> None:
     Releases of oha's major version are taken, and of CPython's minor one. cargo is asked for oha's
     crate, GitHub for the checksums of its programs, and apt, by its signed index, for CPython's
     source archive; so it needs cargo, and Debian or Ubuntu. Actions, the harness's packages and
-    TypeScript are Dependabot's. What cannot be asked here stays as it is, and is told.
+    TypeScript are Dependabot's. What cannot be asked here stays as it is, and is named.
     """
     root, console = paths.project_root(), Console()
     file, declared = root / "pyproject.toml", settings.load(root)

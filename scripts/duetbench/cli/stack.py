@@ -31,7 +31,7 @@ def lock_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Resolve stacks anew, write their locks, and show which packages moved."""
+    """Resolve stacks again, write their locks, and show which packages moved."""
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
         moves = locks.lock(Project.here(), Narrator(errors()), names, resolved)

@@ -58,7 +58,7 @@ VERBS: Final[Table] = {
     ),
     "anchor": (
         "anchor:anchor_app",
-        "What trend points stand against: show it, hold this checkout against it, renew it.",
+        "The stack that trend points are measured against: show it, measure against it, renew it.",
     ),
     "backfill": (
         "backfill:backfill_command",
@@ -71,10 +71,10 @@ VERBS: Final[Table] = {
     "stack": ("stack:stack_app", "The stacks under test and their locks."),
     "site": (
         "site:site_command",
-        "Build the site from results/: trends, experiments, changes, runs, downloads.",
+        "Build the site from results/: trends, experiments, changes, packages, comparisons, data.",
     ),
     "asv": ("site:asv_app", "asv's own site."),
-    "ci": ("verbs:ci_app", "What workflows call: nights, pull requests, machines of one's own."),
+    "ci": ("verbs:ci_app", "What workflows call: nights, pull requests, your own machines."),
     "dev": ("verbs:dev_app", "For those who work on duetbench itself."),
 }
 """All verbs, as `--help` lists them, each with its module beside this one and the function or group
@@ -113,7 +113,7 @@ CI: Final[Table] = {
     "report": ("pull_request:report_command", "Comment on a pull request with what was found."),
     "sandbox": (
         "sandbox:sandbox_command",
-        "Run a verb where code of others may run: on a machine of one's own, docs/runners.md.",
+        "Run a verb where code of others may run: on your own machine, docs/runners.md.",
     ),
     "runner": ("sandbox:runner_command", "Look whether this machine is prepared as a runner."),
 }
