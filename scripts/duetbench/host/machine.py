@@ -210,11 +210,11 @@ class CgroupLimits:
     memory: int | None
 
 
-def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
+def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> CgroupLimits:
     """Read the tightest limits from this process's group up to the root (versions 1 and 2)."""
     cores: list[float] = []
     memory: list[int] = []
-    for folder in _folders(mount, own):
+    for folder in _folders(mount, group):
         v1 = (_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
         for text in (_read(folder / "cpu.max"), " ".join(v1)):
             quota, _, period = text.partition(" ")
@@ -228,15 +228,15 @@ def limits(mount: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> CgroupLimits:
     return CgroupLimits(min(cores, default=None), min(memory, default=None))
 
 
-def _folders(mount: Path, own: Path) -> list[Path]:
+def _folders(mount: Path, group: Path) -> list[Path]:
     folders: list[Path] = []
-    for line in _read(own).splitlines():
+    for line in _read(group).splitlines():
         _, controllers, path = line.split(":", 2)
         bases = [mount] if not controllers else [mount / name for name in controllers.split(",")]
         for base in bases:
-            group = base / path.lstrip("/")
+            folder = base / path.lstrip("/")
             # Inside a container the path may be the host's: then the mount itself is the group.
-            folders += [group, *(up for up in group.parents if up.is_relative_to(base))]
+            folders += [folder, *(up for up in folder.parents if up.is_relative_to(base))]
     return list(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
 

@@ -78,7 +78,7 @@ def program(side: SideCase) -> Iterator[Program]:
     try:
         workspace.open(None)
         served, request = workspace.environment(), workspace.folder.parent / "request.json"
-        request.write_text(json.dumps(_asked(workspace.filled(case.endpoint))), "utf-8")
+        request.write_text(json.dumps(_asked(workspace.fill_in(case.endpoint))), "utf-8")
         env |= {
             "PYTHONPATH": os.pathsep.join((env["PYTHONPATH"], served["PYTHONPATH"])),
             "DUETBENCH_CHECKOUT": str(workspace.folder),

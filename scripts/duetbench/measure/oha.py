@@ -75,11 +75,9 @@ class Client:
     @property
     def recorded(self) -> Client:
         """The same with what may be recorded."""
-        return (
-            self
-            if self.public_headers is None
-            else replace(self, headers=self.public_headers, public_headers=None)
-        )
+        if self.public_headers is None:
+            return self
+        return replace(self, headers=self.public_headers, public_headers=None)
 
     def write(self, folder: Path) -> None:
         """Write the files that its command line names."""

@@ -116,7 +116,7 @@ def execute(
     begun, notes = time.monotonic(), list(header.notes)
     launches = {(launch.case, launch.round): launch for launch in resumable(header)}
 
-    def grown(status: RunStatus) -> Run:
+    def snapshot(status: RunStatus) -> Run:
         results = tuple(
             CaseResult(
                 case=case,
@@ -157,16 +157,16 @@ def execute(
             estimate.observe(launch.seconds)
             progress.say(_line(launch, len(steps)))
             try:
-                store.save_partial(results, grown(RunStatus.PARTIAL))
+                store.save_partial(results, snapshot(RunStatus.PARTIAL))
             except RecordError as error:  # a full disk: what was measured is still in memory
                 progress.note(f"not saved yet, going on: {error}")
     except InterruptedRun as interruption:
         notes.append(f"interrupted by {interruption} at {utc_now()}")
-        store.save_partial(results, grown(RunStatus.PARTIAL))
+        store.save_partial(results, snapshot(RunStatus.PARTIAL))
         raise
     finally:
         progress.end()
-    run = grown(RunStatus.COMPLETE)
+    run = snapshot(RunStatus.COMPLETE)
     path = store.finalise(results, run)
     if not any(result.usable for result in run.results):
         raise NothingMeasuredError(

@@ -58,7 +58,7 @@ class Serving:
     def take(self, case: Case) -> None:
         """Turn to a case that is served with the same command; nothing is known of it yet."""
         self.case, testbed = case, self.testbed
-        self.request = request = self.workspace.filled(case.endpoint)
+        self.request = request = self.workspace.fill_in(case.endpoint)
         """What is really sent: no place is left to be filled, so it is recorded nowhere."""
         self.flags: list[Flag] = []
         self.answers: list[verify.Answer] = []
@@ -283,7 +283,27 @@ class Serving:
         after it): the server is gone unless a process survives SIGKILL.
         """
         with self._workspace_closed():
-            self._stop()
+            if self._session is None:
+                return
+            server, report = self.server, self._session.stop(self.server.grace)
+            ports.wait_free(self.port, FREE_SECONDS)
+            if not report.clean:
+                detail = (
+                    f"expected {server.name} to end by itself within {server.grace:g} s of "
+                    f"SIGTERM, but {len(report.killed)} of its processes had to be killed"
+                )
+                if (
+                    self._session.pid not in report.killed
+                ):  # what it left may have taken load unseen
+                    raise LaunchError(FlagName.NOT_STOPPED, detail)
+                self.flags.append(Flag(name=FlagName.STOP_TIMEOUT, detail=detail))
+                return
+            if report.exit_code not in server.exit_codes:
+                raise LaunchError(
+                    FlagName.SERVER_DIED,
+                    f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
+                    f"{report.exit_code}; it said: {log_tail(self.log)}",
+                )
 
     @contextmanager
     def _workspace_closed(self) -> Iterator[None]:
@@ -295,27 +315,6 @@ class Serving:
                 self.workspace.close()
             raise
         self.workspace.close()
-
-    def _stop(self) -> None:
-        if self._session is None:
-            return
-        server, report = self.server, self._session.stop(self.server.grace)
-        ports.wait_free(self.port, FREE_SECONDS)
-        if not report.clean:
-            detail = (
-                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
-                f"but {len(report.killed)} of its processes had to be killed"
-            )
-            if self._session.pid not in report.killed:  # what it left may have taken load unseen
-                raise LaunchError(FlagName.NOT_STOPPED, detail)
-            self.flags.append(Flag(name=FlagName.STOP_TIMEOUT, detail=detail))
-            return
-        if report.exit_code not in server.exit_codes:
-            raise LaunchError(
-                FlagName.SERVER_DIED,
-                f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
-                f"{report.exit_code}; it said: {log_tail(self.log)}",
-            )
 
 
 class Counter:

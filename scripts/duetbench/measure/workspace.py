@@ -57,8 +57,8 @@ class Workspace:
         """The variables of the server."""
         return self._rig.environment(self._case, self.folder, self._values)
 
-    def filled(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint as it is really asked, with all values in their places."""
+    def fill_in(self, endpoint: Endpoint) -> Endpoint:
+        """Give an endpoint as it is really asked, with all values in their places."""
         headers = {name: fill(text, self._values) for name, text in endpoint.headers.items()}
         body = fill(endpoint.body, self._values)
         return endpoint.model_copy(update={"headers": headers, "body": body})
