@@ -63,9 +63,12 @@ def _called(verb: str, words: Sequence[str | None], options: Mapping[str, Option
     """Run a verb in this process, and give the JSON that it wrote."""
     with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
         file = Path(folder, "made.json")
-        given = [word for name, value in options.items() for word in _words(name, value)]
+        arguments = [word for name, value in options.items() for word in _words(name, value)]
         try:
-            app([verb, *filter(None, words), *given, "--output", str(file)], standalone_mode=False)
+            app(
+                [verb, *filter(None, words), *arguments, "--output", str(file)],
+                standalone_mode=False,
+            )
         except typer.exceptions.TyperException as wrong:
             raise UsageError(str(wrong)) from wrong
         return files.contents(file)
@@ -81,4 +84,4 @@ def _words(name: str, value: Option) -> list[str]:
         return [option, *map(str, value)]
     if isinstance(value, str | Path) or not isinstance(value, Sequence):
         return [option, str(value)]
-    return [word for one in value for word in (option, str(one))]
+    return [word for item in value for word in (option, str(item))]

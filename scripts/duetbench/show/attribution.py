@@ -28,7 +28,7 @@ GREY: Final = 0.002
 """Share of all instructions below which a function of the tree is not said to have moved."""
 
 _NATIVE: Final = 3  # compiled functions of a row that are named
-_PASSED: Final = 8  # functions that came or went that are named
+_TURNOVER: Final = 8  # functions that came or went that are named
 _LONGEST: Final = 150  # characters of a cell in issues and comments
 _HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
 _ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
@@ -74,8 +74,8 @@ class AttributionText:
     cause: str
     scatter: str
     rows: tuple[RowText, ...]
-    own: tuple[tuple[str, str, str, str], ...]
-    passed: tuple[tuple[str, str], ...]
+    by_package: tuple[tuple[str, str, str, str], ...]
+    turnover: tuple[tuple[str, str], ...]
 
 
 def describe(record: Attribution) -> AttributionText:
@@ -87,8 +87,8 @@ def describe(record: Attribution) -> AttributionText:
         cause=_cause(record, rows),
         scatter=_scatter(record),
         rows=rows,
-        own=tuple(_own(record)),
-        passed=tuple(_passed(record)),
+        by_package=tuple(_by_package(record)),
+        turnover=tuple(_turnover(record)),
     )
 
 
@@ -110,20 +110,20 @@ def place(function: Function) -> str:
 
 def version(record: Attribution, package: str) -> tuple[str | None, str | None] | None:
     """A package's versions on both sides; None: it does not differ, or is none."""
-    found = (one for one in record.packages if one.package == package)
-    return next(((one.base, one.head) for one in found), None)
+    changes = (change for change in record.packages if change.package == package)
+    return next(((change.base, change.head) for change in changes), None)
 
 
 def brief(record: Attribution) -> str:
     """Its sentences and first rows, as Markdown for issues and comments."""
-    found = describe(record)
-    sentences = short(f"{found.headline} {found.cause}", _LONGEST * len(_HEAD))
+    text = describe(record)
+    sentences = short(f"{text.headline} {text.cause}", _LONGEST * len(_HEAD))
     parts = [f"**Which code it is**: {layout.escape(sentences)}"]
-    if found.rows:
-        first = found.rows[:FIRST]
-        cells = ([short(cell, _LONGEST) for cell in one.cells] for one in first)
+    if text.rows:
+        first = text.rows[:FIRST]
+        cells = ([short(cell, _LONGEST) for cell in row.cells] for row in first)
         parts.append(layout.grid(_HEAD, _ALIGN, cells))
-        parts.append(f"{found.scatter} Counted: an explanation, and never a verdict.")
+        parts.append(f"{text.scatter} Counted: an explanation, and never a verdict.")
     return "\n\n".join(parts)
 
 
@@ -133,21 +133,21 @@ def print_attribution(console: Console, record: Attribution) -> None:
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
-    found = describe(record)
-    say(found.headline, "bold")
+    text = describe(record)
+    say(text.headline, "bold")
     say(f"  {record.case}, Python {record.python}, in {formats.duration(record.seconds)}", "dim")
-    say(f"  {found.cause}")
-    if found.rows:
+    say(f"  {text.cause}")
+    if text.rows:
         say("")
-        lines = [layout.TextLine("", one.cells[:3], one.function, one.below) for one in found.rows]
+        lines = [layout.TextLine("", row.cells[:3], row.function, row.below) for row in text.rows]
         layout.print_lines(console, lines, {0, 1, 2}, layout.TextLine("", _HEAD[:3], _HEAD[3]))
-        say(f"  {found.scatter}", "dim")
-    code = [f"{one.function}: {', '.join(one.native)}" for one in found.rows if one.native]
-    moving = [one for one in found.own if one[3] != formats.MISSING]
+        say(f"  {text.scatter}", "dim")
+    code = [f"{row.function}: {', '.join(row.native)}" for row in text.rows if row.native]
+    moving = [row for row in text.by_package if row[3] != formats.MISSING]
     for title, listed in (
         ("compiled code below the first rows", code[:FIRST]),
         ("own instructions by package", [f"{p}: {b} → {h} ({c})" for p, b, h, c in moving]),
-        ("came and went", [f"{name} {what}" for what, name in found.passed]),
+        ("came and went", [f"{name} {word}" for word, name in text.turnover]),
         ("it cannot see", list(record.notes)),
     ):
         if listed:
@@ -162,15 +162,15 @@ def _size(row: Row) -> float:
 
 
 def _headline(record: Attribution) -> str:
-    totals, what = record.totals, record.asked or names.name(record.case).what
+    totals, name = record.totals, record.asked or names.name(record.case).what
     if not has_moved(record):
         scatter = formats.size(totals.spread)
-        return f"{what}: instructions per request did not move (counts repeat within {scatter})."
+        return f"{name}: instructions per request did not move (counts repeat within {scatter})."
     ratio = totals.head / totals.base
     size = formats.percent(ratio).lstrip("+−")
     within = formats.ends(Interval(ratio, ratio * (1 - totals.spread), ratio * (1 + totals.spread)))
     return (
-        f"{what} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request "
+        f"{name} executes {size} {'more' if ratio > 1 else 'fewer'} instructions per request "
         f"({within}, as far as counts repeat): "
         f"{units.count(totals.base)} → {units.count(totals.head)}."
     )
@@ -190,8 +190,8 @@ def _cause(record: Attribution, rows: tuple[RowText, ...]) -> str:
 def _scatter(record: Attribution) -> str:
     """What figures of rows are good for."""
     share = f", or {_doubt(record)} % of the change" if _shared(record) else ""
-    found = f"Equal sides were seen to differ by up to {formats.size(record.threshold)} of all"
-    return f"{found}{share}: rows are good for no more."
+    scatter = f"Equal sides were seen to differ by up to {formats.size(record.threshold)} of all"
+    return f"{scatter}{share}: rows are good for no more."
 
 
 def _shared(record: Attribution) -> bool:
@@ -220,62 +220,62 @@ def _row(record: Attribution, row: Row) -> RowText:
 
 
 def _native(record: Attribution, row: Row) -> Iterator[str]:
-    for one in row.native[:_NATIVE]:
-        if one.base != one.head:
-            yield f"{one.symbol} {of_all(record, one.base, one.head)}"
+    for code in row.native[:_NATIVE]:
+        if code.base != code.head:
+            yield f"{code.symbol} {of_all(record, code.base, code.head)}"
 
 
 def _package(record: Attribution, package: str) -> str:
     if package == PYTHON:
         return f"Python {record.python}"
-    if package == APPLICATION or (found := version(record, package)) is None:
+    if package == APPLICATION or (versions := version(record, package)) is None:
         return package
-    base, head = found
+    base, head = versions
     return f"{package} {base or 'new'} → {head or 'gone'}"
 
 
-def _own(record: Attribution) -> Iterator[tuple[str, str, str, str]]:
+def _by_package(record: Attribution) -> Iterator[tuple[str, str, str, str]]:
     least = record.threshold * record.counted.base
-    for one in sorted(record.own, key=lambda one: (-abs(one.head - one.base), one.package)):
-        sure = one.head != one.base and abs(one.head - one.base) >= least
-        change = of_all(record, one.base, one.head) if sure else formats.MISSING
-        package = _package(record, one.package)
-        yield package, units.count(one.base), units.count(one.head), change
+    for part in sorted(record.own, key=lambda part: (-abs(part.head - part.base), part.package)):
+        sure = part.head != part.base and abs(part.head - part.base) >= least
+        change = of_all(record, part.base, part.head) if sure else formats.MISSING
+        package = _package(record, part.package)
+        yield package, units.count(part.base), units.count(part.head), change
 
 
-def _passed(record: Attribution) -> Iterator[tuple[str, str]]:
+def _turnover(record: Attribution) -> Iterator[tuple[str, str]]:
     """`came` or `went`, and which functions did, the largest first; functions anywhere else not."""
-    found: dict[tuple[str, str], list[float]] = {}
+    sums_of: dict[tuple[str, str], list[float]] = {}
     least = GREY * record.counted.base
     for node in walk(record.tree):
         # Without the line, which may have moved.
-        sums = found.setdefault((node.function.name, node.function.file), [0.0, 0.0])
+        sums = sums_of.setdefault((node.function.name, node.function.file), [0.0, 0.0])
         sums[0] += node.base
         sums[1] += node.head
-    for what, here, there in (("came", 1, 0), ("went", 0, 1)):
-        many = [
+    for word, here, there in (("came", 1, 0), ("went", 0, 1)):
+        moving = [
             (-sums[here], *key)
-            for key, sums in found.items()
+            for key, sums in sums_of.items()
             if sums[here] >= least and not sums[there]
         ]
-        if many:
-            listed = [f"{name} ({file})" for _, name, file in sorted(many)]
-            yield what, formats.some(listed, _PASSED)
+        if moving:
+            listed = [f"{name} ({file})" for _, name, file in sorted(moving)]
+            yield word, formats.some(listed, _TURNOVER)
 
 
 def walk(node: Node) -> Iterator[Node]:
     """A tree's nodes, callers first."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        yield one
-        waiting += reversed(one.below)
+        current = waiting.pop()
+        yield current
+        waiting += reversed(current.below)
 
 
-def own(node: Node) -> tuple[float, float]:
-    """What a node has of its own, base and head: without what is below it."""
-    base = node.base - sum(one.base for one in node.below)
-    return max(0.0, base), max(0.0, node.head - sum(one.head for one in node.below))
+def own_counts(node: Node) -> tuple[float, float]:
+    """Instructions of base and head in a node itself, without what is below it."""
+    base = node.base - sum(child.base for child in node.below)
+    return max(0.0, base), max(0.0, node.head - sum(child.head for child in node.below))
 
 
 def folded(record: Attribution, side: str = "both") -> str:
@@ -291,12 +291,12 @@ def _stacks(node: Node, above: str, side: str) -> Iterator[str]:
     function = node.function
     name = f"{function.name} ({place(function)})".translate(_SEPARATORS)
     stack = f"{above};{name}" if above else name
-    counts = [round(one) for one in own(node)]
+    counts = [round(count) for count in own_counts(node)]
     chosen = {"base": counts[:1], "head": counts[1:]}.get(side, counts)
     if any(chosen):
         yield f"{stack} {' '.join(map(str, chosen))}"
-    for one in node.below:
-        yield from _stacks(one, stack, side)
+    for child in node.below:
+        yield from _stacks(child, stack, side)
 
 
 _SEPARATORS: Final = {ord(";"): ",", **{ord(each): " " for each in "\t\r\n"}}
@@ -316,5 +316,6 @@ def _percent(share: float) -> str:
 
 def _pair(figures: Iterable[float]) -> str:
     return " → ".join(
-        units.count(one) if one == round(one) else units.significant(one) for one in figures
+        units.count(figure) if figure == round(figure) else units.significant(figure)
+        for figure in figures
     )

@@ -43,7 +43,9 @@ def describe(record: Change) -> ChangeText:
     if len(parts) == 1:
         cause = release_names(parts[0])
     elif parts:
-        cause = ", ".join(f"{release_names(one)}: {formats.percent(one.ratio)}" for one in parts)
+        cause = ", ".join(
+            f"{release_names(share)}: {formats.percent(share.ratio)}" for share in parts
+        )
     elif record.culprit is not None:
         cause = _release(record.culprit)
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
@@ -71,14 +73,14 @@ def title(metric: str) -> str:
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
     """What a search found, a sentence per line."""
-    lines = [share_effect(one) for one in cause.shares]
+    lines = [share_effect(share) for share in cause.shares]
     if cause.whole:
         lines.append(f"all that moved together: {_effect(cause.whole)}")
     if cause.rest:
         lines.append(f"all without what is named: {_effect(cause.rest)}")
     if cause.reason:
-        what = "what else did it is" if cause.shares else "the cause is"
-        lines.append(f"{what} among {', '.join(cause.suspects)}: {cause.reason}")
+        subject = "what else did it is" if cause.shares else "the cause is"
+        lines.append(f"{subject} among {', '.join(cause.suspects)}: {cause.reason}")
     return tuple(lines)
 
 
@@ -87,14 +89,14 @@ def share_effect(share: Share) -> str:
     return f"{release_names(share)}: {_effect(share)} alone"
 
 
-def narrowed_line(found: Narrowed) -> str:
+def narrowed_line(search: Narrowed) -> str:
     """What releases did that were held against an anchor one by one."""
     steps = "; ".join(
-        f"{release_names(one)} {formats.percent(one.ratio)} ({formats.ends(one.interval)})"
-        for one in found.steps
+        f"{release_names(step)} {formats.percent(step.ratio)} ({formats.ends(step.interval)})"
+        for step in search.steps
     )
-    left = "" if found.complete else "; others between these were not measured"
-    where = f"{title(found.series.metric)} on {found.series.machine}"
+    left = "" if search.complete else "; others between these were not measured"
+    where = f"{title(search.series.metric)} on {search.series.machine}"
     return f"Release by release, {where}: {steps}{left}"
 
 
@@ -114,18 +116,18 @@ def commands(record: Change, before: int | None, after: int | None) -> tuple[tup
         state.as_of or (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" if time else None)
         for state, time in ((record.base, before), (record.head, after))
     ]
-    found = []
+    lines = []
     if days[0] and days[1] and days[0] != days[1]:
         dates = [word for day in days for word in ("--stack-as-of", day or "")]
-        found.append(("The stacks of both days, alive together", ["compare", *dates, *options]))
+        lines.append(("The stacks of both days, alive together", ["compare", *dates, *options]))
     if record.culprit is not None and record.culprit.previous:
         other = f"{record.culprit.package}=={record.culprit.previous}"
         words = ["compare", "--with", other, *options]
-        found.append(("The locks against the release before", words))
-    known = record.narrowed is not None and record.narrowed.complete
+        lines.append(("The locks against the release before", words))
+    narrowed = record.narrowed is not None and record.narrowed.complete
     # Only of such a stack it is known which releases were out.
-    if record.releases and not known and record.base.as_of and record.head.as_of:
+    if record.releases and not narrowed and record.base.as_of and record.head.as_of:
         span = ["--from", record.base.as_of, "--to", record.head.as_of]
         words = ["backfill", *span, "--releases", record.releases[0].package, "--narrow", *options]
-        found.append(("The way to the one release of those that may lie between", words))
-    return tuple((label, shlex.join(["duetbench", *words])) for label, words in found)
+        lines.append(("The way to the one release of those that may lie between", words))
+    return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)

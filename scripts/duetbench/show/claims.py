@@ -93,8 +93,8 @@ class _Figures:
     def fig(self, case: str, metric: str) -> str:
         """A figure of ours with its interval."""
         case_id = self._cite(case, metric)
-        found = self.summary.cases.get(case_id)
-        figure = found.metrics.get(metric) if found else None
+        case_summary = self.summary.cases.get(case_id)
+        figure = case_summary.metrics.get(metric) if case_summary else None
         if figure is None:
             raise _NotMeasuredError(f"{metric} of {case_id}")
         interval = formats.interval(metric, figure)
@@ -102,17 +102,17 @@ class _Figures:
 
     def theirs(self, case: str, metric: str) -> str:
         """A published figure."""
-        value = self.published.figure(self.published.ids(case)[0], _known(metric))
+        value = self.published.figure(self.published.ids(case)[0], _checked_metric(metric))
         if value is None:
             raise ValueError(f"no published {metric} of {case}")
         return formats.figure(metric, value)
 
     def ratio(self, above: str, below: str, metric: str) -> str:
         """The ratio of two figures of ours, with its interval."""
-        found = self._ratio(above, below, metric)
-        if formats.ratio_interval(found):
-            return formats.ratio_with_interval(found)
-        return f"{units.significant(found.estimate, 1)} (one launch)"
+        figure = self._ratio(above, below, metric)
+        if formats.ratio_interval(figure):
+            return formats.ratio_with_interval(figure)
+        return f"{units.significant(figure.estimate, 1)} (one launch)"
 
     def change(self, case: str, base: str, metric: str) -> str:
         """How a case's figure differs from that of another, in words that its interval bears."""
@@ -124,13 +124,13 @@ class _Figures:
         missing = [case for case, side in zip(cases, sides, strict=True) if not side]
         if missing:
             raise _NotMeasuredError(f"{metric} of {', '.join(missing)}")
-        found = over_launches.ratio(*sides)
-        if found is None:
+        ratio = over_launches.ratio(*sides)
+        if ratio is None:
             raise _NotMeasuredError(f"a ratio of {metric}, which was zero in {' or '.join(cases)}")
-        return found
+        return ratio
 
     def _cite(self, name: str, metric: str) -> str:
-        _known(metric)
+        _checked_metric(metric)
         if "/" not in name and name not in self.published.cases:
             raise ValueError(f"the case {name!r} is not in [cases]")
         case_id = self.published.case_id(name, self.summary.cases)
@@ -155,7 +155,7 @@ def change(ratio: Interval) -> str:
     if large:
         return f"{formats.ratio(ratio.estimate)} times as high ({interval})"
     near, far, size = (
-        units.significant(100 * one, 2) for one in (*offsets, abs(ratio.estimate - 1))
+        units.significant(100 * offset, 2) for offset in (*offsets, abs(ratio.estimate - 1))
     )
     return f"{size} % {'higher' if ratio.estimate > 1 else 'lower'} ({near}…{far} %)"
 
@@ -188,7 +188,7 @@ def _bracketed(flags: tuple[str, ...]) -> str:
     return f" [{', '.join(flags)}]" if flags else ""
 
 
-def _known(metric: str) -> str:
+def _checked_metric(metric: str) -> str:
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}")
     return metric
@@ -213,10 +213,10 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
     metric = shape.metric
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
     cases = [published.case_id(name, summary.cases) for name in names]
-    known = [summary.cases[case] for case in cases if case in summary.cases]
+    summaries = [summary.cases[case] for case in cases if case in summary.cases]
     figures = [published.figure(published.ids(name)[0], metric) for name in names]
     if len(cases) == 1:
-        ours, theirs = known[0].metrics.get(metric) if known else None, figures[0]
+        ours, theirs = summaries[0].metrics.get(metric) if summaries else None, figures[0]
     else:
         sides = (over_launches.values(summary.run, case, metric) for case in cases)
         ours, (above, below) = over_launches.ratio(*sides), figures
@@ -225,7 +225,7 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
     # Flags under which at least half of a case's launches also measured something else.
     disturbed = dict.fromkeys(
         str(flag.name)
-        for case in known
+        for case in summaries
         for flag in case.warnings
         if flag.name in DISTURBING and 2 * flag.launches >= case.measured
     )
@@ -233,8 +233,8 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
         verdict = "not decided"
     reason = ""
     if verdict == "not measured":
-        measured = {case.id for case in known if case.status == "measured"}
-        missing = ", ".join(one.partition("/")[2] for one in cases if one not in measured)
+        measured = {case.id for case in summaries if case.status == "measured"}
+        missing = ", ".join(case.partition("/")[2] for case in cases if case not in measured)
         reason = f"no figures of {missing}" if missing else "no such figure"
     elif ours is not None and ours.ends is None:
         reason = ONE_LAUNCH
@@ -251,7 +251,7 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
         ours=ours,
         verdict=verdict,
         reason=reason,
-        flags=_flags(known) if ours is not None else (),
+        flags=_flags(summaries) if ours is not None else (),
     )
 
 

@@ -99,7 +99,11 @@ def _apart(sources: Sequence[RunSource]) -> str:
 def _finding(
     experiment: str, sources: Sequence[RunSource], published: Published | None, about: About | None
 ) -> Iterator[str]:
-    having = [one for one in sources if any(c.status == "measured" for c in one.cases(experiment))]
+    having = [
+        source
+        for source in sources
+        if any(c.status == "measured" for c in source.cases(experiment))
+    ]
     having.sort(key=lambda source: source.summary.run.launches < _SEVERAL)
     yield f"## {experiment}"
     if about and about.question:
@@ -109,7 +113,9 @@ def _finding(
     yield "### Answer"
     none = "- Not measured: no sentence is declared for this experiment, or no run has it."
     yield "\n".join(_answers(experiment, having, published)) or none
-    checked = [(one, claims.check_all(one.summary, published)) for one in having if published]
+    checked = [
+        (source, claims.check_all(source.summary, published)) for source in having if published
+    ]
     if checked and checked[0][1]:
         yield "### Does the published shape hold here?"
         yield _shape_table(checked)
@@ -120,7 +126,8 @@ def _finding(
         yield "### Figures"
         yield from figures
         notes = [*(published.notes if published else ())]
-        notes += [f"Deviation from the source: {one}" for one in about.deviations] if about else []
+        deviations = about.deviations if about else ()
+        notes += [f"Deviation from the source: {deviation}" for deviation in deviations]
         if notes:
             yield layout.bullets(notes)
 
@@ -149,10 +156,10 @@ def _shape_table(checked: Checked) -> str:
     rows = []
     for results in zip(*(results for _, results in checked), strict=True):
         row = [results[0].statement, results[0].expected, formats.ratio(results[0].published)]
-        for found in results:
-            telling = found.verdict == "not measured" or found.reason == claims.ONE_LAUNCH
-            shown = found if telling else found.model_copy(update={"reason": ""})
-            row += [shown.figure, shown.text]
+        for result in results:
+            telling = result.verdict == "not measured" or result.reason == claims.ONE_LAUNCH
+            cell = result if telling else result.model_copy(update={"reason": ""})
+            row += [cell.figure, cell.text]
         rows.append(row)
     return layout.grid(head, ["---", "---:", "---:", *["---:", "---"] * len(checked)], rows)
 
@@ -162,13 +169,13 @@ def differences(checked: Checked) -> tuple[str, ...]:
     lines: dict[str, None] = {}
     for source, results in checked:
         lone = sum(result.reason == claims.ONE_LAUNCH for result in results)
-        for one in results:
-            apart = one.verdict in {"does not hold", "not decided"}
-            if apart and one.reason != claims.ONE_LAUNCH:
-                reason = one.reason or "No reason is known."
-                lines[f"{one.statement} — {one.verdict} ({source.label}). {reason}"] = None
+        for result in results:
+            apart = result.verdict in {"does not hold", "not decided"}
+            if apart and result.reason != claims.ONE_LAUNCH:
+                reason = result.reason or "No reason is known."
+                lines[f"{result.statement} — {result.verdict} ({source.label}). {reason}"] = None
         if lone:
-            count = formats.many(lone, "statement")
+            count = formats.quantity(lone, "statement")
             lines[f"{count} — not decided ({source.label}): from one launch nothing is."] = None
     return tuple(lines)
 
@@ -180,17 +187,17 @@ def _figures(
     measured_before: set[str] = set()
     for source in having:
         cases = source.cases(experiment)
-        shown = [case for case in cases if case.id not in measured_before]
-        if not shown:
+        fresh = [case for case in cases if case.id not in measured_before]
+        if not fresh:
             continue
         measured, expected = sum(c.measured for c in cases), sum(c.expected for c in cases)
         text = f"From the {source.label}: {measured} of {expected} launches measured."
-        if len(shown) < len(cases):
-            text += f" Shown are the {len(shown)} of its {len(cases)} cases that are not above."
+        if len(fresh) < len(cases):
+            text += f" Shown are the {len(fresh)} of its {len(cases)} cases that are not above."
         if failed := [case.id for case in cases if case.status != "measured"]:
             text += f" Without figures: {', '.join(failed)}."
         yield layout.escape(text)
-        for table in experiment_tables(shown, published):
+        for table in experiment_tables(fresh, published):
             yield f"**{layout.escape(table.title)}**"
             yield table_text(table)
-        measured_before |= {case.id for case in shown if case.status == "measured"}
+        measured_before |= {case.id for case in fresh if case.status == "measured"}

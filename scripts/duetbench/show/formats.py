@@ -81,17 +81,17 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def verdict(metric: str, found: Verdict) -> str:
+def verdict(metric: str, outcome: Verdict) -> str:
     """The verdict's word with its mark; memory gets larger and smaller, not slower and faster."""
-    word = found.value
+    word = outcome.value
     if metric and METRICS[metric].unit == "B":
-        word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(found, word)
-    return f"{MARKS[found]} {word}"
+        word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(outcome, word)
+    return f"{MARKS[outcome]} {word}"
 
 
-def worded(metric: str, found: Verdict) -> str:
+def worded(metric: str, outcome: Verdict) -> str:
     """The verdict's word alone; of what is not in the registry, as it is recorded."""
-    return verdict(metric, found).partition(" ")[2] if metric in METRICS else found.value
+    return verdict(metric, outcome).partition(" ")[2] if metric in METRICS else outcome.value
 
 
 def percent(ratio: float | None) -> str:
@@ -122,8 +122,8 @@ def moved(metric: str, ratio: Interval) -> str:
     if metric in METRICS:
         words = METRICS[metric].moved(size, rose=rose)
     else:
-        less, what = ("fewer", "instructions") if metric == INSTRUCTIONS else ("less", "time")
-        words = f"takes {size} {'more' if rose else less} {what} in process"
+        less, noun = ("fewer", "instructions") if metric == INSTRUCTIONS else ("less", "time")
+        words = f"takes {size} {'more' if rose else less} {noun} in process"
     return f"{words} ({within})"
 
 
@@ -141,16 +141,16 @@ def title(metric: str) -> str:
     return METRICS[metric].title
 
 
-def many(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """A count with its noun: `1 row`, `3 rows`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def some(names: Sequence[str], at_most: int) -> str:
     """Name the first few and count the others: `a, b and 3 more`."""
-    named = ", ".join(names[:at_most])
+    first = ", ".join(names[:at_most])
     others = len(names) - at_most
-    return f"{named} and {others} more" if others > 0 else named
+    return f"{first} and {others} more" if others > 0 else first
 
 
 def _signed(ratio: float) -> str:

@@ -50,9 +50,9 @@ def sections(
     snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration], run: RunSummary | None = None
 ) -> tuple[Section, ...]:
     """One section per suite that has a figure, of the newest commit that has one."""
-    made = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
-    found = (_section(suite, snapshot, run) for suite, snapshot in made if snapshot is not None)
-    return tuple(section for section in found if section.tables)
+    pairs = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    filled = (_section(suite, snapshot, run) for suite, snapshot in pairs if snapshot is not None)
+    return tuple(section for section in filled if section.tables)
 
 
 def where(snapshot: Snapshot) -> str:
@@ -89,14 +89,14 @@ def answer(snapshot: Snapshot, suite: SuiteDeclaration) -> str:
     """
     if suite.answer is None:
         return ""
-    found = [
-        f"{formats.ratio(one.gain)} times as fast on {one.python}"
-        for one in speed_ups(snapshot, suite, suite.table(suite.answer.table))
-        if one.where == suite.answer.where
-        and one.variant == suite.answer.variant
-        and one.gain is not None
+    sentences = [
+        f"{formats.ratio(speed_up.gain)} times as fast on {speed_up.python}"
+        for speed_up in speed_ups(snapshot, suite, suite.table(suite.answer.table))
+        if speed_up.where == suite.answer.where
+        and speed_up.variant == suite.answer.variant
+        and speed_up.gain is not None
     ]
-    return f"{suite.answer.says}: {' and '.join(found)} (medians)." if found else ""
+    return f"{suite.answer.says}: {' and '.join(sentences)} (medians)." if sentences else ""
 
 
 def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
@@ -110,7 +110,7 @@ def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
 
 def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None) -> Section:
     source = suite.source
-    made = (
+    figure_tables = (
         _variants(snapshot, suite, table) if table.variant else _figures(snapshot, table, run)
         for table in suite.tables
     )
@@ -118,7 +118,7 @@ def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None
         experiment=suite.title,
         question=suite.question,
         source=f"{source.title}, {source.date} ({source.setting})" if source else None,
-        tables=tuple(table for table in made if table is not None),
+        tables=tuple(table for table in figure_tables if table is not None),
         shapes=tuple(_shape(snapshot, suite, shape, run) for shape in suite.shapes),
         notes=(f"measured {where(snapshot)}", _ONE_BY_ONE),
         deviations=suite.deviations,
@@ -126,39 +126,44 @@ def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None
 
 
 def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable | None:
-    found = speed_ups(snapshot, suite, table)
-    if not found:
+    compared = speed_ups(snapshot, suite, table)
+    if not compared:
         return None
-    pythons = list(dict.fromkeys(one.python for one in found))
+    pythons = list(dict.fromkeys(speed_up.python for speed_up in compared))
     kinds = ("time", "speed-up", *(("at best", "efficiency") if table.best else ()))
     rows: dict[tuple[str, ...], list[Cell]] = {}
     impossible = []
-    for one in found:
-        cells = rows.setdefault((*one.where.values(), one.variant), [])
-        times = ", ".join(units.seconds(seconds) for seconds, _ in one.published)
-        gains = ", ".join(formats.ratio(gain) for _, gain in one.published if gain)
-        cells += [_cell(one.reading, times), Cell(formats.ratio(one.gain), published=gains)]
-        share = one.gain / one.ceiling if one.gain and one.ceiling else 0.0
+    for speed_up in compared:
+        cells = rows.setdefault((*speed_up.where.values(), speed_up.variant), [])
+        times = ", ".join(units.seconds(seconds) for seconds, _ in speed_up.published)
+        ratios = ", ".join(formats.ratio(ratio) for _, ratio in speed_up.published if ratio)
+        cells += [
+            _cell(speed_up.reading, times),
+            Cell(formats.ratio(speed_up.gain), published=ratios),
+        ]
+        share = speed_up.gain / speed_up.ceiling if speed_up.gain and speed_up.ceiling else 0.0
         if table.best is not None:
-            cells.append(Cell(formats.MISSING if one.best is None else units.seconds(one.best)))
+            cells.append(
+                Cell(formats.MISSING if speed_up.best is None else units.seconds(speed_up.best))
+            )
             cells.append(Cell(units.share(share) if share else formats.MISSING))
-        if share > 1 / IMPOSSIBLE and one.variant != table.base:
+        if share > 1 / IMPOSSIBLE and speed_up.variant != table.base:
             impossible.append(
-                f"impossible: {one.variant} on {one.python} took {units.share(1 / share)} of the "
-                "shortest; the measurement is wrong"
+                f"impossible: {speed_up.variant} on {speed_up.python} took "
+                f"{units.share(1 / share)} of the shortest; the measurement is wrong"
             )
     at_best = f"at best: {table.best}" if table.best else ""
     if "cores" in at_best:
         at_best += f", with {snapshot.cores or 'an unknown number of'} cores"
     longest = {python: slowest(snapshot, table, python) for python in pythons}
-    rounds = [f"{units.seconds(one)} on {python}" for python, one in longest.items() if one]
+    rounds = [f"{units.seconds(time)} on {python}" for python, time in longest.items() if time]
     if at_best and rounds:
         at_best += f" (the slowest single round: {', '.join(rounds)})"
     runs = [row.run for row in suite.published if row.table == table.name and row.run]
-    shown = [one.reading for one in found if one.reading is not None]
+    measured = [speed_up.reading for speed_up in compared if speed_up.reading is not None]
     notes = [
         table.note,
-        _spread_note(shown),
+        _spread_note(measured),
         f"published: {', '.join(runs)}" if runs else "",
         at_best,
         *impossible,
@@ -175,14 +180,19 @@ def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) ->
 def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> FigureTable | None:
     readings = snapshot.of(table.benchmark)
     columns = table.columns or _columns(readings)
-    shown = {(column.python, column.stack) for column in columns}
-    readings = tuple(one for one in readings if (one.python, one.stack) in shown)
+    wanted = {(column.python, column.stack) for column in columns}
+    readings = tuple(reading for reading in readings if (reading.python, reading.stack) in wanted)
     if not any(reading.status == "measured" for reading in readings):
         return None
-    by_key = {(one.benchmark, one.params, one.python, one.stack): one for one in readings}
+    by_key = {
+        (reading.benchmark, reading.params, reading.python, reading.stack): reading
+        for reading in readings
+    }
     where_ = ("in process",) if table.beside else ()
     rows = []
-    for benchmark, params in dict.fromkeys((one.benchmark, one.params) for one in readings):
+    for benchmark, params in dict.fromkeys(
+        (reading.benchmark, reading.params) for reading in readings
+    ):
         sides = [by_key.get((benchmark, params, str(c.python), str(c.stack))) for c in columns]
         if all(side is None or side.status == "skipped" for side in sides):
             continue
@@ -208,17 +218,17 @@ def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> F
 
 def _columns(readings: Sequence[Reading]) -> tuple[SuiteColumn, ...]:
     """Every environment; and of each stack, the build without the GIL over the one with it."""
-    found = environments(readings)
-    both = (
+    places = environments(readings)
+    without_gil = (
         SuiteColumn(
             title=f"{stack} {python}t / {python}",
-            over=(found.index((f"{python}t", stack)), found.index((python, stack))),
+            over=(places.index((f"{python}t", stack)), places.index((python, stack))),
         )
-        for python, stack in found
-        if (f"{python}t", stack) in found
+        for python, stack in places
+        if (f"{python}t", stack) in places
     )
-    plain = (SuiteColumn(title=f"{s} {python}", python=python, stack=s) for python, s in found)
-    return (*plain, *both)
+    plain = (SuiteColumn(title=f"{s} {python}", python=python, stack=s) for python, s in places)
+    return (*plain, *without_gil)
 
 
 def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
@@ -226,7 +236,7 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
     if table.beside is None:
         return
     by_load: dict[str, dict[tuple[str | None, str | None], Case]] = {}
-    for case in (found.case for found in run.cases.values()):
+    for case in (measured.case for measured in run.cases.values()):
         if case.experiment == table.beside.experiment:
             kind = "users" if case.load.rate is not None else "connections"
             load = by_load.setdefault(f"{case.load.connections} {kind}", {})
@@ -237,15 +247,15 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
             cells = []
             for column, side in zip(table.columns, sides, strict=True):
                 if column.over:
-                    both = (sides[place] for place in column.over)
+                    pair = (sides[place] for place in column.over)
                     gain = summary.ratio(
-                        *(summary.values(run.run, one.id, metric) if one else [] for one in both)
+                        *(summary.values(run.run, case.id, metric) if case else [] for case in pair)
                     )
                     if gain is None:
                         break
                     cells.append(Cell(formats.ratio_with_interval(gain)))
-                elif side and (found := run.cases[side.id].metrics.get(metric)):
-                    cells.append(Cell(formats.figure(metric, found.estimate), case=side.id))
+                elif side and (figure := run.cases[side.id].metrics.get(metric)):
+                    cells.append(Cell(formats.figure(metric, figure.estimate), case=side.id))
                 else:
                     cells.append(Cell(formats.MISSING))
             else:
@@ -305,8 +315,8 @@ def _ours(
             return summary.ratio(above.samples, below.samples)
         return Interval(plain)
     cases = (shape.per.above, shape.per.below)
-    found = [summary.values(run.run, case, shape.per.metric) for case in cases] if run else []
-    whole = summary.ratio(*found) if found else None
+    launches = [summary.values(run.run, case, shape.per.metric) for case in cases] if run else []
+    whole = summary.ratio(*launches) if launches else None
     if whole is None:
         return None
     low, high = whole.ends or (None, None)
@@ -327,7 +337,9 @@ def _cell(reading: Reading | None, published: str = "") -> Cell:
 
 
 def _spread_note(readings: Iterable[Reading]) -> str:
-    spread = max((one.spread for one in readings if one.spread is not None), default=None)
+    spread = max(
+        (reading.spread for reading in readings if reading.spread is not None), default=None
+    )
     if spread is None:
         return ""
     return (
@@ -366,13 +378,13 @@ def speed_ups(
     if table.variant is None or table.base is None:
         return ()
     # What nobody asked for (large files) is no row; what failed is one.
-    readings = [one for one in snapshot.of(table.benchmark) if one.status != "skipped"]
+    readings = [reading for reading in snapshot.of(table.benchmark) if reading.status != "skipped"]
     if not any(reading.status == "measured" for reading in readings):
         return ()
     rows: dict[tuple[str, ...], dict[str, None]] = {}
-    for one in readings:
-        row = tuple(one.param[key] for key in table.keys)
-        rows.setdefault(row, {})[one.param[table.variant]] = None
+    for reading in readings:
+        row = tuple(reading.param[key] for key in table.keys)
+        rows.setdefault(row, {})[reading.param[table.variant]] = None
     return tuple(
         _speed_up(snapshot, suite, table, dict(zip(table.keys, row, strict=True)), variant, python)
         for row, variants in rows.items()
@@ -403,9 +415,9 @@ def _speed_up(
             "slowest": slowest(snapshot, table, python),
             **numbers,
         }
-        known = {key: float(value) for key, value in values.items() if value is not None}
-        named = set(re.findall(r"[a-z_]+", table.best)) & {*values}
-        best = evaluate(table.best, known) if named <= known.keys() else None
+        inputs = {key: float(value) for key, value in values.items() if value is not None}
+        names = set(re.findall(r"[a-z_]+", table.best)) & {*values}
+        best = evaluate(table.best, inputs) if names <= inputs.keys() else None
     theirs = [
         row.seconds
         for row in (suite.published if suite.source and suite.source.python == python else ())
@@ -420,7 +432,7 @@ def _speed_up(
         best=best,
         ceiling=times * alone.value / best if best and alone and alone.value else None,
         published=tuple(
-            (one[variant], one[base] / one[variant] if base in one else None) for one in theirs
+            (run[variant], run[base] / run[variant] if base in run else None) for run in theirs
         ),
     )
 
@@ -428,7 +440,7 @@ def _speed_up(
 def slowest(snapshot: Snapshot, table: SuiteTable, python: str) -> float | None:
     """The slowest single round on an interpreter, in seconds."""
     readings = snapshot.of(table.slowest) if table.slowest else ()
-    return next((one.value for one in readings if one.python == python), None)
+    return next((reading.value for reading in readings if reading.python == python), None)
 
 
 def quotient(above: Reading | None, below: Reading | None) -> float | None:
@@ -446,9 +458,9 @@ def find(
     stack: str | None = None,
 ) -> Reading | None:
     """The reading of these parameters; without a stack, of any."""
-    for one in snapshot.of(benchmark):
-        if one.python == python and stack in {None, one.stack} and one.param == params:
-            return one
+    for reading in snapshot.of(benchmark):
+        if reading.python == python and stack in {None, reading.stack} and reading.param == params:
+            return reading
     return None
 
 

@@ -115,8 +115,8 @@ def print_lines(
             text.append(printed(line.name if new else "")).align("left", name + 4)
         for at, (cell, width) in enumerate(zip(line.cells, widths, strict=False)):
             room = " " * (width - cell_len(printed(cell)))
-            shown = room + printed(cell) if at in right else printed(cell) + room
-            text.append(shown + "  ", "dim" if line is head else _style(cell))
+            aligned = room + printed(cell) if at in right else printed(cell) + room
+            text.append(aligned + "  ", "dim" if line is head else _style(cell))
         indent = cell_len(text.plain) if line.after else 4
         text.append(line.after, _style(line.after))
         text.rstrip()

@@ -105,15 +105,15 @@ class RunPage:
 
 def read_about(root: Path) -> dict[str, About]:
     """Question and deviations of every experiment of a checkout; DeclarationError: a bad file."""
-    found = {}
+    about = {}
     for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
         table = read_toml(path, path.relative_to(root).as_posix())
-        found[path.parent.name] = About(
+        about[path.parent.name] = About(
             str(table.get("question", "")),
             tuple(table.get("deviations", ())),
             str(table.get("source", {}).get("url", "")),
         )
-    return found
+    return about
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
@@ -164,7 +164,9 @@ def make_section(
         experiment=experiment,
         question=about.question or None,
         source=published.source or None,
-        answers=tuple(claims.fill(one, summary, published, file) for one in published.answers),
+        answers=tuple(
+            claims.fill(template, summary, published, file) for template in published.answers
+        ),
         tables=experiment_tables(cases, published),
         shapes=claims.check_all(summary, published),
         missing=tuple(
@@ -184,9 +186,9 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
     origin = f" ({run.oha_origin})" if run.oha_origin else ""
     commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
     interpreters = (
-        f"{one.name} = {one.version} ({one.origin}, "
-        f"{'free-threaded' if one.free_threaded else 'GIL'})"
-        for one in run.interpreters
+        f"{interpreter.name} = {interpreter.version} ({interpreter.origin}, "
+        f"{'free-threaded' if interpreter.free_threaded else 'GIL'})"
+        for interpreter in run.interpreters
     )
     used = {case.case.stack for case in summary.cases.values()}
     stacks = []
@@ -245,11 +247,12 @@ def as_json(
         "coverage": {"measured": measured, "expected": expected},
         "cases": cases,
         "shapes": {
-            one.experiment: [shape.model_dump(mode="json") for shape in one.shapes]
-            for one in page.sections
+            section.experiment: [shape.model_dump(mode="json") for shape in section.shapes]
+            for section in page.sections
         },
         "answers": {
-            one.experiment: [sentence.text for sentence in one.answers] for one in page.sections
+            section.experiment: [sentence.text for sentence in section.answers]
+            for section in page.sections
         },
     }
 
@@ -268,13 +271,13 @@ def experiment_tables(
     A declared table whose cases others have shown already is left out: its comparison is not here.
     """
     tables = []
-    shown: set[str] = set()
+    covered: set[str] = set()
     for layout in published.tables if published else ():
         chosen = select(cases, layout.select, layout.but_not)
-        if (ids := {case.id for case in chosen}) - shown:
-            shown |= ids
+        if (ids := {case.id for case in chosen}) - covered:
+            covered |= ids
             tables.append(_table(layout, chosen, published))
-    if rest := [case for case in cases if case.id not in shown]:
+    if rest := [case for case in cases if case.id not in covered]:
         title = "Further cases" if tables else "All cases"
         tables.append(_table(_default_layout(rest, title), rest, published))
     return tuple(tables)
@@ -374,12 +377,12 @@ def _pivot(
     def cell(case: CaseSummary | None, metric: str) -> Cell:
         if case is None:
             return Cell(formats.MISSING)
-        found = _cell(case, metric, published, first=True)
+        figure = _cell(case, metric, published, first=True)
         letters = marks.get(case.id)
-        return replace(found, ours=f"{found.ours} {letters}") if letters else found
+        return replace(figure, ours=f"{figure.ours} {letters}") if letters else figure
 
     return columns, tuple(
-        FigureRow((title, *line), tuple(cell(by_column.get(one), metric) for one in columns))
+        FigureRow((title, *line), tuple(cell(by_column.get(column), metric) for column in columns))
         for metric, title in metrics.items()
         for line, by_column in lines.items()
     )

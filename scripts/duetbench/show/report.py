@@ -37,19 +37,20 @@ _SPARE: Final = ("base → head", "samples", "could see")
 
 def print_overview(console: Console, comparison: Comparison) -> None:
     """Print a comparison's sentence, a line per case and metric, and what to do next."""
-    found = rows.group_rows(comparison)
-    console.print(Text(rows.headline(comparison, found), style="bold"))
+    groups = rows.group_rows(comparison)
+    console.print(Text(rows.headline(comparison, groups), style="bold"))
     # The rows without change come last.
-    shown = len(found.all) - max(0, min(len(found.unchanged), len(found.all) - layout.MOST))
-    requests = names.requests(one.case for one in comparison.cases)
-    if every := [replace(one, case=requests.get(one.case, one.case)) for one in found.all[:shown]]:
+    count = len(groups.all) - max(0, min(len(groups.unchanged), len(groups.all) - layout.MOST))
+    requests = names.requests(row.case for row in comparison.cases)
+    if every := [replace(row, case=requests.get(row.case, row.case)) for row in groups.all[:count]]:
         console.print()
         _print_drawn(console, every)
-    if left := len(found.all) - shown:
-        console.print(Text(f"  … and {formats.many(left, 'more row')} without change", style="dim"))
-    if steps := [*rows.steps(comparison, found)]:
+    if left := len(groups.all) - count:
+        more = formats.quantity(left, "more row")
+        console.print(Text(f"  … and {more} without change", style="dim"))
+    if steps := [*rows.steps(comparison, groups)]:
         console.print()
-    further = [f"{command}  # {what}" for what, command in rows.commands(comparison, found)]
+    further = [f"{command}  # {label}" for label, command in rows.commands(comparison, groups)]
     further += [note for note in comparison.notes if note.startswith(TO_REPEAT)]
     for line in (*steps, *further):
         console.print(Text(f"  {line}"), soft_wrap=True)
@@ -57,13 +58,13 @@ def print_overview(console: Console, comparison: Comparison) -> None:
 
 def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool = True) -> None:
     """Print rows with their intervals on one axis, as wide as the terminal allows."""
-    figures = [one for one in every if one.judged.ratio is not None]
-    columns = [(one.label, one.change, one.interval, one.verdict * verdicts) for one in every]
+    figures = [row for row in every if row.judged.ratio is not None]
+    columns = [(row.label, row.change, row.interval, row.verdict * verdicts) for row in every]
     wide = axis_width(
         console.width
         - 2
         - sum(2 + max(map(cell_len, column)) for column in zip(*columns, strict=True)),
-        2 + max(cell_len(one.case) for one in every),
+        2 + max(cell_len(row.case) for row in every),
     )
     far = axis_reach(figures)
     lines = []
@@ -81,15 +82,15 @@ def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool =
         console.print(Text(f"  {text if wide else text.partition('; ')[2]}", style="dim"))
 
 
-def print_points(console: Console, found: Points) -> None:
+def print_points(console: Console, points: Points) -> None:
     """Print each case of anchored points with its intervals on one axis."""
-    text = f"{found.label} against the anchor {found.anchor}, {found.seconds / 60:.0f} min"
+    text = f"{points.label} against the anchor {points.anchor}, {points.seconds / 60:.0f} min"
     console.print(Text(text), soft_wrap=True)
-    every = [_point(case.case, one) for case in found.cases for one in case.points]
+    every = [_point(case.case, point) for case in points.cases for point in case.points]
     if every:
         _print_drawn(console, every, verdicts=False)
-    for one in found.missing:
-        console.print(Text(f"{one.case}: no point: {one.reason}"), soft_wrap=True)
+    for missing in points.missing:
+        console.print(Text(f"{missing.case}: no point: {missing.reason}"), soft_wrap=True)
     if every:
         text = "●: this stack over the anchor, within its 95 % interval"
         console.print(Text(text, style="dim"), soft_wrap=True)
@@ -98,7 +99,7 @@ def print_points(console: Console, found: Points) -> None:
 def _point(case: str, point: AnchoredPoint) -> ViewRow:
     """The point as a row of a comparison; it has no verdict."""
     metric, ratio = point.metric if point.metric in METRICS else "", point.interval
-    found = Judgement(
+    judged = Judgement(
         metric=metric,
         verdict=Verdict.INCONCLUSIVE,
         ratio=ratio.estimate,
@@ -106,7 +107,7 @@ def _point(case: str, point: AnchoredPoint) -> ViewRow:
         high=ratio.high,
         duets=point.duets,
     )
-    return ViewRow(case, metric, found, unit=point.metric, titled=point.metric)
+    return ViewRow(case, metric, judged, unit=point.metric, titled=point.metric)
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
@@ -160,8 +161,10 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
 
 def axis_width(room: int, names: int) -> int:
     """Columns of the axis in so much room, beside names if that is enough; 0: there is none."""
-    found = min(next((one for one in (room - names, room) if one >= NARROWEST), 0), WIDEST)
-    return found - (found % 2 == 0) if found else 0
+    width = min(
+        next((columns for columns in (room - names, room) if columns >= NARROWEST), 0), WIDEST
+    )
+    return width - (width % 2 == 0) if width else 0
 
 
 def axis_reach(rows: Sequence[ViewRow]) -> float:
@@ -200,11 +203,11 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
         if 0 < floor <= half:
             cells[half + side * floor] = "┊"
     cells[half] = "│"
-    one = row.judged
-    if one.ratio is None:
+    judged = row.judged
+    if judged.ratio is None:
         return "".join(cells)
-    if one.low is not None and one.high is not None:
-        low, high = (_column(end, far, half) for end in (one.low, one.high))
+    if judged.low is not None and judged.high is not None:
+        low, high = (_column(end, far, half) for end in (judged.low, judged.high))
         first, last = max(low, -half), min(high, half)
         for at in range(first, last + 1):
             cells[half + at] = "┼" if at == 0 else "─"
@@ -213,7 +216,7 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
                 (first, low < -half, "├", "◄"), (last, high > half, "┤", "►"),
             ):  # fmt: skip
                 cells[half + at] = arrow if beyond else end
-    middle = _column(one.ratio, far, half)
+    middle = _column(judged.ratio, far, half)
     cells[half + min(max(middle, -half), half)] = "●"
     return "".join(cells)
 
@@ -250,11 +253,11 @@ def as_markdown(comparison: Comparison, *, limit: int = LIMIT, end: str = layout
     for block in view.blocks:
         opening, lines, closing = _block(block)
         room = limit - len(text) - _ROOM - len(opening) - len(closing)
-        kept = sum(size <= room for size in accumulate(map(len, lines)))
-        if kept:
-            left = len(lines) - kept
+        count = sum(size <= room for size in accumulate(map(len, lines)))
+        if count:
+            left = len(lines) - count
             more = f"\n… and {left} more, in the comparison's JSON.\n" if left else ""
-            text += opening + "".join(lines[:kept]) + more + closing
+            text += opening + "".join(lines[:count]) + more + closing
         else:
             lost.append(block.name)
     if lost:
@@ -283,8 +286,8 @@ def _block(block: Block) -> tuple[str, list[str], str]:
         return opening, [f"> {layout.escape(line)}\n\n" for _, line in block.lines], ""
     if block.kind == "commands":
         # Indented, not fenced: no text can close an indented block.
-        texts = (visible(f"# {what}\n{command}\n") for what, command in block.lines)
-        return opening, [textwrap.indent(one, "    ") for one in texts], closing
-    named = (f"{layout.escape(name)}: " if name else "" for name, _ in block.lines)
+        texts = (visible(f"# {label}\n{command}\n") for label, command in block.lines)
+        return opening, [textwrap.indent(text, "    ") for text in texts], closing
+    labels = (f"{layout.escape(name)}: " if name else "" for name, _ in block.lines)
     lines = (layout.escape(line) for _, line in block.lines)
-    return opening, [f"- {n}{line}\n" for n, line in zip(named, lines, strict=True)], closing
+    return opening, [f"- {n}{line}\n" for n, line in zip(labels, lines, strict=True)], closing

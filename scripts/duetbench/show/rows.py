@@ -163,13 +163,13 @@ def group_rows(comparison: Comparison) -> Groups:
     ]
     rows += [
         ViewRow(
-            f"{one.benchmark} [{one.stack}, {one.python}]",
+            f"{micro.benchmark} [{micro.stack}, {micro.python}]",
             "",
-            one.judgement,
-            unit=one.unit,
-            titled="instructions in process" if one.unit == INSTRUCTIONS else "time in process",
+            micro.judgement,
+            unit=micro.unit,
+            titled="instructions in process" if micro.unit == INSTRUCTIONS else "time in process",
         )
-        for one in comparison.micro
+        for micro in comparison.micro
     ]
 
     def having(verdict: Verdict) -> tuple[ViewRow, ...]:
@@ -196,11 +196,11 @@ def _count(rows: Sequence[ViewRow], comparison: Comparison | None = None, *, mor
     inside = len({row.case for row in rows if not row.metric})
     every = (comparison.planned, len(comparison.micro)) if comparison else (None, None)
     return " and ".join(
-        formats.many(found, noun) if of is None else f"{found} of {of} {noun}s"
-        for found, of, noun in zip(
+        formats.quantity(count, noun) if of is None else f"{count} of {of} {noun}s"
+        for count, of, noun in zip(
             (cases, inside), every, ("case", "in-process benchmark"), strict=True
         )
-        if found
+        if count
     )
 
 
@@ -212,20 +212,20 @@ def _figures(case: CaseComparison, judged: Judgement) -> str:
     return " → ".join(formats.figure(judged.metric, end) for end in (base, base * judged.ratio))
 
 
-def headline(comparison: Comparison, found: Groups) -> str:
+def headline(comparison: Comparison, groups: Groups) -> str:
     """Write the sentence."""
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
-    sentence = "; ".join(_parts(comparison, found))
+    sentence = "; ".join(_parts(comparison, groups))
     if comparison.cross:
         sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
     partial = "Partial: " if comparison.status == "partial" else ""
     return f"{partial}{sentence[0].upper()}{sentence[1:]}."
 
 
-def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
-    for word, rows in (("worse", found.worse), ("better", found.better)):
+def _parts(comparison: Comparison, groups: Groups) -> Iterator[str]:
+    for word, rows in (("worse", groups.worse), ("better", groups.better)):
         if rows:
             top = rows[0]
             found_in = f"{word} in {_count(rows, comparison)}"
@@ -233,50 +233,52 @@ def _parts(comparison: Comparison, found: Groups) -> Iterator[str]:
                 yield f"{found_in}: {top.name} {top.moved}"
             else:
                 yield f"{found_in}, most of all {top.name}, which {top.moved}"
-    if found.broken:
-        yield f"not comparable in {_count(found.broken, comparison)}"
+    if groups.broken:
+        yield f"not comparable in {_count(groups.broken, comparison)}"
     # Of a case of which anything else was said: one open metric is not 'no change'.
-    doubtful = {row.case for row in (*found.broken, *found.undecided, *found.unjudged)}
-    clean = [row for row in found.unchanged if row.case not in doubtful]
-    if clean and not found.worse and not found.better:
+    doubtful = {row.case for row in (*groups.broken, *groups.undecided, *groups.unjudged)}
+    clean = [row for row in groups.unchanged if row.case not in doubtful]
+    if clean and not groups.worse and not groups.better:
         yield f"no change in {_count(clean, comparison)}{_could(clean)}"
-    if found.undecided:
-        labels = formats.some(tuple(dict.fromkeys(row.label for row in found.undecided)), _LABELS)
-        yield f"not decided in {_count(found.undecided, comparison)} ({labels})"
+    if groups.undecided:
+        labels = formats.some(tuple(dict.fromkeys(row.label for row in groups.undecided)), _LABELS)
+        yield f"not decided in {_count(groups.undecided, comparison)} ({labels})"
     # Cases that should have been judged and have no row at all.
-    lost = max(0, comparison.planned - len({row.case for row in found.all if row.metric}))
-    if found.unjudged or lost:
-        yield f"not judged in {_count(found.unjudged, comparison, more=lost)}"
+    lost = max(0, comparison.planned - len({row.case for row in groups.all if row.metric}))
+    if groups.unjudged or lost:
+        yield f"not judged in {_count(groups.unjudged, comparison, more=lost)}"
 
 
 def _could(rows: Sequence[ViewRow]) -> str:
     """The smallest change that all of these would have shown, in the metric that all cases have."""
     leading = [row for row in rows if row.metric == CPU] or list(rows)
-    seen = [row.judged.detectable for row in leading if row.judged.detectable is not None]
-    if not seen:
+    sizes = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    if not sizes:
         return ""
-    return f"; changes of {leading[0].label} from {formats.size(max(seen))} on could have been seen"
+    return (
+        f"; changes of {leading[0].label} from {formats.size(max(sizes))} on could have been seen"
+    )
 
 
-def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
+def steps(comparison: Comparison, groups: Groups) -> Iterator[str]:
     """Say what to do, by what was found."""
-    if found.worse and not comparison.cross:
+    if groups.worse and not comparison.cross:
         again = ["the commands below measure it again."] if rebuilt(comparison) else []
-        if sentences := [*again, *_explained(comparison, found.worse[0])]:
+        if sentences := [*again, *_explained(comparison, groups.worse[0])]:
             yield f"Worse: {' '.join(sentences)}"
-    if found.better and not found.worse and comparison.head.kind == "revision":
+    if groups.better and not groups.worse and comparison.head.kind == "revision":
         yield "Better: nothing to do; the trend shows it after the merge."
-    if found.broken:
-        first = found.broken[0]
+    if groups.broken:
+        first = groups.broken[0]
         yield f"Not comparable: look at {first.case} first: {first.why}."
-    yield from _more_time(comparison, found)
-    disturbed = [row for row in found.unjudged if row.judged.excluded]
+    yield from _more_time(comparison, groups)
+    disturbed = [row for row in groups.unjudged if row.judged.excluded]
     if disturbed:
         yield (
             f"Not judged: in {_count(disturbed)} too few duets were usable; the reasons say what "
             "disturbed them. A quieter machine would tell."
         )
-    unmeasured = [row for row in found.unjudged if not row.judged.excluded]
+    unmeasured = [row for row in groups.unjudged if not row.judged.excluded]
     if unmeasured:
         yield (
             f"Not judged: there was no time for {_count(unmeasured)}: a larger --budget, or fewer "
@@ -284,17 +286,17 @@ def steps(comparison: Comparison, found: Groups) -> Iterator[str]:
         )
 
 
-def commands(comparison: Comparison, found: Groups) -> tuple[tuple[str, str], ...]:
+def commands(comparison: Comparison, groups: Groups) -> tuple[tuple[str, str], ...]:
     """Commands for a terminal, each with what it does."""
     whole = rebuilt(comparison)
     if whole is None or not (comparison.planned or comparison.micro):
         return ()
     again = [("all of it", whole)]
-    if found.worse and found.worse[0].metric and " --select " not in f" {whole} ":
-        case = shlex.quote(found.worse[0].case)
+    if groups.worse and groups.worse[0].metric and " --select " not in f" {whole} ":
+        case = shlex.quote(groups.worse[0].case)
         again.append(("the first that got worse, alone", f"{whole} --select {case}"))
-    if found.broken and found.broken[0].metric and comparison.head.kind == "revision":
-        case = shlex.quote(found.broken[0].case)
+    if groups.broken and groups.broken[0].metric and comparison.head.kind == "revision":
+        case = shlex.quote(groups.broken[0].case)
         again.append(
             ("the first that is not comparable, in a checkout", f"duetbench run --select {case}")
         )
@@ -317,23 +319,23 @@ def _explained(comparison: Comparison, row: ViewRow) -> Iterator[str]:
     yield f"Its application executes {count} ({formats.percent(ratio)}){so}"
 
 
-def _more_time(comparison: Comparison, found: Groups) -> Iterator[str]:
+def _more_time(comparison: Comparison, groups: Groups) -> Iterator[str]:
     """What more time would decide; nothing is promised of what has had all its samples."""
     open_: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
-    for row in found.undecided:
+    for row in groups.undecided:
         open_[_lacks(comparison, row)].append(row)
     if waiting := open_["time"]:
         names = {row.case for row in waiting}
-        known = [
+        seconds = [
             case.seconds_to_decide
             for case in comparison.cases
             if case.case.id in names and case.seconds_to_decide
         ]
         sentence = f"Not decided, for lack of time: {_count(waiting)}."
-        if known:
-            which = "it" if len(known) == len(names) else f"{len(known)} of them"
+        if seconds:
+            which = "it" if len(seconds) == len(names) else f"{len(seconds)} of them"
             sentence += (
-                f" About {formats.duration(sum(known))} more would probably decide {which}: "
+                f" About {formats.duration(sum(seconds))} more would probably decide {which}: "
                 "a larger --budget."
             )
         yield sentence

@@ -47,34 +47,36 @@ def print_cases(console: Console, summary: RunSummary) -> None:
     """Print a line per case of a run: its headline figures with their intervals, or why not."""
     cases = [*summary.cases.values()]
     requests = names.requests(case.case for case in cases)
-    wanted = {name for case in cases for name, one in case.metrics.items() if one.estimate}
-    shown = sorted(
+    wanted = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
+    headline = sorted(
         (name for name in wanted if METRICS[name].rank is not None),
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
     lines = [
         TextLine(
-            requests.get(case.id, case.id), [_figure(case, name) for name in shown], _state(case)
+            requests.get(case.id, case.id), [_figure(case, name) for name in headline], _state(case)
         )
         for case in cases[:MOST]
     ]
-    titles = [formats.title(name) for name in shown]
+    titles = [formats.title(name) for name in headline]
     print_lines(console, lines, range(_FIGURES), TextLine("", titles, "state"))
     if (left := len(cases) - MOST) > 0:
-        console.print(Text(f"… and {formats.many(left, 'more case')}", style="dim"))
+        console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
 
 
 def _figure(case: CaseSummary, metric: str) -> str:
-    one = case.metrics.get(metric)
-    within = formats.interval(metric, one)
-    return " ".join(filter(None, (formats.figure(metric, one.estimate if one else None), within)))
+    figure = case.metrics.get(metric)
+    within = formats.interval(metric, figure)
+    return " ".join(
+        filter(None, (formats.figure(metric, figure.estimate if figure else None), within))
+    )
 
 
 def _state(case: CaseSummary) -> str:
     if case.failures:
         failed = f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
         return short(failed, _REASON)
-    warned = ", ".join(one.name for one in case.warnings)
+    warned = ", ".join(flag.name for flag in case.warnings)
     return f"{case.status}{f' ({warned})' if warned else ''}"
 
 
@@ -110,12 +112,12 @@ def _section(section: Section, console: Console) -> Iterator[RenderableType]:
         yield Text()
     yield from map(_aside, section.notes)
     if section.missing:
-        named = formats.some(section.missing, _MISSING_NAMED)
-        yield _aside(f"published, not in this run: {named}")
+        names = formats.some(section.missing, _MISSING_NAMED)
+        yield _aside(f"published, not in this run: {names}")
     if section.shapes:
         yield Text()
         yield Text("Does the published shape hold?", style="bold")
-        if measured := [one for one in section.shapes if one.verdict != "not measured"]:
+        if measured := [shape for shape in section.shapes if shape.verdict != "not measured"]:
             yield _shapes(measured)
         if left := len(section.shapes) - len(measured):
             yield _aside(
@@ -155,9 +157,11 @@ def _table(table: FigureTable) -> Table:
     if marked:
         drawn.add_column("flags")
     for row in table.rows:
-        shown = [("ours", "95 %", "published")]
-        shown += [(one.ours, one.interval, one.published or formats.MISSING) for one in row.cells]
-        cells = [*map(Text, row.keys), *(_lines(row, *lines) for lines in shown)]
+        lines = [("ours", "95 %", "published")]
+        lines += [
+            (cell.ours, cell.interval, cell.published or formats.MISSING) for cell in row.cells
+        ]
+        cells = [*map(Text, row.keys), *(_lines(row, *texts) for texts in lines)]
         drawn.add_row(*cells, *([row.marks] if marked else []))
     return drawn
 
@@ -220,8 +224,14 @@ def _paragraphs(section: Section) -> Iterator[str]:
         yield "### Does the published shape hold?"
         head = ["statement", "expected", "published", "ours", "verdict"]
         rows = (
-            [one.statement, one.expected, formats.ratio(one.published), one.figure, one.text]
-            for one in section.shapes
+            [
+                shape.statement,
+                shape.expected,
+                formats.ratio(shape.published),
+                shape.figure,
+                shape.text,
+            ]
+            for shape in section.shapes
         )
         yield grid(head, ["---", "---:", "---:", "---:", "---"], rows)
 
@@ -233,7 +243,9 @@ def table_text(content: FigureTable) -> str:
     align = [*["---"] * (len(content.keys) + 1), *["---:"] * len(content.columns)]
     rows = []
     for row in content.rows:
-        ours = [f"{one.ours} ({one.interval})" if one.interval else one.ours for one in row.cells]
+        ours = [
+            f"{cell.ours} ({cell.interval})" if cell.interval else cell.ours for cell in row.cells
+        ]
         rows.append([*row.keys, "ours", *ours, *[row.marks] * marked])
         if row.has_published:
             theirs = [cell.published or formats.MISSING for cell in row.cells]

@@ -19,108 +19,108 @@ UNIT: Final = {"s": "seconds", "B": "bytes", "1/s": "per second", "1": "ratio or
 """What the column `unit` says of an SI unit of the registry."""
 
 
-def tables(found: Run | Comparison | Points) -> dict[str, list[Row]]:
+def tables(result: Run | Comparison | Points) -> dict[str, list[Row]]:
     """All tables of a file by name, as pandas.DataFrame and polars.DataFrame take them.
 
     The first one is what most people want. All rows of a table have the same columns.
     """
-    if isinstance(found, Run):
-        return {"launches": [*_launches(found)]}
-    if isinstance(found, Comparison):
-        return {"judgements": [*_judgements(found)], "duets": [*_duets(found)]}
-    return {"points": [*_points(found)]}
+    if isinstance(result, Run):
+        return {"launches": [*_launches(result)]}
+    if isinstance(result, Comparison):
+        return {"judgements": [*_judgements(result)], "duets": [*_duets(result)]}
+    return {"points": [*_points(result)]}
 
 
 def _launches(run: Run) -> Iterator[Row]:
     """A row for each launch and metric; of a failed launch one without a metric."""
     for result in run.results:
-        for one in result.launches:
-            launch: Row = {
+        for launch in result.launches:
+            columns: Row = {
                 "run": run.id,
                 "machine": run.machine.id,
                 "profile": run.profile,
                 **_case(result.case),
-                "launch": one.round,
-                "order": one.order,
-                "started_utc": one.started,
-                "wall_seconds": one.seconds,
-                "load_seconds": one.load_seconds,
-                "status": str(one.status),
-                "flags": _flags(one.flags),
+                "launch": launch.round,
+                "order": launch.order,
+                "started_utc": launch.started,
+                "wall_seconds": launch.seconds,
+                "load_seconds": launch.load_seconds,
+                "status": str(launch.status),
+                "flags": _flags(launch.flags),
             }
-            yield from ({**launch, **figure} for figure in _figures(one.metrics))
+            yield from ({**columns, **figure} for figure in _figures(launch.metrics))
 
 
 def _duets(comparison: Comparison) -> Iterator[Row]:
     """A row for each duet, side and metric; of a void duet one for each side."""
     for case in comparison.cases:
-        for one in case.duets:
-            duet: Row = {
+        for duet in case.duets:
+            columns: Row = {
                 "comparison": comparison.id,
                 "machine": comparison.machine.id,
                 **_case(case.case),
-                "duet": one.order,
-                "head_first": one.head_first,
-                "started_utc": one.started,
-                "wall_seconds": one.seconds,
-                "load_seconds": one.load_seconds,
-                "usable": one.usable,
+                "duet": duet.order,
+                "head_first": duet.head_first,
+                "started_utc": duet.started,
+                "wall_seconds": duet.seconds,
+                "load_seconds": duet.load_seconds,
+                "usable": duet.usable,
             }
-            sides = (("base", one.flags_base, one.base), ("head", one.flags_head, one.head))
+            sides = (("base", duet.flags_base, duet.base), ("head", duet.flags_head, duet.head))
             for name, flags, metrics in sides:
                 side: Row = {"side": name, "flags": _flags(flags)}
-                yield from ({**duet, **side, **figure} for figure in _figures(metrics))
+                yield from ({**columns, **side, **figure} for figure in _figures(metrics))
 
 
 def _judgements(comparison: Comparison) -> Iterator[Row]:
     """A row for each judgement; of a benchmark inside the process the metric is empty."""
     pairs: list[tuple[Row, Judgement]] = [
-        (_case(case.case), one) for case in comparison.cases for one in case.judgements
+        (_case(case.case), judged) for case in comparison.cases for judged in case.judgements
     ]
     for inside in comparison.micro:
         of_case = {"case": inside.benchmark, "python": inside.python, "stack": inside.stack}
         pairs.append(({**dict.fromkeys(_CASE), **of_case}, inside.judgement))
-    for case_, one in pairs:
+    for columns, judged in pairs:
         yield {
             "comparison": comparison.id,
             "machine": comparison.machine.id,
             "base": comparison.base.label,
             "head": comparison.head.label,
-            **case_,
-            "metric": one.metric if one.metric in METRICS else "",
-            "verdict": str(one.verdict),
-            "ratio": one.ratio,
-            "ratio_low": one.low,
-            "ratio_high": one.high,
-            "detectable_relative": one.detectable,
-            "p_adjusted": one.p,
-            "duets": one.duets,
-            "excluded": one.excluded,
-            "reason": one.reason,
+            **columns,
+            "metric": judged.metric if judged.metric in METRICS else "",
+            "verdict": str(judged.verdict),
+            "ratio": judged.ratio,
+            "ratio_low": judged.low,
+            "ratio_high": judged.high,
+            "detectable_relative": judged.detectable,
+            "p_adjusted": judged.p,
+            "duets": judged.duets,
+            "excluded": judged.excluded,
+            "reason": judged.reason,
         }
 
 
-def _points(found: Points) -> Iterator[Row]:
+def _points(points: Points) -> Iterator[Row]:
     """A row for each case and metric, as a ratio to the anchor."""
-    for case in found.cases:
-        for one in case.points:
+    for case in points.cases:
+        for point in case.points:
             yield {
-                "points": found.id,
-                "machine": found.machine.id,
-                "anchor": found.anchor,
-                "label": found.label,
-                "when_utc": found.when.isoformat(),
+                "points": points.id,
+                "machine": points.machine.id,
+                "anchor": points.anchor,
+                "label": points.label,
+                "when_utc": points.when.isoformat(),
                 "case": case.case,
                 "stack": case.stack,
                 "python": case.python,
-                "metric": one.metric,
-                "ratio": one.ratio,
-                "ratio_low": one.interval.low,
-                "ratio_high": one.interval.high,
-                "duets": one.duets,
-                "excluded": one.excluded,
-                "unit": _unit(one.metric),
-                "anchor_value": one.anchor,
+                "metric": point.metric,
+                "ratio": point.ratio,
+                "ratio_low": point.interval.low,
+                "ratio_high": point.interval.high,
+                "duets": point.duets,
+                "excluded": point.excluded,
+                "unit": _unit(point.metric),
+                "anchor_value": point.anchor,
             }
 
 

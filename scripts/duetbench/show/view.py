@@ -69,26 +69,26 @@ class View:
 
 def make_view(comparison: Comparison) -> View:
     """Arrange a comparison for reading; there is no block of what there is nothing to say of."""
-    found = rows.group_rows(comparison)
-    headline = rows.headline(comparison, found)
-    blocks = (*_open(comparison, found), *_folded(comparison, found, headline))
+    groups = rows.group_rows(comparison)
+    headline = rows.headline(comparison, groups)
+    blocks = (*_open(comparison, groups), *_folded(comparison, groups, headline))
     filled = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
-    return View(headline, found, tuple(filled))
+    return View(headline, groups, tuple(filled))
 
 
-def _open(comparison: Comparison, found: Groups) -> Iterator[Block]:
-    yield Block("facts", lines=tuple(_facts(comparison, found)), kind="facts")
+def _open(comparison: Comparison, groups: Groups) -> Iterator[Block]:
+    yield Block("facts", lines=tuple(_facts(comparison, groups)), kind="facts")
     yield Block("events", lines=_plain(map(_event, comparison.events)), kind="news")
-    yield from _moved("Worse", found.worse, len(comparison.events))
-    yield from _moved("Better", found.better, len(comparison.events))
-    broken = tuple(dict.fromkeys((row.case, row.why) for row in found.broken))
+    yield from _moved("Worse", groups.worse, len(comparison.events))
+    yield from _moved("Better", groups.better, len(comparison.events))
+    broken = tuple(dict.fromkeys((row.case, row.why) for row in groups.broken))
     yield Block("Not comparable", "Not comparable", broken)
-    undecided = rows.table(found.undecided, "verdict", "base → head")
+    undecided = rows.table(groups.undecided, "verdict", "base → head")
     yield Block("Not decided", "Not decided", grid=undecided)
-    unjudged = _by_reason((row.why, row.case) for row in found.unjudged)
+    unjudged = _by_reason((row.why, row.case) for row in groups.unjudged)
     yield Block("Not judged", "Not judged", unjudged)
-    yield Block("Next", "Next", _plain(rows.steps(comparison, found)))
-    yield Block("legend", lines=tuple(_legend(comparison, found)), kind="legend")
+    yield Block("Next", "Next", _plain(rows.steps(comparison, groups)))
+    yield Block("legend", lines=tuple(_legend(comparison, groups)), kind="legend")
 
 
 def _moved(title: str, moved: Sequence[ViewRow], events: int) -> Iterator[Block]:
@@ -97,19 +97,19 @@ def _moved(title: str, moved: Sequence[ViewRow], events: int) -> Iterator[Block]
         for grouped in (False, True)
     )
     yield Block(title, title, grid=alone)
-    count = formats.many(len(together.rows), "row")
+    count = formats.quantity(len(together.rows), "row")
     above = f"{count} of the event{'s' * (events != 1)} above"
     yield Block(title, above, grid=together, folded=True, under="" if alone.rows else title)
 
 
-def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Block]:
-    same = _sizes(comparison, found.unchanged, "tolerance")
+def _folded(comparison: Comparison, groups: Groups, headline: str) -> Iterator[Block]:
+    same = _sizes(comparison, groups.unchanged, "tolerance")
     excluded = f"'No change' is said where a change as large as this is excluded: {same}."
     yield Block(
         "No change",
-        f"No change: {formats.many(len(found.unchanged), 'row')}",
+        f"No change: {formats.quantity(len(groups.unchanged), 'row')}",
         _plain([excluded] if same else []),
-        rows.table(found.unchanged, "verdict", "base → head", "why"),
+        rows.table(groups.unchanged, "verdict", "base → head", "why"),
         "news",
         folded=True,
     )
@@ -118,8 +118,8 @@ def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Bl
     yield Block("Instructions", title, grid=counts, folded=True)
     head = ("stack", "package", "base", "head")
     packages = [
-        (one.stack, one.package, one.base or formats.MISSING, one.head or formats.MISSING)
-        for one in comparison.packages
+        (item.stack, item.package, item.base or formats.MISSING, item.head or formats.MISSING)
+        for item in comparison.packages
     ]
     title = f"Packages that differ: {len(packages)}"
     yield Block("Packages", title, grid=Grid(head, packages, head), folded=True)
@@ -129,13 +129,13 @@ def _folded(comparison: Comparison, found: Groups, headline: str) -> Iterator[Bl
         if (name := names.of(case.case)).known
     )
     notes = [note for note in comparison.notes if note != headline]
-    notes += [f"{one.case}: {one.reason}" for one in comparison.missing]
+    notes += [f"{missing.case}: {missing.reason}" for missing in comparison.missing]
     because = _by_reason((case.because, case.case.id) for case in comparison.cases)
     yield Block("Cases", "What these cases are", called, folded=True)
     yield Block("Reasons", "Why these were judged", because, folded=True)
     yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)
     yield Block("Notes", "Notes", _plain(notes), folded=True)
-    again = rows.commands(comparison, found)
+    again = rows.commands(comparison, groups)
     yield Block("Commands", "Reproduce", again, kind="commands", folded=True)
 
 
@@ -151,16 +151,16 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     inside the process that there was no time for make no 3 beside cases, whose duets judge the same
     change.
     """
-    cases = [one for case in comparison.cases for one in case.judgements]
+    cases = [judgement for case in comparison.cases for judgement in case.judgements]
     every = (*cases, *(micro.judgement for micro in comparison.micro))
-    for one in every:
+    for judgement in every:
         # A failure of base as well (see `samples.broken`) is none of the change.
-        broken = one.reason.startswith("head: ") and "; base: " not in one.reason
-        slower = one.verdict is Verdict.SLOWER and not comparison.cross
-        if slower or (one.verdict is Verdict.NOT_COMPARABLE and broken):
+        broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason
+        slower = judgement.verdict is Verdict.SLOWER and not comparison.cross
+        if slower or (judgement.verdict is Verdict.NOT_COMPARABLE and broken):
             return 1
     undecided = {Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE}
-    doubtful = any(one.verdict in undecided for one in cases) or any(
+    doubtful = any(judgement.verdict in undecided for judgement in cases) or any(
         micro.judgement.verdict in undecided and (micro.base or not comparison.planned)
         for micro in comparison.micro
     )
@@ -170,11 +170,11 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     apart = bool(comparison.missing) and not expected
     if not (doubtful or unheard or apart or comparison.status == "partial"):
         return 0
-    judged = any(one.verdict not in undecided for one in every)
+    judged = any(judgement.verdict not in undecided for judgement in every)
     return 0 if lenient and judged else UNDECIDED
 
 
-def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
+def _facts(comparison: Comparison, groups: Groups) -> Iterator[tuple[str, str]]:
     for name, side in (("base", comparison.base), ("head", comparison.head)):
         commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
         yield name, f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
@@ -185,15 +185,15 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
         for side in (comparison.base, comparison.head)
     ]
     if any(pythons):
-        yield "interpreters", " → ".join(one or "none" for one in dict.fromkeys(pythons))
-    yield "coverage", "; ".join(_coverage(comparison, found))
+        yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
+    yield "coverage", "; ".join(_coverage(comparison, groups))
     # All judgements of a case have the same numbers.
     first = [case.judgements[0] for case in comparison.cases if case.judgements]
-    if unused := sum(one.excluded for one in first):
-        used = sum(one.duets for one in first)
+    if unused := sum(judgement.excluded for judgement in first):
+        used = sum(judgement.duets for judgement in first)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
-    if kept := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "noise of the machine", f"in {kept} of the duets used: it was there most of the time"
+    if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
+        yield "noise of the machine", f"in {noisy} of the duets used: it was there most of the time"
     if comparison.noise is not None:
         label = formats.title(rows.CPU)
         scatter = f"{label} of base against itself scatters by {formats.size(comparison.noise)}"
@@ -207,9 +207,9 @@ def _facts(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
     yield "machine", f"{machine.cpu}, {machine.cores} cores{virtual}"
 
 
-def _coverage(comparison: Comparison, found: Groups) -> Iterator[str]:
-    answered = {(row.case, bool(row.metric)) for row in found.judged}
-    waiting = (*found.broken, *found.undecided, *found.unjudged)
+def _coverage(comparison: Comparison, groups: Groups) -> Iterator[str]:
+    answered = {(row.case, bool(row.metric)) for row in groups.judged}
+    waiting = (*groups.broken, *groups.undecided, *groups.unjudged)
     judged = answered - {(row.case, bool(row.metric)) for row in waiting}
     cases = sum(is_case for _, is_case in judged)
     if comparison.planned or not comparison.micro:
@@ -238,32 +238,32 @@ def _event(event: Event) -> str:
     )
 
 
-def _legend(comparison: Comparison, found: Groups) -> Iterator[tuple[str, str]]:
-    shown = (*found.worse, *found.better, *found.undecided, *found.unchanged)
-    if not shown:
+def _legend(comparison: Comparison, groups: Groups) -> Iterator[tuple[str, str]]:
+    judged = (*groups.worse, *groups.better, *groups.undecided, *groups.unchanged)
+    if not judged:
         return
     rate = comparison.method.get("confirmation_rate")
     looser = isinstance(rate, float) and rate > _RATE
     yield "95 % interval", _INTERVAL_THEN if looser else _INTERVAL
-    if floors := _sizes(comparison, shown, "floor"):
+    if floors := _sizes(comparison, judged, "floor"):
         yield "relevance floor", f"{_FLOOR}: {floors}"
     yield "could see", _COULD_SEE
     yield "samples", _SAMPLES
-    if any(row.figures for row in found.all):
+    if any(row.figures for row in groups.all):
         yield "base → head", _FIGURES
     if comparison.method.get("memory") is None:
-        for label in dict.fromkeys(row.label for row in shown if row.metric == "pss_steady"):
+        for label in dict.fromkeys(row.label for row in judged if row.metric == "pss_steady"):
             yield label, _SHARED
 
 
 def _sizes(
-    comparison: Comparison, shown: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
+    comparison: Comparison, judged: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
 ) -> str:
     """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
     inside = comparison.method.get(f"inprocess_{kind}")
     sizes = {
         row.label: size
-        for row in shown
+        for row in judged
         if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
     }
     return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
@@ -271,23 +271,23 @@ def _sizes(
 
 def _counts(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     """Instructions per request, the largest change first."""
-    found = [
+    changes = [
         (ratio, (case.case.id, units.count(counted.base), units.count(counted.head)))
         for case in comparison.cases
         if (counted := case.instructions) and (ratio := counted.ratio) is not None
     ]
-    found.sort(key=lambda one: -abs(one[0] - 1))
-    return [(*row, formats.percent(ratio)) for ratio, row in found]
+    changes.sort(key=lambda change: -abs(change[0] - 1))
+    return [(*row, formats.percent(ratio)) for ratio, row in changes]
 
 
 def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """How many have a reason → some of them; in their first order."""
-    found: dict[str, dict[str, None]] = {}
+    names_of: dict[str, dict[str, None]] = {}
     for reason, name in pairs:
-        found.setdefault(reason, {})[name] = None
+        names_of.setdefault(reason, {})[name] = None
     return tuple(
         (f"{len(names)} × {reason}", formats.some(tuple(names), _NAMED))
-        for reason, names in found.items()
+        for reason, names in names_of.items()
     )
 
 
@@ -299,4 +299,4 @@ def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
         for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
     )
     for name, times in counted.most_common():
-        yield f"{name} in {formats.many(times, 'duet')}", name.meaning
+        yield f"{name} in {formats.quantity(times, 'duet')}", name.meaning

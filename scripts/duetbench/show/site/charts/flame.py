@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.show import formats
-from duetbench.show.attribution import GREY, of_all, own, place
+from duetbench.show.attribution import GREY, of_all, own_counts, place
 from duetbench.show.site.charts.figure import Caption, environment
 from duetbench.store.attribution import Attribution, Function, Node
 
@@ -95,7 +95,7 @@ def frames(tree: Node) -> tuple[Frame, ...]:
 def tone(record: Attribution, node: Node) -> str:
     """How a node moved: by itself, only in what it calls, or by no more than `GREY` of all."""
     least = GREY * record.counted.base
-    base, head = own(node)
+    base, head = own_counts(node)
     if abs(head - base) >= least:
         return "more" if head > base else "less"
     if abs(node.head - node.base) >= least:
@@ -135,7 +135,7 @@ def _short(name: str) -> str:
 
 
 def _say(record: Attribution, node: Node) -> str:
-    base, head = own(node)
+    base, head = own_counts(node)
     return (
         f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
         f"{_both(base, head)}, {of_all(record, base, head)} of all; with what it calls "
@@ -151,12 +151,12 @@ def _rows(record: Attribution, every: Sequence[Frame]) -> list[tuple[str, ...]]:
     """Of each function: where it is, and what moved; the most first."""
 
     def size(frame: Frame) -> float:
-        base, head = own(frame.node)
+        base, head = own_counts(frame.node)
         return -abs(head - base)
 
     rows: list[tuple[str, ...]] = []
     for one in sorted(every, key=lambda one: (size(one), one.depth, one.left)):
-        (base, head), node = own(one.node), one.node
+        (base, head), node = own_counts(one.node), one.node
         rows.append(
             (
                 node.function.name,
@@ -173,7 +173,7 @@ def _rows(record: Attribution, every: Sequence[Frame]) -> list[tuple[str, ...]]:
 def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
     hidden = len([one for one in every if one.width > 0]) - len(_drawn(every))
     if hidden:
-        yield f"{formats.many(hidden, 'function')} too narrow to be drawn; the table has them."
+        yield f"{formats.quantity(hidden, 'function')} too narrow to be drawn; the table has them."
     least = GREY * record.counted.base
     # The topmost ones, with all below them: what they called may be called by others now.
     below = (one for above in every if above.node.head for one in above.node.below)

@@ -169,7 +169,7 @@ def _side(side: SideRecord) -> list[tuple[str, str]]:
         *(
             (
                 f"lock of {one.name}",
-                f"{one.digest[:12]}, {formats.many(len(one.packages), 'package')}",
+                f"{one.digest[:12]}, {formats.quantity(len(one.packages), 'package')}",
             )
             for one in side.stacks
         ),
