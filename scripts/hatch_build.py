@@ -13,7 +13,6 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 OWN = (
     "pyproject.toml",  # what is pinned
-    "docs/glossary.md",  # a page of the site
     # The program that counts instructions.
     *(
         f"benchmarks/{name}.py"

@@ -24,7 +24,7 @@ from repos import commit, git, write
 ROOT: Final = paths.OWN
 OWN: Final = "duetbench/own/"
 READ: Final = {
-    "pyproject.toml", "docs/glossary.md",
+    "pyproject.toml",
     "benchmarks/__init__.py", "benchmarks/_counted.py", "benchmarks/_drivers.py",
     "benchmarks/_endpoints.py", "benchmarks/_project.py", "benchmarks/_requests.py",
 }  # fmt: skip
@@ -152,7 +152,7 @@ def test_the_source_archive_has_what_the_wheel_is_built_from(dist: Path) -> None
     with tarfile.open(archive) as packed:
         names = {Path(*Path(name).parts[1:]) for name in packed.getnames()}
     assert {str(name.parts[0]) for name in names} == {
-        ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "benchmarks", "docs",
+        ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "benchmarks",
         "pyproject.toml", "scripts",
     }  # fmt: skip
     assert {str(Path(*name.parts[:2])) for name in names if name.parts[0] == "scripts"} == {
