@@ -104,5 +104,5 @@ def _of_now(
     if matching := tuple(snapshot for snapshot in here if snapshot.has(*suites)):
         return matching
     raise NothingMeasuredError(
-        f"no benchmark gave a figure; what asv said is in {paths.state_dir() / 'logs'}"
+        f"no benchmark gave a figure; asv's logs are in {paths.state_dir() / 'logs'}"
     )

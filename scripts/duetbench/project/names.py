@@ -28,7 +28,7 @@ INSIDE: Final = re.compile(
     rf"/py(?P<python>[\d.]+t?)/(?P<stack>{_WORD})",
     re.ASCII,
 )
-"""Ids of benchmarks inside the process (see `store.asv_results.Reading`)."""
+"""Ids of benchmarks inside the process: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
 _VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
 
 

@@ -1,4 +1,4 @@
-"""`benchmarks/<suite>.toml`: what a suite inside the process asks, on which stacks, and its tables.
+"""`benchmarks/<suite>.toml`: the question of a suite inside the process, its stacks and tables.
 
 A suite with a `[source]` is an experiment with a page of its own, as `apps/<experiment>/` is for
 servers; the others share one page.
@@ -56,7 +56,7 @@ class SuiteTable(Frozen):
     name: str = Field(default="", pattern="^[a-z0-9-]*$", description="For shapes and anchors.")
     keys: tuple[str, ...] = Field(default=(), description="Its parameters besides the variant.")
     variant: str | None = None
-    base: str | None = Field(default=None, description="The variant that others are held against.")
+    base: str | None = Field(default=None, description="The variant that others are compared with.")
     times: str | None = Field(
         default=None, description="The parameter that says how many times the work of `base` it is."
     )
@@ -146,7 +146,7 @@ class SuiteDeclaration(Frozen):
     suite: str
     name: str = ""
     question: str
-    stacks: tuple[str, ...] = Field(min_length=1, description="On which it says something.")
+    stacks: tuple[str, ...] = Field(min_length=1, description="On which it runs.")
     deviations: tuple[str, ...] = ()
     source: SuiteSource | None = None
     tables: tuple[SuiteTable, ...] = Field(min_length=1)
@@ -164,8 +164,8 @@ class SuiteDeclaration(Frozen):
     @model_validator(mode="after")
     def _known_tables(self) -> Self:
         tables = {table.name: table for table in self.tables if table.name}
-        named: list[PublishedTimes | SuiteShape | SuiteAnswer] = [*self.published, *self.shapes]
-        for item in (*named, *([self.answer] if self.answer else [])):
+        items: list[PublishedTimes | SuiteShape | SuiteAnswer] = [*self.published, *self.shapes]
+        for item in (*items, *([self.answer] if self.answer else [])):
             if item.table not in tables:
                 raise ValueError(f"no table {item.table!r}; declared: {', '.join(tables)}")
             keys = tables[item.table].keys
@@ -187,8 +187,8 @@ class SuiteDeclaration(Frozen):
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        named = [(table.benchmark, table.slowest) for table in self.tables]
-        return tuple(dict.fromkeys(name for pair in named for name in pair if name))
+        names = (name for table in self.tables for name in (table.benchmark, table.slowest))
+        return tuple(dict.fromkeys(filter(None, names)))
 
     def table(self, name: str) -> SuiteTable:
         """The table of this name."""
@@ -209,6 +209,6 @@ def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
 
 
 def _read(path: Path) -> SuiteDeclaration:
-    shown = f"{FOLDER}/{path.name}"
-    written = {"suite": path.stem, **read_toml(path, shown)}
-    return validated(SuiteDeclaration, written, shown, keys="only documented keys")
+    name = f"{FOLDER}/{path.name}"
+    document = {"suite": path.stem, **read_toml(path, name)}
+    return validated(SuiteDeclaration, document, name, keys="only documented keys")

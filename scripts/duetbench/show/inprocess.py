@@ -50,9 +50,9 @@ def sections(
     snapshots: Sequence[Snapshot], suites: Iterable[SuiteDeclaration], run: RunSummary | None = None
 ) -> tuple[Section, ...]:
     """One section per suite that has a figure, of the newest commit that has one."""
-    pairs = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
-    filled = (_section(suite, snapshot, run) for suite, snapshot in pairs if snapshot is not None)
-    return tuple(section for section in filled if section.tables)
+    newest_of = ((suite, newest(snapshots, *suite.benchmarks)) for suite in suites)
+    all_of = (_section(suite, snapshot, run) for suite, snapshot in newest_of if snapshot)
+    return tuple(section for section in all_of if section.tables)
 
 
 def where(snapshot: Snapshot) -> str:
@@ -89,14 +89,14 @@ def answer(snapshot: Snapshot, suite: SuiteDeclaration) -> str:
     """
     if suite.answer is None:
         return ""
-    sentences = [
-        f"{formats.ratio(speed_up.gain)} times as fast on {speed_up.python}"
-        for speed_up in speed_ups(snapshot, suite, suite.table(suite.answer.table))
-        if speed_up.where == suite.answer.where
-        and speed_up.variant == suite.answer.variant
-        and speed_up.gain is not None
+    gains = [
+        f"{formats.ratio(variant.gain)} times as fast on {variant.python}"
+        for variant in speed_ups(snapshot, suite, suite.table(suite.answer.table))
+        if variant.where == suite.answer.where
+        and variant.variant == suite.answer.variant
+        and variant.gain is not None
     ]
-    return f"{suite.answer.says}: {' and '.join(sentences)} (medians)." if sentences else ""
+    return f"{suite.answer.says}: {' and '.join(gains)} (medians)." if gains else ""
 
 
 def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
@@ -110,7 +110,7 @@ def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
 
 def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None) -> Section:
     source = suite.source
-    figure_tables = (
+    tables = (
         _variants(snapshot, suite, table) if table.variant else _figures(snapshot, table, run)
         for table in suite.tables
     )
@@ -118,7 +118,7 @@ def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None
         experiment=suite.title,
         question=suite.question,
         source=f"{source.title}, {source.date} ({source.setting})" if source else None,
-        tables=tuple(table for table in figure_tables if table is not None),
+        tables=tuple(table for table in tables if table is not None),
         shapes=tuple(_shape(snapshot, suite, shape, run) for shape in suite.shapes),
         notes=(f"measured {where(snapshot)}", _ONE_BY_ONE),
         deviations=suite.deviations,
@@ -126,46 +126,37 @@ def _section(suite: SuiteDeclaration, snapshot: Snapshot, run: RunSummary | None
 
 
 def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable | None:
-    compared = speed_ups(snapshot, suite, table)
-    if not compared:
+    """The table of a benchmark that does the same work in several ways."""
+    variants = speed_ups(snapshot, suite, table)
+    if not variants:
         return None
-    pythons = list(dict.fromkeys(speed_up.python for speed_up in compared))
+    pythons = list(dict.fromkeys(variant.python for variant in variants))
     kinds = ("time", "speed-up", *(("at best", "efficiency") if table.best else ()))
     rows: dict[tuple[str, ...], list[Cell]] = {}
     impossible = []
-    for speed_up in compared:
-        cells = rows.setdefault((*speed_up.where.values(), speed_up.variant), [])
-        times = ", ".join(units.seconds(seconds) for seconds, _ in speed_up.published)
-        ratios = ", ".join(formats.ratio(ratio) for _, ratio in speed_up.published if ratio)
+    for variant in variants:
+        cells = rows.setdefault((*variant.where.values(), variant.variant), [])
+        times = ", ".join(units.seconds(seconds) for seconds, _ in variant.published)
+        gains = ", ".join(formats.ratio(gain) for _, gain in variant.published if gain)
         cells += [
-            _cell(speed_up.reading, times),
-            Cell(formats.ratio(speed_up.gain), published=ratios),
+            _cell(variant.reading, times),
+            Cell(formats.ratio(variant.gain), published=gains),
         ]
-        share = speed_up.gain / speed_up.ceiling if speed_up.gain and speed_up.ceiling else 0.0
+        share = variant.gain / variant.ceiling if variant.gain and variant.ceiling else 0.0
         if table.best is not None:
-            cells.append(
-                Cell(formats.MISSING if speed_up.best is None else units.seconds(speed_up.best))
-            )
-            cells.append(Cell(units.share(share) if share else formats.MISSING))
-        if share > 1 / IMPOSSIBLE and speed_up.variant != table.base:
+            best = formats.MISSING if variant.best is None else units.seconds(variant.best)
+            cells += [Cell(best), Cell(units.share(share) if share else formats.MISSING)]
+        if share > 1 / IMPOSSIBLE and variant.variant != table.base:
             impossible.append(
-                f"impossible: {speed_up.variant} on {speed_up.python} took "
+                f"impossible: {variant.variant} on {variant.python} took "
                 f"{units.share(1 / share)} of the shortest; the measurement is wrong"
             )
-    at_best = f"at best: {table.best}" if table.best else ""
-    if "cores" in at_best:
-        at_best += f", with {snapshot.cores or 'an unknown number of'} cores"
-    longest = {python: slowest(snapshot, table, python) for python in pythons}
-    rounds = [f"{units.seconds(time)} on {python}" for python, time in longest.items() if time]
-    if at_best and rounds:
-        at_best += f" (the slowest single round: {', '.join(rounds)})"
     runs = [row.run for row in suite.published if row.table == table.name and row.run]
-    measured = [speed_up.reading for speed_up in compared if speed_up.reading is not None]
     notes = [
         table.note,
-        _spread_note(measured),
+        _spread_note(variant.reading for variant in variants),
         f"published: {', '.join(runs)}" if runs else "",
-        at_best,
+        _at_best(snapshot, table, pythons),
         *impossible,
     ]
     return FigureTable(
@@ -177,27 +168,35 @@ def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) ->
     )
 
 
+def _at_best(snapshot: Snapshot, table: SuiteTable, pythons: Sequence[str]) -> str:
+    """The formula of the shortest possible time, with what it was worked out from."""
+    if not table.best:
+        return ""
+    text = f"at best: {table.best}"
+    if "cores" in table.best:
+        text += f", with {snapshot.cores or 'an unknown number of'} cores"
+    slowest = ((_slowest(snapshot, table, python), python) for python in pythons)
+    rounds = [f"{units.seconds(seconds)} on {python}" for seconds, python in slowest if seconds]
+    return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")
+
+
 def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> FigureTable | None:
+    """The table of many benchmarks: one column per environment."""
     readings = snapshot.of(table.benchmark)
     columns = table.columns or _columns(readings)
-    wanted = {(column.python, column.stack) for column in columns}
-    readings = tuple(reading for reading in readings if (reading.python, reading.stack) in wanted)
+    in_columns = {(column.python, column.stack) for column in columns}
+    readings = tuple(r for r in readings if (r.python, r.stack) in in_columns)
     if not any(reading.status == "measured" for reading in readings):
         return None
-    by_key = {
-        (reading.benchmark, reading.params, reading.python, reading.stack): reading
-        for reading in readings
-    }
+    by_key = {(r.benchmark, r.params, r.python, r.stack): r for r in readings}
     where_ = ("in process",) if table.beside else ()
     rows = []
-    for benchmark, params in dict.fromkeys(
-        (reading.benchmark, reading.params) for reading in readings
-    ):
+    for benchmark, params in dict.fromkeys((r.benchmark, r.params) for r in readings):
         sides = [by_key.get((benchmark, params, str(c.python), str(c.stack))) for c in columns]
         if all(side is None or side.status == "skipped" for side in sides):
             continue
         cells = (
-            Cell(formats.ratio(quotient(*(sides[place] for place in column.over))))
+            Cell(formats.ratio(_quotient(*(sides[place] for place in column.over))))
             if column.over
             else _cell(side)
             for column, side in zip(columns, sides, strict=True)
@@ -218,17 +217,17 @@ def _figures(snapshot: Snapshot, table: SuiteTable, run: RunSummary | None) -> F
 
 def _columns(readings: Sequence[Reading]) -> tuple[SuiteColumn, ...]:
     """Every environment; and of each stack, the build without the GIL over the one with it."""
-    places = environments(readings)
-    without_gil = (
+    measured = environments(readings)
+    plain = [SuiteColumn(title=f"{s} {python}", python=python, stack=s) for python, s in measured]
+    ratios = [
         SuiteColumn(
             title=f"{stack} {python}t / {python}",
-            over=(places.index((f"{python}t", stack)), places.index((python, stack))),
+            over=(measured.index((f"{python}t", stack)), measured.index((python, stack))),
         )
-        for python, stack in places
-        if (f"{python}t", stack) in places
-    )
-    plain = (SuiteColumn(title=f"{s} {python}", python=python, stack=s) for python, s in places)
-    return (*plain, *without_gil)
+        for python, stack in measured
+        if (f"{python}t", stack) in measured
+    ]
+    return (*plain, *ratios)
 
 
 def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
@@ -236,42 +235,45 @@ def _beside(table: SuiteTable, run: RunSummary) -> Iterator[FigureRow]:
     if table.beside is None:
         return
     by_load: dict[str, dict[tuple[str | None, str | None], Case]] = {}
-    for case in (measured.case for measured in run.cases.values()):
+    for case in (result.case for result in run.cases.values()):
         if case.experiment == table.beside.experiment:
             kind = "users" if case.load.rate is not None else "connections"
-            load = by_load.setdefault(f"{case.load.connections} {kind}", {})
-            load[case.python, case.stack] = case
-    for load_, cases in by_load.items():
+            cases = by_load.setdefault(f"{case.load.connections} {kind}", {})
+            cases[case.python, case.stack] = case
+    for load, cases in by_load.items():
         sides = [cases.get((column.python, column.stack)) for column in table.columns]
         for metric, title in table.beside.metrics.items():
-            cells = []
-            for column, side in zip(table.columns, sides, strict=True):
-                if column.over:
-                    pair = (sides[place] for place in column.over)
-                    gain = summary.ratio(
-                        *(summary.values(run.run, case.id, metric) if case else [] for case in pair)
-                    )
-                    if gain is None:
-                        break
-                    cells.append(Cell(formats.ratio_with_interval(gain)))
-                elif side and (figure := run.cases[side.id].metrics.get(metric)):
-                    cells.append(Cell(formats.figure(metric, figure.estimate), case=side.id))
-                else:
-                    cells.append(Cell(formats.MISSING))
-            else:
-                yield FigureRow(keys=("end to end", f"{title}, {load_}"), cells=tuple(cells))
+            cells = [
+                _beside_cell(run, metric, [sides[place] for place in column.over or ()] or [side])
+                for column, side in zip(table.columns, sides, strict=True)
+            ]
+            if None not in cells:
+                keys = ("end to end", f"{title}, {load}")
+                yield FigureRow(keys=keys, cells=tuple(cell for cell in cells if cell))
+
+
+def _beside_cell(run: RunSummary, metric: str, cases: Sequence[Case | None]) -> Cell | None:
+    """A figure of one case, or the ratio of two; None: the ratio was not measured."""
+    if len(cases) == 2:
+        sides = (summary.values(run.run, case.id, metric) if case else [] for case in cases)
+        gain = summary.ratio(*sides)
+        return Cell(formats.ratio_with_interval(gain)) if gain else None
+    (case,) = cases
+    figure = run.cases[case.id].metrics.get(metric) if case else None
+    if case is None or figure is None:
+        return Cell(formats.MISSING)
+    return Cell(formats.figure(metric, figure.estimate), case=case.id)
 
 
 def _shape(
     snapshot: Snapshot, suite: SuiteDeclaration, shape: SuiteShape, run: RunSummary | None
 ) -> ShapeResult:
-    table = suite.table(shape.table)
-    sides = (shape.above, shape.below)
+    table, sides = suite.table(shape.table), (shape.above, shape.below)
     readings = []
     for side in sides:
         variant = {table.variant: side.variant} if table.variant and side.variant else {}
         params, name = {**shape.where, **variant}, shape.benchmark or table.benchmark
-        readings.append(find(snapshot, name, params, side.python, side.stack))
+        readings.append(_find(snapshot, name, params, side.python, side.stack))
     ours = _ours(readings, shape, run)
     verdict = judge(ours, shape.least, shape.most)
     reason = ""
@@ -307,25 +309,21 @@ def _ours(
 ) -> Interval | None:
     """Ratio of two figures, with an interval where there is one: over samples, or launches."""
     above, below = sides
-    plain = quotient(above, below)
+    plain = _quotient(above, below)
     if above is None or below is None or plain is None:
         return None
     if shape.per is None:
         if above.samples and below.samples:
             return summary.ratio(above.samples, below.samples)
         return Interval(plain)
+    if run is None:
+        return None
     cases = (shape.per.above, shape.per.below)
-    launches = [summary.values(run.run, case, shape.per.metric) for case in cases] if run else []
-    whole = summary.ratio(*launches) if launches else None
+    whole = summary.ratio(*(summary.values(run.run, case, shape.per.metric) for case in cases))
     if whole is None:
         return None
-    low, high = whole.ends or (None, None)
-    return Interval(
-        plain / whole.estimate,
-        None if high is None else plain / high,
-        None if low is None else plain / low,
-        whole.n,
-    )
+    low, high = (end and plain / end for end in reversed(whole.ends or (None, None)))
+    return Interval(plain / whole.estimate, low, high, whole.n)
 
 
 def _cell(reading: Reading | None, published: str = "") -> Cell:
@@ -336,15 +334,14 @@ def _cell(reading: Reading | None, published: str = "") -> Cell:
     return Cell("failed" if value is None else form(value), published=published)
 
 
-def _spread_note(readings: Iterable[Reading]) -> str:
-    spread = max(
-        (reading.spread for reading in readings if reading.spread is not None), default=None
-    )
-    if spread is None:
+def _spread_note(readings: Iterable[Reading | None]) -> str:
+    spreads = [reading.spread for reading in readings if reading is not None]
+    widest = max((spread for spread in spreads if spread is not None), default=None)
+    if widest is None:
         return ""
     return (
         "figures are medians; half of their samples lie within "
-        f"±{units.significant(100 * spread, 2)} % in the widest case"
+        f"±{units.significant(100 * widest, 2)} % in the widest case"
     )
 
 
@@ -378,7 +375,7 @@ def speed_ups(
     if table.variant is None or table.base is None:
         return ()
     # What nobody asked for (large files) is no row; what failed is one.
-    readings = [reading for reading in snapshot.of(table.benchmark) if reading.status != "skipped"]
+    readings = [r for r in snapshot.of(table.benchmark) if r.status != "skipped"]
     if not any(reading.status == "measured" for reading in readings):
         return ()
     rows: dict[tuple[str, ...], dict[str, None]] = {}
@@ -402,22 +399,22 @@ def _speed_up(
     python: str,
 ) -> SpeedUp:
     name, base = str(table.variant), str(table.base)
-    ours = find(snapshot, table.benchmark, {**params, name: variant}, python)
-    alone = find(snapshot, table.benchmark, {**params, name: base}, python)
+    ours = _find(snapshot, table.benchmark, {**params, name: variant}, python)
+    alone = _find(snapshot, table.benchmark, {**params, name: base}, python)
     numbers = {key: float(text) for key, text in {**params, name: variant}.items() if _number(text)}
     times = numbers[table.times] if table.times else 1.0
-    slower = quotient(ours, alone)
+    slower = _quotient(ours, alone)
     best = None
     if table.best is not None:
         values = {
             "base": alone.value if alone else None,
             "cores": snapshot.cores,
-            "slowest": slowest(snapshot, table, python),
+            "slowest": _slowest(snapshot, table, python),
             **numbers,
         }
-        inputs = {key: float(value) for key, value in values.items() if value is not None}
-        names = set(re.findall(r"[a-z_]+", table.best)) & {*values}
-        best = evaluate(table.best, inputs) if names <= inputs.keys() else None
+        measured = {key: float(value) for key, value in values.items() if value is not None}
+        needed = set(re.findall(r"[a-z_]+", table.best)) & values.keys()
+        best = evaluate(table.best, measured) if needed <= measured.keys() else None
     theirs = [
         row.seconds
         for row in (suite.published if suite.source and suite.source.python == python else ())
@@ -432,25 +429,26 @@ def _speed_up(
         best=best,
         ceiling=times * alone.value / best if best and alone and alone.value else None,
         published=tuple(
-            (run[variant], run[base] / run[variant] if base in run else None) for run in theirs
+            (seconds[variant], seconds[base] / seconds[variant] if base in seconds else None)
+            for seconds in theirs
         ),
     )
 
 
-def slowest(snapshot: Snapshot, table: SuiteTable, python: str) -> float | None:
+def _slowest(snapshot: Snapshot, table: SuiteTable, python: str) -> float | None:
     """The slowest single round on an interpreter, in seconds."""
     readings = snapshot.of(table.slowest) if table.slowest else ()
     return next((reading.value for reading in readings if reading.python == python), None)
 
 
-def quotient(above: Reading | None, below: Reading | None) -> float | None:
+def _quotient(above: Reading | None, below: Reading | None) -> float | None:
     """One figure over another; None unless both were measured."""
     if above is None or below is None or above.value is None or not below.value:
         return None
     return above.value / below.value
 
 
-def find(
+def _find(
     snapshot: Snapshot,
     benchmark: str,
     params: dict[str, str],

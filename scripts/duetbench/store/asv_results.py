@@ -50,13 +50,6 @@ class Reading:
         return dict(self.params)
 
     @property
-    def case(self) -> str:
-        """Its name among the cases: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
-        params = ", ".join(f"{key}={value}" for key, value in self.params)
-        name = f"{self.benchmark}({params})" if params else self.benchmark
-        return "/".join(("inprocess", name, f"py{self.python}", self.stack))
-
-    @property
     def spread(self) -> float | None:
         """The larger distance of a quartile from the median, relative to the median."""
         if self.quartiles is None or not self.value:
@@ -99,75 +92,53 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     if not (results / LIST).is_file():
         return ()
     wrong: list[str] = []
-    lists = files.attempted([results], benchmarks, wrong)
+    lists = files.attempted([results / LIST], _benchmarks, wrong)
     paths = [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
-    readable = files.attempted(paths if lists else (), partial(_sound, lists), wrong)
+    loaded = files.attempted(paths if lists else (), partial(_load, lists), wrong)
     if problems is None and wrong:
         raise RecordError(wrong[0])
     if problems is not None:
         problems += wrong
-    return snapshots(readable, lists[0]) if readable else ()
-
-
-def _sound(lists: Sequence[Any], path: Path) -> Results:
-    """Read one of asv's files, and prove that its figures can be had; RecordError if not."""
-    result = load(path)
-    with understood(path):
-        snapshots([result], lists[0])
-    return result
-
-
-def load(path: Path) -> Results:
-    """Read one of asv's files, with the description of its machine beside it; or RecordError."""
-    from asv.machine import Machine  # noqa: PLC0415 - see `read`
-    from asv.results import Results  # noqa: PLC0415
-    from asv.util import load_json  # noqa: PLC0415
-
-    with understood(path):
-        machine = load_json(str(path.with_name(_MACHINE)), api_version=Machine.api_version)
-        return Results.load(str(path), machine_name=machine["machine"])
-
-
-def benchmarks(results: Path) -> Any:
-    """Read asv's list of benchmarks, which has their names and units; raises RecordError."""
-    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `read`
-    from asv.config import Config  # noqa: PLC0415
-
-    conf = Config()
-    conf.results_dir = str(results)
-    with understood(results / LIST):
-        return Benchmarks.load(conf)
-
-
-def snapshots(results: Iterable[Results], listed: Any) -> tuple[Snapshot, ...]:
-    """Put together what belongs to one commit on one machine, the newest commit first.
-
-    Args:
-        results: asv's files; those that are not as asv wrote them raise anything (`understood`).
-        listed: asv's `benchmarks`; results of other versions of them do not count.
-    """
-    groups: dict[tuple[str, str], list[Results]] = {}
-    for result in results:
+    commits: dict[tuple[str, str], list[Results]] = {}
+    for result in loaded:
         key = (str(result.params["machine"]), str(result.commit_hash))
-        groups.setdefault(key, []).append(result)
-    return newest_first(
-        _snapshot(machine, commit, group, listed) for (machine, commit), group in groups.items()
-    )
-
-
-def newest_first(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
-    """By the commit's date, then by the measurement's."""
+        commits.setdefault(key, []).append(result)
+    snapshots = (_snapshot(results, lists[0]) for results in commits.values())
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
+def _load(lists: Sequence[Any], path: Path) -> Results:
+    """Read one of asv's files with its machine's description; prove that its figures can be had."""
+    from asv.machine import Machine  # noqa: PLC0415 - only those who read results wait for asv
+    from asv.results import Results  # noqa: PLC0415
+    from asv.util import load_json  # noqa: PLC0415
+
+    with _understood(path):
+        machine = load_json(str(path.with_name(_MACHINE)), api_version=Machine.api_version)
+        result = Results.load(str(path), machine_name=machine["machine"])
+        _snapshot([result], lists[0])
+        return result
+
+
+def _benchmarks(file: Path) -> Any:
+    """Read asv's list of benchmarks, which has their names and units."""
+    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `_load`
+    from asv.config import Config  # noqa: PLC0415
+
+    conf = Config()
+    conf.results_dir = str(file.parent)
+    with _understood(file):
+        return Benchmarks.load(conf)
+
+
 @contextmanager
-def understood(source: Path) -> Iterator[None]:
-    """Whatever goes wrong with files that are not as asv wrote them, as a RecordError."""
+def _understood(file: Path) -> Iterator[None]:
+    """Turn whatever goes wrong with a file that is not as asv wrote it into a RecordError."""
     try:
         yield
     except Exception as problem:  # asv's own code may stumble over anything
         raise RecordError(
-            f"{source}: expected asv's results, found {type(problem).__name__}: {problem}; "
+            f"{file}: expected asv's results, found {type(problem).__name__}: {problem}; "
             "run `asv update`, or remove the file that is wrong"
         ) from problem
 
@@ -185,24 +156,22 @@ def environments(readings: Iterable[Reading]) -> list[tuple[str, str]]:
     )
 
 
-def _snapshot(machine: str, commit: str, group: Sequence[Results], benchmarks: Any) -> Snapshot:
-    params = group[0].params
+def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
+    """Put together the files of one commit on one machine; old versions of benchmarks are out."""
+    params = results[0].params
     cpu, cores, ram, system = (str(params.get(n) or "") for n in ("cpu", "num_cpu", "ram", "os"))
-    facts = (cpu, cores and f"{cores} cores", ram, system)
+    started = (when for result in results for when in result.started_at.values() if when)
     return Snapshot(
-        machine=machine,
+        machine=str(params["machine"]),
         cores=int(cores) if cores.isdigit() else None,
-        described=", ".join(filter(None, facts)),
-        commit=commit,
-        committed=int(group[0].date),
-        started=max(
-            (int(when) for result in group for when in result.started_at.values() if when),
-            default=0,
-        ),
+        described=", ".join(filter(None, (cpu, cores and f"{cores} cores", ram, system))),
+        commit=str(results[0].commit_hash),
+        committed=int(results[0].date),
+        started=max(map(int, started), default=0),
         readings=tuple(
             reading
             for name in sorted(benchmarks)
-            for result in sorted(group, key=lambda result: str(result.env_name))
+            for result in sorted(results, key=lambda result: str(result.env_name))
             if name in result.get_result_keys(benchmarks)
             for reading in _readings(result, name, benchmarks[name])
         ),
@@ -210,19 +179,20 @@ def _snapshot(machine: str, commit: str, group: Sequence[Results], benchmarks: A
 
 
 def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator[Reading]:
-    params = benchmark["params"]
-    values = result.get_result_value(name, params)
-    statistics = result.get_result_stats(name, params)
-    samples = result.get_result_samples(name, params)
-    for place, combination in enumerate(product(*params)):
-        value = values[place]
+    axes = benchmark["params"]
+    figures = zip(
+        product(*axes),
+        result.get_result_value(name, axes),
+        result.get_result_stats(name, axes),
+        result.get_result_samples(name, axes),
+        strict=True,
+    )
+    for combination, value, statistics, samples in figures:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         skipped = isinstance(value, float) and math.isnan(value)
-        status: ReadingStatus = "skipped" if skipped else "measured" if number else "failed"
-        measured = status == "measured"
-        statistic = statistics[place] if measured else None
-        spread = statistic if statistic and statistic.get("repeat", 2) >= 2 else {}
-        low, high = spread.get("q_25"), spread.get("q_75")
+        measured = number and not skipped
+        several = measured and statistics and statistics.get("repeat", 2) >= 2
+        low, high = (statistics.get(end) if several else None for end in ("q_25", "q_75"))
         yield Reading(
             benchmark=name,
             params=tuple(
@@ -232,10 +202,10 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
             python=str(result.params["python"]),
             stack=str(result.params.get("stack", "")),
             unit=str(benchmark.get("unit", "")),
-            status=status,
+            status="skipped" if skipped else "measured" if number else "failed",
             value=float(value) if measured else None,
             quartiles=None if low is None or high is None else (float(low), float(high)),
-            samples=tuple(samples[place] or ()) if measured else (),
+            samples=tuple(samples or ()) if measured else (),
         )
 
 

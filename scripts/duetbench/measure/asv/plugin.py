@@ -30,41 +30,41 @@ from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 
-_LOOKING: Final = ("discover", "check")
-"""What asv's `benchmark.py` is asked for when nothing is measured."""
+_NOT_MEASURING: Final = ("discover", "check")
+"""Commands of asv's `benchmark.py` that measure nothing."""
 
 
 def setup() -> None:
     """Give results this machine's name; asv, which knows only the host's, calls it at loading."""
     try:
-        _ = Project.here().settings  # a mistake there is told before anything is measured
-        described = machine.asv_profile()
+        _ = Project.here().settings  # a mistake there is reported before anything is measured
+        profile = machine.asv_profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
-    pin(described)
-    Machine.hardcoded_machine_name = described["machine"]
+    pin(profile)
+    Machine.hardcoded_machine_name = profile["machine"]
 
 
-def pin(described: Mapping[str, str]) -> None:
-    """Make sure that asv's list of machines has one as it is now, leaving others."""
+def pin(profile: Mapping[str, str]) -> None:
+    """Write a machine as it is now into asv's list of machines, leaving others."""
     file = Path(MachineCollection.get_machine_file_path())
-    known = util.load_json(str(file), MachineCollection.api_version) if file.is_file() else {}
-    if known.get(described["machine"]) != described:
-        MachineCollection.save(described["machine"], dict(described))
+    machines = util.load_json(str(file), MachineCollection.api_version) if file.is_file() else {}
+    if machines.get(profile["machine"]) != profile:
+        MachineCollection.save(profile["machine"], dict(profile))
 
 
 class BuildError(util.ProcessError):  # type: ignore[misc]  # asv has no types
     """The environment of a commit cannot be made. asv goes on with other commits and stacks."""
 
-    def __init__(self, what: str, sentence: str) -> None:
-        super().__init__([what], 1, "", sentence)
+    def __init__(self, environment: str, sentence: str) -> None:
+        super().__init__([environment], 1, "", sentence)
 
     def __str__(self) -> str:
         return str(self.stderr)
 
 
 class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
-    """One interpreter with one stack; which packages that means, each commit says itself."""
+    """One interpreter with one stack, with the packages of each commit's lock."""
 
     tool_name: ClassVar[str] = "duetbench"
 
@@ -76,11 +76,12 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
         self._project = Project.here()
-        known = self._project.settings.interpreters
-        if python not in known or "stack" not in requirements:
+        declared = self._project.settings.interpreters
+        if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(
                 f"no environment for Python {python} and stack {requirements.get('stack')}: "
-                f"expected one of {', '.join(sorted(known))}, and a stack of asv.conf.json's matrix"
+                f"expected one of {', '.join(sorted(declared))}, and a stack of asv.conf.json's "
+                "matrix"
             )
         self._stack_name = requirements["stack"]
         # asv's own constructor asks for the name, which needs these, before it sets them.
@@ -90,7 +91,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         super().__init__(conf, python, requirements, tagged_env_vars)
 
     def check_presence(self) -> bool:
-        """Whether asv has been here. Its folder holds the checkout, not the packages."""
+        """Whether asv has used this folder, which holds the checkout, not the packages."""
         return (Path(self._path) / "asv-env-info.json").is_file()
 
     def _setup(self) -> None:
@@ -120,9 +121,9 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
             if different:
                 raise SetupError(f"its interpreter is not {self._python}: {different}")
         except (DuetbenchError, OSError) as error:
-            found = str(error).replace(f"{self._build_root}{os.sep}", "")
-            sentence = f"{self.name} cannot be made for commit {commit_hash[:8]}: {found}"
-            # asv itself says no more than that it skips the environment.
+            reason = str(error).replace(f"{self._build_root}{os.sep}", "")
+            sentence = f"{self.name} cannot be made for commit {commit_hash[:8]}: {reason}"
+            # asv itself only reports that it skips the environment.
             log.error(sentence)
             raise BuildError(self.name, sentence) from error
 
@@ -154,8 +155,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
             **self.env_vars,
             **self._global_env_vars,
         }
-        if args[1] not in _LOOKING:
-            _alone()
+        if args[1] not in _NOT_MEASURING:
+            _lock_machine()
         log.debug(f"Running '{' '.join(args)}' in {self.name}")
         return util.check_output([str(executable), *args], env=env, **kwargs)
 
@@ -167,16 +168,16 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
 
 @functools.cache
-def _alone() -> None:
+def _lock_machine() -> None:
     """Keep other measurements off this machine until asv ends; asv stops if one is under way."""
     if held_for_us():
         return
-    held = contextlib.ExitStack()
+    lock = contextlib.ExitStack()
     try:
-        held.enter_context(measuring())
+        lock.enter_context(measuring())
     except (DuetbenchError, OSError) as error:
         raise util.UserError(str(error)) from error
-    atexit.register(held.close)
+    atexit.register(lock.close)
 
 
 class _Narrator(Narrator):

@@ -27,14 +27,14 @@ from duetbench.project.suites import read_suites
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
 _POLL_S: Final = 0.25
-_FAILED: Final = 2  # asv's exit code when a benchmark failed
+_FAILED: Final = 2  # exit code of asv when a benchmark failed
 
 _INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")
-"""What benchmarks get of our environment beside what servers get."""
+"""Variables that benchmarks inherit beside those that servers inherit."""
 
 GUARD: Final = "guard"
-"""A suite that runs, on every stack, with whatever is kept: it proves with which interpreter and
-packages that was measured."""
+"""A suite that runs on every stack with results that are recorded: it proves interpreter and
+packages."""
 
 FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
 """One process per benchmark, with five samples, or as many, from two on, as half a second holds."""
@@ -55,19 +55,19 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
     `guarded` runs begin with the guard. UsageError: a glob names no suite.
     """
     project = Project.here()
-    known = {one.suite: one for one in read_suites(project.root)}
-    selected = [f"{glob}.*" if glob in known else glob for glob in selected]
+    suites = {suite.suite: suite for suite in read_suites(project.root)}
+    selected = [f"{glob}.*" if glob in suites else glob for glob in selected]
     guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(project, project.stacks))
     wanted = [guard] if guarded else []
-    for name, suite in known.items():
+    for name, suite in suites.items():
         globs = [glob for glob in selected if _touches(glob, name)]
         if globs or not selected:
             benches = tuple(expression(glob, name) for glob in globs or ["*"])
             wanted.append(SuiteRun(name, benches, environments(project, suite.stacks)))
-    if lost := [glob for glob in selected if not any(_touches(glob, name) for name in known)]:
+    if lost := [glob for glob in selected if not any(_touches(glob, name) for name in suites)]:
         raise UsageError(
             f"{' and '.join(lost)}: expected globs over benchmark names, which begin with "
-            f"{', '.join(f'{name}.' for name in known)}, for example 'gil.Cpu*'"
+            f"{', '.join(f'{name}.' for name in suites)}, for example 'gil.Cpu*'"
         )
     return tuple(wanted)
 
@@ -92,7 +92,7 @@ def environments(project: Project, on: Iterable[str]) -> tuple[str, ...]:
 
 
 def require_suites(root: Path) -> None:
-    """Prove that a checkout has in-process suites (UsageError: it is another repository)."""
+    """Raise UsageError unless a checkout has in-process suites: it is another repository."""
     if not (root / CONFIGURATION).is_file():
         raise UsageError(
             f"{root} has no {CONFIGURATION}: the suites inside the process are duetbench's own "
@@ -140,9 +140,9 @@ def configure(project: Project, folder: Path, results: Path | None) -> Path:
         for python in pythons
         if python not in project.pythons(stack)
     ]
-    made = folder / CONFIGURATION
-    made.write_text(json.dumps(conf), "utf-8")
-    return made
+    configuration = folder / CONFIGURATION
+    configuration.write_text(json.dumps(conf), "utf-8")
+    return configuration
 
 
 def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> None:
@@ -173,25 +173,26 @@ def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick
             tick(command.log_tail(log))
         code = session.poll()
     if code not in {0, _FAILED}:
-        said = command.log_tail(log)
-        raise SetupError(f"asv failed on suite {step.suite} ({code}): it said: {said}. Log: {log}")
+        raise SetupError(
+            f"asv failed on suite {step.suite} ({code}): {command.log_tail(log)}. Log: {log}"
+        )
 
 
 def runner_variables(
     inherited: Mapping[str, str], *, executable: Path, python: str, stack: str, checkout: Path
 ) -> dict[str, str]:
-    """Environment of a process that runs benchmarks of `checkout`; only little of ours passes."""
-    import asv_runner  # noqa: PLC0415 - strangers' files are checked by this module without it
+    """Environment of a process that runs benchmarks of `checkout`; few variables of ours pass."""
+    import asv_runner  # noqa: PLC0415 - only those who run asv wait for it
 
-    kept = {
+    inherited = {
         name: value
         for name, value in inherited.items()
         if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
     }
     place = str(cache.alone(Path(asv_runner.__file__).parent))
     return {
-        **kept,
-        "PATH": os.pathsep.join((str(executable.parent), kept.get("PATH", os.defpath))),
+        **inherited,
+        "PATH": os.pathsep.join((str(executable.parent), inherited.get("PATH", os.defpath))),
         # asv_runner takes the first variable's folders off the path unless the second names them.
         "PYTHONPATH": place,
         "ASV_PYTHONPATH": place,

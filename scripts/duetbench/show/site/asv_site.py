@@ -1,7 +1,8 @@
 """asv's own site beside ours, at `asv/`: published again only if asv's results changed.
 
 asv's page loads its libraries from public hosts; each is replaced by the copy in `vendor/` with the
-checksum that the page demands, so that the site works offline and tells nobody who reads it.
+checksum that the page demands, so that the site works offline and names no reader to
+another host.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from duetbench.show.site.data import Folder
 
 FOLDER: Final = "asv"
 SIGN: Final = "asv.js"
-"""A file that is there if asv made the site: the first that it writes, the last to be missing."""
+"""A file that every site made by asv has: the first that it writes."""
 NONE: Final = "asv has recorded nothing here"
 ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"
@@ -31,7 +32,7 @@ _COMPLETE: Final = "complete"
 
 
 def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narrator) -> str:
-    """Bring `asv/` up to date; `cache` is a folder of this function's own.
+    """Bring `asv/` up to date; `cache` is a folder for this function alone.
 
     Returns:
         Why there is no such site, in words; empty: there is.
@@ -124,20 +125,20 @@ def localise(site: Path) -> None:
 
     SetupError: the page wants another library or version than we keep; it is left as it was.
     """
-    page, known, used = site / "index.html", copies(), set()
+    page, ours, used = site / "index.html", copies(), set()
 
-    def ours(element: re.Match[str]) -> str:
+    def local(element: re.Match[str]) -> str:
         demanded = _INTEGRITY.search(element[0])
-        if demanded is None or demanded[1] not in known:
+        if demanded is None or demanded[1] not in ours:
             raise SetupError(
                 f"asv's page loads {element['address']} "
                 f"({demanded[1] if demanded else 'without checksum'}), and there is no copy of "
                 f"that: add one to {VENDOR / 'vendored.toml'}"
             )
-        used.add(name := known[demanded[1]])
+        used.add(name := ours[demanded[1]])
         return _ELEMENTS[element["kind"]].format(file=f"{VENDOR.name}/{name}")
 
-    replaced = _REMOTE.sub(ours, page.read_text("utf-8"))
+    replaced = _REMOTE.sub(local, page.read_text("utf-8"))
     (site / VENDOR.name).mkdir(exist_ok=True)
     for name in used:
         shutil.copyfile(VENDOR / name, site / VENDOR.name / name)
