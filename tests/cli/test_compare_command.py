@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench import Bench, Done
-from comparing import made, one
+from comparing import comparison_of, judged_case
 from duetbench.cli.options import budget_seconds
 from duetbench.core.errors import UsageError
 from duetbench.judge import session
@@ -39,8 +39,8 @@ def repository(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def comparison(*verdicts: Verdict, **changes: Any) -> Comparison:
-    case = one("one/a", *(Judgement(metric=CPU, verdict=v, duets=8) for v in verdicts))
-    return made(case, **{"untouched": 0, **changes})
+    case = judged_case("one/a", *(Judgement(metric=CPU, verdict=v, duets=8) for v in verdicts))
+    return comparison_of(case, **{"untouched": 0, **changes})
 
 
 def test_budgets_are_times() -> None:
@@ -88,7 +88,7 @@ def test_only_what_head_alone_fails_at_is_broken_by_the_change() -> None:
         "CPU/request: not every duet has it": 3,
     }.items():
         void = Judgement(metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason=reason)
-        assert exit_code(made(one("one/a", void))) == code, reason
+        assert exit_code(comparison_of(judged_case("one/a", void))) == code, reason
 
 
 @pytest.mark.parametrize("recorded", ["T201607Z", "T202652Z"])

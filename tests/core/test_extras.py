@@ -21,9 +21,9 @@ def test_a_module_is_brought_by_the_extra_that_names_its_package(
 ) -> None:
     """What all of duetbench needs is none's, and what nobody declares is a mistake of ours."""
     assert extras.of(module) == extra
-    told = extras.lacking(ModuleNotFoundError(name=module), ["site", "-o", "a b"])
+    text = extras.lacking(ModuleNotFoundError(name=module), ["site", "-o", "a b"])
     again = "uvx --from 'duetbench[asv]' duetbench site -o 'a b'"
-    assert told == (
+    assert text == (
         f"this needs {module}, which is not installed; it comes with duetbench[asv]: {again}"
         if extra
         else None

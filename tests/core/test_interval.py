@@ -7,10 +7,10 @@ from duetbench.core.interval import Interval
 
 def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
     """Of 1.10 (1.04…1.21) the upper half, 0.11, is the longer one: 10 % of the figure."""
-    found = Interval(1.10, 1.04, 1.21, 12)
-    assert found.ends == (1.04, 1.21)
-    assert found.spread == pytest.approx(0.1)
-    assert [found.excludes(value) for value in (1.0, 1.04, 1.2, 1.21, 1.22)] == [
+    result = Interval(1.10, 1.04, 1.21, 12)
+    assert result.ends == (1.04, 1.21)
+    assert result.spread == pytest.approx(0.1)
+    assert [result.excludes(value) for value in (1.0, 1.04, 1.2, 1.21, 1.22)] == [
         True,
         False,
         False,

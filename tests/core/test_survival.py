@@ -97,16 +97,16 @@ Place = tuple[Any, Any]
 
 def places(document: Any) -> list[Place]:
     """All places of a JSON document."""
-    found: list[Place] = []
+    result: list[Place] = []
     waiting = [document]
     while waiting:
         value = waiting.pop()
         keys = list(value) if isinstance(value, dict) else range(len(value))
         for key in keys:
-            found.append((value, key))
+            result.append((value, key))
             if isinstance(value[key], dict | list):
                 waiting.append(value[key])
-    return found
+    return result
 
 
 def mutated(source: random.Random, old: Any) -> Any:
@@ -130,7 +130,9 @@ def mutate(source: random.Random, document: Any) -> None:
     """Change one to three places; every other time a column of figures."""
     for _ in range(source.choice((1, 1, 2, 3))):
         every = places(document)
-        columns = [one for one in every if isinstance(one[0][one[1]], list) and one[1] in METRICS]
+        columns = [
+            entry for entry in every if isinstance(entry[0][entry[1]], list) and entry[1] in METRICS
+        ]
         container, key = source.choice(columns if columns and source.random() < 0.5 else every)
         container[key] = mutated(source, container[key])
 

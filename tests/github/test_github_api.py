@@ -18,8 +18,8 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
     for index in range(230):
         step.github.say(12, "alice", f"comment {index}")
     with step.connected() as github:
-        found = github.comments(12)
-    assert [one.body for one in found] == [f"comment {index}" for index in range(230)]
+        result = github.comments(12)
+    assert [entry.body for entry in result] == [f"comment {index}" for index in range(230)]
     assert step.asked("GET") == ["/issues/12/comments"] * 3
 
 
@@ -79,7 +79,7 @@ def test_it_waits_as_long_as_github_asks(
     with step.connected() as github:
         github.add_comment(12, "hello")
     assert step.waits == [waited]
-    assert [one["body"] for one in step.comments()] == ["hello"]
+    assert [comment["body"] for comment in step.comments()] == ["hello"]
 
 
 def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
@@ -110,11 +110,11 @@ def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step:
     with step.connected() as github, pytest.raises(ServiceError) as caught:
         github.add_comment(12, "hello")
     assert caught.value.status == status
-    said = str(caught.value)
-    assert f"GitHub answered {status} to POST" in said
-    assert "No ::set-env name=PATH::evil [31m yes; body: is too long; odd" in said
-    assert hint in said
-    assert said.isprintable()
+    text = str(caught.value)
+    assert f"GitHub answered {status} to POST" in text
+    assert "No ::set-env name=PATH::evil [31m yes; body: is too long; odd" in text
+    assert hint in text
+    assert text.isprintable()
     assert step.waits == []
 
 

@@ -71,8 +71,8 @@ def keep(step: Step, comparison: Comparison) -> None:
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     """One comment on the pull request, rewritten in place; the last text is the report."""
     with step.connected() as github:
-        made = comment.publish(github, 12, comment.KIND, comment.queued(HEAD, RUN))
-    assert made[0] == "created"
+        result = comment.publish(github, 12, comment.KIND, comment.queued(HEAD, RUN))
+    assert result[0] == "created"
     keep(step, compared(SLOWER))
     done = told(step)
     assert (done.code, done.err) == (0, "")
@@ -99,7 +99,7 @@ def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     others.append(step.github.say(12, BOT, f"> {forged}"))
     keep(step, compared(SLOWER))
     assert told(step).code == 0
-    assert [one["body"] for one in others] == [forged, forged, f"> {forged}"]
+    assert [other["body"] for other in others] == [forged, forged, f"> {forged}"]
     assert len(step.comments()) == 4
 
 
@@ -118,7 +118,7 @@ def test_of_two_comments_the_newer_one_goes(step: Step) -> None:
     first, _ = (step.github.say(12, BOT, text.marker(comment.KIND, {})) for _ in range(2))
     keep(step, compared(SLOWER))
     assert told(step).code == 0
-    assert [one["id"] for one in step.comments()] == [first["id"]]
+    assert [entry["id"] for entry in step.comments()] == [first["id"]]
 
 
 def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
@@ -185,13 +185,13 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     assert told(step).code == 0
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
-    shown = "\n".join(lines).replace(RUN, "").replace(f"{SITE}method/", "")
-    for said in (shown, comment.failed(HEAD, "", HOSTILE)):
+    printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}method/", "")
+    for message in (printed, comment.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
-            assert active not in said
-        assert "\n::" not in said
-        assert "everyone" in said
-        assert not _ACTIVE.search(said)
+            assert active not in message
+        assert "\n::" not in message
+        assert "everyone" in message
+        assert not _ACTIVE.search(message)
 
 
 def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -> None:
@@ -215,12 +215,12 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
 def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
-    many = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    said = comment.final(compared(cases=many, planned=2000), HEAD, RUN, f"{SITE}method/")
-    assert len(said) <= text.LIMIT
-    assert said.startswith("## Worse in 1 of 2000 cases")
-    assert "more, in the comparison's JSON" in said
-    assert said.endswith("</sub>\n")
+    group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
+    message = comment.final(compared(cases=group, planned=2000), HEAD, RUN, f"{SITE}method/")
+    assert len(message) <= text.LIMIT
+    assert message.startswith("## Worse in 1 of 2000 cases")
+    assert "more, in the comparison's JSON" in message
+    assert message.endswith("</sub>\n")
 
 
 def test_a_cut_leaves_nothing_folded_open() -> None:

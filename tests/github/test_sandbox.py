@@ -222,9 +222,9 @@ def test_a_machine_without_a_sandbox_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(sandbox.VARIABLE, str(tmp_path / "none"))
-    found = CliRunner().invoke(app, ["ci", "sandbox", "--", "run", "--results", "out"])
-    assert isinstance(found.exception, SetupError)
-    assert "this machine has no sandbox" in str(found.exception)
+    result = CliRunner().invoke(app, ["ci", "sandbox", "--", "run", "--results", "out"])
+    assert isinstance(result.exception, SetupError)
+    assert "this machine has no sandbox" in str(result.exception)
 
 
 def test_a_sandbox_that_is_in_use_says_so(verb: Path) -> None:
@@ -235,14 +235,14 @@ def test_a_sandbox_that_is_in_use_says_so(verb: Path) -> None:
 
 def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Path) -> None:
     """A name of the cache, or a word, that a shell would take for more."""
-    made = tmp_path / "cache" / "duetbench" / "tools" / "x $(touch evil)"
-    made.mkdir(parents=True)
-    (made / "made.json").write_text("{}")
+    result = tmp_path / "cache" / "duetbench" / "tools" / "x $(touch evil)"
+    result.mkdir(parents=True)
+    (result / "made.json").write_text("{}")
     verb.write_text("pathlib.Path('out').write_text(json.dumps(sys.argv[1:]))")
     words = ("compare", "--select", "$(touch evil) 'x' \"y\" \\ \n", "--to", "out")
     assert run(*words) == 0
     assert json.loads(Path("out").read_text()) == list(words)
-    link = tmp_path / "home" / "cache" / "duetbench" / "tools" / made.name
-    assert link.resolve() == made
+    link = tmp_path / "home" / "cache" / "duetbench" / "tools" / result.name
+    assert link.resolve() == result
     assert not list(tmp_path.rglob("evil"))
     assert shlex.split(shlex.join(words)) == list(words)

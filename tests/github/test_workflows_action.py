@@ -49,19 +49,19 @@ def examples(revision: str) -> dict[str, str]:
     workflows = PROJECT / ".github" / "workflows"
     for file in sorted(workflows.iterdir()):
         uses |= dict(re.findall(r"(actions/[\w-]+)@(\w+ # v\S+)", file.read_text("utf-8")))
-    found = {}
+    result = {}
     for name, text in FENCE.findall(PAGE.read_text("utf-8")):
-        named = re.sub(
+        names = re.sub(
             r"OWNER/duetbench(\S*)@v1", lambda one: f"{OURS}{one[1]}@{revision} # v1.0.0", text
         )
         # In a line of braces a comment would swallow the rest.
         pinned = re.sub(
             r"(actions/[\w-]+)@v\d+",
             lambda one: f"{one[1]}@{uses[one[1]].partition(' ')[0]}",
-            named,
+            names,
         )
-        found[name.rpartition("/")[2]] = pinned
-    return found
+        result[name.rpartition("/")[2]] = pinned
+    return result
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Repository:
     @property
     def said(self) -> list[str]:
         comments = self.stage.github.comments_of(PULL)
-        return [one["body"] for one in comments if one["user"]["login"] == BOT]
+        return [comment["body"] for comment in comments if comment["user"]["login"] == BOT]
 
 
 @pytest.fixture
@@ -119,17 +119,17 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
     """Ten lines at most; no finding of actionlint, nor of zizmor; rights only as the page says."""
-    found = examples("1" * 40)
+    result = examples("1" * 40)
     for name in ("duetbench.yml", "duetbench-comment.yml"):
-        assert len(found[name].splitlines()) <= 10
+        assert len(result[name].splitlines()) <= 10
     git(tmp_path.parent, "init", "--quiet", str(tmp_path))
-    for name, text in found.items():
+    for name, text in result.items():
         write(tmp_path, f".github/workflows/{name}", text)
     assert actionlint(tmp_path).stdout == ""
     done = zizmor(tmp_path, "regular")
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("duetbench.yml", "duetbench-site.yml"):
-        job = load(found[name])["jobs"]["duetbench"]
+        job = load(result[name])["jobs"]["duetbench"]
         assert job["permissions"] == {"contents": "read"}
 
 
@@ -139,11 +139,11 @@ def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> 
     page = PAGE.read_text("utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| .* \| (.*?) ?\|$", page, re.MULTILINE)
     assert [name for name, _ in rows] == list(inputs)
-    said = {name: found[1] for name, default in rows if (found := re.match("`(.*)`$", default))}
-    assert said == {
-        name: one["default"]
-        for name, one in inputs.items()
-        if one["default"] and not one["default"].startswith("$")
+    text = {name: result[1] for name, default in rows if (result := re.match("`(.*)`$", default))}
+    assert text == {
+        name: entry["default"]
+        for name, entry in inputs.items()
+        if entry["default"] and not entry["default"].startswith("$")
     }
 
 
@@ -165,12 +165,12 @@ def test_a_pull_request_and_a_push(repository: Repository) -> None:
         "head_repository": {"owner": {"login": "stranger"}},
     }
     ended = {"action": "completed", "workflow_run": about}
-    told = repository.run("workflow_run", ended, "duetbench-comment.yml")
-    assert told.results == {"comment": "success"}, told.text
-    (said,) = repository.said
-    assert "Nothing to judge" in said
-    assert f"`{head[:12]}` · [the run, with all figures](" in said
-    assert f"/actions/runs/{forked.number})" in said
+    text = repository.run("workflow_run", ended, "duetbench-comment.yml")
+    assert text.results == {"comment": "success"}, text.text
+    (message,) = repository.said
+    assert "Nothing to judge" in message
+    assert f"`{head[:12]}` · [the run, with all figures](" in message
+    assert f"/actions/runs/{forked.number})" in message
 
     after = commit(stage.tree, "Other words", **{"README.md": "# Other words\n"})
     git(stage.tree, "push", "--quiet", "origin", "main")
@@ -178,7 +178,7 @@ def test_a_pull_request_and_a_push(repository: Repository) -> None:
     event = {"ref": "refs/heads/main", "before": repository.base, "after": after, **home}
     pushed = repository.run("push", event, "duetbench-site.yml")
     assert pushed.results == {"duetbench": "success", "site": "success"}, pushed.text
-    kept = {path.split("/")[1] for path in stage.branch("duetbench")}
-    assert kept == {"comparisons", "runs"}
+    rest = {path.split("/")[1] for path in stage.branch("duetbench")}
+    assert rest == {"comparisons", "runs"}
     assert (stage.site(pushed.number) / "index.html").is_file()
     assert len(repository.said) == 1

@@ -143,7 +143,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     stage, index = scene
     earlier = history_with_a_step()
     remember(stage, CHANGE, *earlier)
-    found = confirmed(stage.folder / "judged", earlier)
+    result = confirmed(stage.folder / "judged", earlier)
     stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
     before = git(stage.tree, "rev-parse", "HEAD")
     protect(stage)
@@ -164,7 +164,9 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     # The history: the shard's run, then the night's record.
     (run,) = runs_of(stage)
     assert (run.shard, run.commit, run.stacks[0].packages["alpha"]) == (1, bump, "2.0")
-    assert {one.case.id for one in run.results if one.launches[0].status is Status.OK} == CASES
+    assert {
+        entry.case.id for entry in run.results if entry.launches[0].status is Status.OK
+    } == CASES
     (record,) = recorded(stage, "nights").values()
     assert record["status"] == "complete"
 
@@ -183,9 +185,9 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
 
     # What the machine has confirmed, as it came; the next time it is shown and told.
-    assert recorded(stage, "changes")[found.id] == json.loads(found.model_dump_json())
-    assert list(recorded(stage, "comparisons")) == [found.evidence]
+    assert recorded(stage, "changes")[result.id] == json.loads(result.model_dump_json())
+    assert list(recorded(stage, "comparisons")) == [result.evidence]
     again = stage.act("publish.yml", "workflow_run", {"workflow_run": {"event": "schedule"}})
     assert again.results == published, again.text
-    assert [one["state"] for one in stage.github.state.issues] == ["open", "open"]
-    assert (stage.site(again.number) / "c" / found.id / "index.html").is_file()
+    assert [entry["state"] for entry in stage.github.state.issues] == ["open", "open"]
+    assert (stage.site(again.number) / "c" / result.id / "index.html").is_file()

@@ -70,8 +70,8 @@ def limits(_: str, text: str) -> Iterator[str]:
                 if before and not always:
                     yield f"{name}: after a step that fails, another that could go on does not"
                 before.append(step.get("timeout-minutes"))
-            kept = before and always and "upload-artifact@" in step.get("uses", "")
-            if kept and (None in before or sum(before) >= (minutes or 0)):
+            rest = before and always and "upload-artifact@" in step.get("uses", "")
+            if rest and (None in before or sum(before) >= (minutes or 0)):
                 yield f"{name}: the limits of its steps are {before}, of the job {minutes}"
 
 
@@ -109,17 +109,17 @@ def trust(_: str, text: str) -> Iterator[str]:
     """Where there are rights, code of a pull request is neither checked out nor the trigger's."""
     document = load(text)
     triggers = set(document.get("on", {}))
-    known = CHECKED_OUT | ({"${{ inputs.commit }}"} if triggers == CALLED else set())
+    entries = CHECKED_OUT | ({"${{ inputs.commit }}"} if triggers == CALLED else set())
     for name, job in document.get("jobs", {}).items():
         if "write" not in job.get("permissions", {}).values():
             continue
         if "pull_request" in triggers:
             yield f"{name}: rights in a workflow that pull requests can change"
-        given = [job] if "uses" in job else []
-        given += [s for s in job.get("steps", []) if s.get("uses", "").startswith("actions/check")]
-        for where in given:
+        values = [job] if "uses" in job else []
+        values += [s for s in job.get("steps", []) if s.get("uses", "").startswith("actions/check")]
+        for where in values:
             reference = where.get("with", {}).get("commit" if where is job else "ref", "")
-            if reference not in known:
+            if reference not in entries:
                 yield f"{name}: checks out {reference}"
 
 
@@ -154,19 +154,19 @@ def verbs(_: str, text: str) -> Iterator[str]:
 
 
 def _unknown(words: list[str]) -> Iterator[str]:
-    found: Any = _command()
+    result: Any = _command()
     if words[:3] == ["ci", "sandbox", "--"]:
         words = words[3:]
-    while hasattr(found, "commands") and words:
+    while hasattr(result, "commands") and words:
         name, *words = words
-        found = found.commands.get(name)
-        found = found.load() if hasattr(found, "load") else found
-        if found is None:
+        result = result.commands.get(name)
+        result = result.load() if hasattr(result, "load") else result
+        if result is None:
             yield f"duetbench {name}: there is no such verb"
             return
-    known = {option for one in found.params for option in (*one.opts, *one.secondary_opts)}
+    entries = {option for param in result.params for option in (*param.opts, *param.secondary_opts)}
     for word in words:
-        if word.startswith("-") and word.partition("=")[0] not in known:
+        if word.startswith("-") and word.partition("=")[0] not in entries:
             yield f"there is no option {word}"
 
 
@@ -306,7 +306,7 @@ def test_the_placeholder_for_owners_is_replaced_throughout_or_nowhere() -> None:
     """Half of it would look like all of it, and leave paths that nobody is asked about."""
     rules = (GITHUB / "CODEOWNERS").read_text("utf-8").splitlines()
     owners = [line.split()[1:] for line in rules if line and not line.startswith("#")]
-    theirs = [PLACEHOLDER in named for named in owners]
+    theirs = [PLACEHOLDER in names for names in owners]
     assert all(theirs) or not any(theirs)
     page = (PROJECT / "docs" / "automation.md").read_text("utf-8")
     assert f"sed -i 's|{PLACEHOLDER}|@YOU|' .github/CODEOWNERS" in page
@@ -323,10 +323,12 @@ def test_a_bot_looks_after_the_pins_of_workflows_and_actions() -> None:
     updates = load((GITHUB / "dependabot.yml").read_text("utf-8"))["updates"]
     update, *others = updates
     assert update["package-ecosystem"] == "github-actions"
-    assert all(one["cooldown"]["default-days"] >= 7 for one in updates)
+    assert all(other["cooldown"]["default-days"] >= 7 for other in updates)
     locks = {"pip": "requirements.txt", "npm": "package-lock.json"}
-    for one in others:
-        assert (PROJECT / one["directory"].strip("/") / locks[one["package-ecosystem"]]).is_file()
+    for other in others:
+        assert (
+            PROJECT / other["directory"].strip("/") / locks[other["package-ecosystem"]]
+        ).is_file()
     files = (*GITHUB.rglob("*.yml"), PROJECT / "action.yml")
     folders = {path.parent for path in files if "uses:" in path.read_text("utf-8")}
     looked = {GITHUB / "workflows", PROJECT}  # which it knows as "/"
@@ -337,14 +339,14 @@ def test_a_bot_looks_after_the_pins_of_workflows_and_actions() -> None:
 
 def test_targets_that_actions_name_are_in_the_makefile() -> None:
     makefile = (PROJECT / "Makefile").read_text("utf-8")
-    named = {
+    names = {
         step.get("with", {}).get("target", "harness")
         for text in FILES.values()
         for _, step in steps(load(text))
         if step.get("uses") == "./.github/actions/setup"
     }
-    assert named == {"harness", "tools"}
-    assert named <= set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert names == {"harness", "tools"}
+    assert names <= set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
 
 
 def test_every_workflow_is_described() -> None:

@@ -33,15 +33,15 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
             git(fork, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
             stage.github.add_pull(PULL, head, base, title=NASTY)["head"]["ref"] = NASTY
             event = stage.github.comment_event(PULL, "maintainer", f"/bench {head}", title=NASTY)
-            asked = stage.act("slash.yml", "issue_comment", event)
-            assert asked.results == {"answer": "success"}, asked.text
+            requests = stage.act("slash.yml", "issue_comment", event)
+            assert requests.results == {"answer": "success"}, requests.text
             assert "duetbench: queued" in said()
             assert state.dispatches[-1]["inputs"] == {"pr": str(PULL), "head": head, "base": base}
             return head
 
         def said() -> str:
             comments = stage.github.comments_of(PULL)
-            (body,) = (one["body"] for one in comments if one["user"]["login"] == BOT)
+            (body,) = (comment["body"] for comment in comments if comment["user"]["login"] == BOT)
             return str(body)
 
         head = propose(**{APP: f"{app}\nCHANGED = True\n"})

@@ -14,7 +14,7 @@ import pytest
 import anchored_files
 from anchored_files import ratio
 from bench import invoke
-from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, duet, made, one
+from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
 from duetbench.host.console import Console
 from duetbench.project.target import STACK
 from duetbench.show import layout, report, tidy
@@ -69,7 +69,12 @@ def overview(comparison: Comparison, encoding: str, width: int) -> str:
 
 
 def test_a_comparison_is_a_line_per_case_and_metric() -> None:
-    found = made(one("x/a", SLOWER), one("x/b", SAME), one("x/c", FASTER), one("x/d", LATE, OPEN))
+    found = comparison_of(
+        judged_case("x/a", SLOWER),
+        judged_case("x/b", SAME),
+        judged_case("x/c", FASTER),
+        judged_case("x/d", LATE, OPEN),
+    )
     wide = overview(found, "utf-8", 100).splitlines()
     (line,) = [row for row in wide if row.startswith("  x/a ")]
     assert re.search(r"CPU/request +\+2.13 %  \+1.61…\+2.65 % +┊│┊ +├─*●─*┤ +▼ slower$", line)
@@ -80,8 +85,8 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
 
 
 def test_a_target_is_told_by_its_requests() -> None:
-    cases = [one(f"shop/{name}/py3.14/c64", SLOWER) for name in ("get-a", "get-b")]
-    found = made(
+    cases = [judged_case(f"shop/{name}/py3.14/c64", SLOWER) for name in ("get-a", "get-b")]
+    found = comparison_of(
         *(x.model_copy(update={"case": x.case.model_copy(update={"stack": STACK})}) for x in cases)
     )
     lines = overview(found, "utf-8", 100).splitlines()
@@ -135,7 +140,9 @@ def test_a_run_is_a_line_per_case() -> None:
 
 def test_any_output_can_show_it() -> None:
     """In ASCII nothing is lost, no figure either, and the axes stand below each other."""
-    text = overview(made(one("x/a", SLOWER), one("x/c", FASTER)), "ascii", 100)
+    text = overview(
+        comparison_of(judged_case("x/a", SLOWER), judged_case("x/c", FASTER)), "ascii", 100
+    )
     rows = [row for row in text.splitlines() if row.startswith("  x/")]
     assert "+1.61..+2.65 %" in rows[0]
     assert rows[0].endswith("v slower")
@@ -144,7 +151,9 @@ def test_any_output_can_show_it() -> None:
 
 
 def test_rows_without_change_are_counted_where_there_are_many() -> None:
-    found = made(one("x/a", SLOWER), *(one(f"x/{n}", SAME) for n in range(60)))
+    found = comparison_of(
+        judged_case("x/a", SLOWER), *(judged_case(f"x/{n}", SAME) for n in range(60))
+    )
     text = overview(found, "utf-8", 120)
     assert text.count("= no change") == layout.MOST - 1
     assert "… and 21 more rows without change" in text
@@ -152,7 +161,7 @@ def test_rows_without_change_are_counted_where_there_are_many() -> None:
 
 def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     many = tuple(duet("x/a", {CPU: 1.02}) for _ in range(3))
-    text = alone.of_comparison(made(one("x/a", SLOWER, duets=many)))
+    text = alone.of_comparison(comparison_of(judged_case("x/a", SLOWER, duets=many)))
     assert not re.search(r"<script|<link|src=|@import|url\(|href=\"[^#]", text)
     assert "light-dark(" in text
     assert "width=device-width" in text

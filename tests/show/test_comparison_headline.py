@@ -15,11 +15,11 @@ from comparing import (
     OPEN,
     SAME,
     SLOWER,
+    comparison_of,
     duet,
+    judged_case,
     lines,
-    made,
     micro,
-    one,
 )  # fmt: skip
 from duetbench.judge.statistics import Method
 from duetbench.show.view import make_view
@@ -40,32 +40,46 @@ BETTER = "Better in 1 of 1 cases: x/a/py3.14 needs 3.00 % less CPU per request (
 @pytest.mark.parametrize(
     ("found", "headline"),
     [
-        (made(one(A, SLOWER), one(B, SAME)), f"Worse in 1 of 2 cases: {A} {WORST}."),
-        (made(one(A, SAME), one(B, SAME)), f"No change in 2 of 2 cases; {SEEN}."),
+        (
+            comparison_of(judged_case(A, SLOWER), judged_case(B, SAME)),
+            f"Worse in 1 of 2 cases: {A} {WORST}.",
+        ),
+        (
+            comparison_of(judged_case(A, SAME), judged_case(B, SAME)),
+            f"No change in 2 of 2 cases; {SEEN}.",
+        ),
         # One open metric is not 'no change'.
         (
-            made(one(A, SAME, MEMORY_OPEN), one(B, SAME)),
+            comparison_of(judged_case(A, SAME, MEMORY_OPEN), judged_case(B, SAME)),
             f"No change in 1 of 2 cases; {SEEN}; not decided in 1 of 2 cases (PSS steady).",
         ),
         # What could be seen is told of CPU, though a tail needs more to be seen.
-        (made(one(A, SAME, TAIL)), f"No change in 1 of 1 cases; {SEEN}."),
+        (comparison_of(judged_case(A, SAME, TAIL)), f"No change in 1 of 1 cases; {SEEN}."),
         # Benchmarks are no cases.
         (
-            made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))),
+            comparison_of(
+                judged_case(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))
+            ),
             (
                 "Worse in 1 of 1 cases and 1 of 2 in-process benchmarks, most of all "
                 f"{A}, which {WORST}."
             ),
         ),
-        (made(), "Nothing to judge: the change cannot have touched any measured case."),
-        (made(notes=(UNTOUCHED, "another note")), UNTOUCHED),
-        (made(untouched=0, missing=MISSING, notes=(APART,)), APART),
-        (made(one(A, BROKEN)), "Not comparable in 1 of 1 cases."),
-        (made(one(A)), "Not judged in 1 of 1 cases."),
-        (made(one(A, LATE)), "Not judged in 1 of 1 cases."),
-        (made(one(A, OPEN)), "Not decided in 1 of 1 cases (CPU/request)."),
-        (made(one(A, comparing.FASTER, BROKEN)), f"{BETTER}; not comparable in 1 of 1 cases."),
-        (made(one(A, SAME), status="partial"), f"Partial: No change in 1 of 1 cases; {SEEN}."),
+        (comparison_of(), "Nothing to judge: the change cannot have touched any measured case."),
+        (comparison_of(notes=(UNTOUCHED, "another note")), UNTOUCHED),
+        (comparison_of(untouched=0, missing=MISSING, notes=(APART,)), APART),
+        (comparison_of(judged_case(A, BROKEN)), "Not comparable in 1 of 1 cases."),
+        (comparison_of(judged_case(A)), "Not judged in 1 of 1 cases."),
+        (comparison_of(judged_case(A, LATE)), "Not judged in 1 of 1 cases."),
+        (comparison_of(judged_case(A, OPEN)), "Not decided in 1 of 1 cases (CPU/request)."),
+        (
+            comparison_of(judged_case(A, comparing.FASTER, BROKEN)),
+            f"{BETTER}; not comparable in 1 of 1 cases.",
+        ),
+        (
+            comparison_of(judged_case(A, SAME), status="partial"),
+            f"Partial: No change in 1 of 1 cases; {SEEN}.",
+        ),
     ],
 )
 def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
@@ -73,22 +87,24 @@ def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
 
 
 def test_coverage_and_notes_stand_beside_it() -> None:
-    partly = make_view(made(one(A, SAME, MEMORY_OPEN), one(B, SAME)))
-    both = made(one(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME)))
+    partly = make_view(comparison_of(judged_case(A, SAME, MEMORY_OPEN), judged_case(B, SAME)))
+    both = comparison_of(
+        judged_case(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))
+    )
     assert [dict(lines(view, "facts"))["coverage"] for view in (partly, make_view(both))] == [
         "1 of 2 cases judged, 1 more in part; 3 others cannot have changed",
         "1 of 1 cases judged; 2 of 2 in-process benchmarks; 3 others cannot have changed",
     ]
-    assert lines(make_view(made(notes=(UNTOUCHED, "another note"))), "Notes") == (
+    assert lines(make_view(comparison_of(notes=(UNTOUCHED, "another note"))), "Notes") == (
         ("", "another note"),
     )
-    apart = make_view(made(untouched=0, missing=MISSING, notes=(APART,)))
+    apart = make_view(comparison_of(untouched=0, missing=MISSING, notes=(APART,)))
     assert lines(apart, "Notes") == (("", f"x/a: {MISSING[0].reason}"),)
 
 
 def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
     sides = labelled("interpreter", "3.14", "3.14t")
-    view = make_view(made(one("x/a/py3.14t", SLOWER), cross=True, **sides))
+    view = make_view(comparison_of(judged_case("x/a/py3.14t", SLOWER), cross=True, **sides))
     assert view.headline.startswith("3.14t against 3.14: worse in 1 of 1 cases")
     assert lines(view, "Next") == ()
 
@@ -96,7 +112,7 @@ def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
 def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
     """Memory gets larger, not slower."""
     memory = SAME.model_copy(update={"metric": "pss_steady"})
-    groups = make_view(made(one(A, SLOWER, memory), one(B, LARGER))).groups
+    groups = make_view(comparison_of(judged_case(A, SLOWER, memory), judged_case(B, LARGER))).groups
     assert {(row.verdict, row.change, row.judged.duets) for row in groups.all} == {
         ("▼ slower", "+2.13 %", 16), ("= no change", "+0.04 %", 8),
         ("▼ larger", "+10.0 %", 16),
@@ -109,12 +125,12 @@ def test_what_the_report_may_not_import_is_what_decides() -> None:
 
 
 def steps(*cases: CaseComparison, **more: Any) -> tuple[str, ...]:
-    view = make_view(made(*cases, **{"method": LOOKS, **more}))
+    view = make_view(comparison_of(*cases, **{"method": LOOKS, **more}))
     return tuple(step for _, step in lines(view, "Next"))
 
 
-WAITING = one(A, OPEN, seconds_to_decide=240.0)
-SPENT = one(B, OPEN.model_copy(update={"duets": 60}), seconds_to_decide=480.0)
+WAITING = judged_case(A, OPEN, seconds_to_decide=240.0)
+SPENT = judged_case(B, OPEN.model_copy(update={"duets": 60}), seconds_to_decide=480.0)
 LACK = "Not decided, for lack of time:"
 HELPLESS = (
     "Not decided with all the samples that a comparison takes: 1 case. What is there, if anything, "
@@ -141,17 +157,17 @@ ABOUT = "About 4 min more would probably decide"
         ((WAITING,), {"budget_seconds": None}, HELPLESS),
         # Time that cannot be named is not promised.
         (
-            (WAITING, one(B, OPEN)), {},
+            (WAITING, judged_case(B, OPEN)), {},
             f"{LACK} 2 cases. {ABOUT} 1 of them: a larger --budget.",
         ),
-        ((one(B, OPEN),), {}, f"{LACK} 1 case."),
+        ((judged_case(B, OPEN),), {}, f"{LACK} 1 case."),
         # Of November 2026 and before: a screening had 22 duets at most.
         (
-            (one(B, OPEN.model_copy(update={"duets": 22})),),
+            (judged_case(B, OPEN.model_copy(update={"duets": 22})),),
             {"method": {"screening_looks": "12 duets: 30%, 22 duets: 50%"}}, HELPLESS,
         ),
-        ((one(A, LATE),), {}, NO_TIME),
-        ((one(A, comparing.DISTURBED),), {}, LOUD),
+        ((judged_case(A, LATE),), {}, NO_TIME),
+        ((judged_case(A, comparing.DISTURBED),), {}, LOUD),
     ],
 )  # fmt: skip
 def test_time_is_asked_for_only_where_it_helps(
@@ -166,7 +182,7 @@ def test_a_case_whose_duets_were_disturbed_is_not_short_of_time() -> None:
     tried = [duet("x/a/py3.14") for _ in range(90)]
 
     def said(number: int) -> tuple[str, ...]:
-        case = one("x/a/py3.14", noisy, duets=tuple(tried[:number]))
+        case = judged_case("x/a/py3.14", noisy, duets=tuple(tried[:number]))
         return steps(case, method={**LOOKS, "patience": 1.5})
 
     (loud,) = said(90)
@@ -184,21 +200,27 @@ def test_a_case_whose_duets_were_disturbed_is_not_short_of_time() -> None:
 )
 def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> None:
     counted = Instructions(base=300_000.0, head=head, spread=0.0)
-    view = make_view(made(one("x/a/py3.14", SLOWER, instructions=counted)))
+    view = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, instructions=counted)))
     assert told in lines(view, "Next")[0][1]
     (counts,) = (block.grid for block in view.blocks if block.name == "Instructions")
     assert counts
     (shown,) = counts.rows
     assert shown[1:3] == ("300,000", f"{head:,.0f}")
     # More memory is not explained by them.
-    assert lines(make_view(made(one("x/a/py3.14", LARGER, instructions=counted))), "Next") == ()
+    assert (
+        lines(
+            make_view(comparison_of(judged_case("x/a/py3.14", LARGER, instructions=counted))),
+            "Next",
+        )
+        == ()
+    )
 
 
 def test_the_first_row_can_be_measured_alone() -> None:
     chosen = f"{AGAIN} --select 'x/*'"
     alone = "the first that got worse, alone", f"{AGAIN} --select 'x/a b/py3.14'"
     for asked, more in ((AGAIN, (alone,)), (chosen, ())):
-        view = make_view(made(one("x/a b/py3.14", SLOWER), reproduce=(asked,)))
+        view = make_view(comparison_of(judged_case("x/a b/py3.14", SLOWER), reproduce=(asked,)))
         assert lines(view, "Commands") == (("all of it", asked), *more)
 
 
@@ -212,7 +234,7 @@ ENDLESS = {"budget_seconds": None}
 
 def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
     """Two sides that are no revisions."""
-    side = made().base.model_copy(update={"kind": kind, "label": base})
+    side = comparison_of().base.model_copy(update={"kind": kind, "label": base})
     return {**ENDLESS, "base": side, "head": side.model_copy(update={"label": head})}
 
 
@@ -260,7 +282,9 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
 def test_the_command_is_made_from_what_was_compared(
     written: str, facts: dict[str, Any], shown: str | None
 ) -> None:
-    found = make_view(made(one("x/a/py3.14", SAME), **{**facts, "reproduce": (written,)}))
+    found = make_view(
+        comparison_of(judged_case("x/a/py3.14", SAME), **{**facts, "reproduce": (written,)})
+    )
     assert lines(found, "Commands") == (() if shown is None else (("all of it", shown),))
 
 
@@ -276,13 +300,17 @@ def test_duets_that_were_not_used_are_counted() -> None:
     """Eight of forty-one say something: a reader should know, once per case."""
     noisy = SAME.model_copy(update={"excluded": 33})
     memory = noisy.model_copy(update={"metric": "pss_steady"})
-    facts = dict(lines(make_view(made(one("x/a/py3.14", noisy, memory))), "facts"))
+    facts = dict(lines(make_view(comparison_of(judged_case("x/a/py3.14", noisy, memory))), "facts"))
     assert facts["duets"] == "8 usable, 33 not: disturbed or failed"
-    assert "duets" not in dict(lines(make_view(made(one("x/a/py3.14", SAME))), "facts"))
+    assert "duets" not in dict(
+        lines(make_view(comparison_of(judged_case("x/a/py3.14", SAME))), "facts")
+    )
 
 
 def test_duets_that_were_used_in_spite_of_noise_are_counted() -> None:
     both = tuple(duet("x/a/py3.14").model_copy(update={"kept": n < 2}) for n in range(3))
-    facts = dict(lines(make_view(made(one("x/a/py3.14", SAME, duets=both))), "facts"))
+    facts = dict(
+        lines(make_view(comparison_of(judged_case("x/a/py3.14", SAME, duets=both))), "facts")
+    )
     told = "in 2 of the duets used: it was there most of the time"
     assert facts["noise of the machine"] == told

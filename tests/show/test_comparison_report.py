@@ -17,11 +17,11 @@ from comparing import (
     OPEN,
     SAME,
     SLOWER,
+    comparison_of,
     duet,
+    judged_case,
     lines,
-    made,
     micro,
-    one,
 )  # fmt: skip
 from duetbench.core.flags import Flag, FlagName
 from duetbench.judge.statistics import Method
@@ -48,38 +48,40 @@ EVENT = Event(
 
 
 def test_an_event_is_one_sentence_and_its_rows_are_folded() -> None:
-    cases = [one(f"x/{name}/py3.14", SLOWER) for name in "abc"]
-    ((_, told),) = lines(make_view(made(*cases, events=(EVENT,))), "events")
+    cases = [judged_case(f"x/{name}/py3.14", SLOWER) for name in "abc"]
+    ((_, told),) = lines(make_view(comparison_of(*cases, events=(EVENT,))), "events")
     assert told == (
         "One event: 3 cases that share the server granian moved alike: CPU/request ▼ slower, "
         "+2.00 % (+1.80…+2.20 %)."
     )
-    text = markdown(made(*cases, one("x/d/py3.14", LARGER), events=(EVENT,)))
+    text = markdown(comparison_of(*cases, judged_case("x/d/py3.14", LARGER), events=(EVENT,)))
     open_, folded, rest = text.partition("<details><summary>3 rows of the event above</summary>")
     assert folded
     assert "| x/d/py3.14 | PSS steady | ▼ larger |" in open_
     assert "| x/a/py3.14 |" not in open_
     assert all(f"| x/{name}/py3.14 | CPU/request | ▼ slower |" in rest for name in "abc")
-    alone = markdown(made(*cases, events=(EVENT,)))
+    alone = markdown(comparison_of(*cases, events=(EVENT,)))
     assert "### Worse\n\n<details><summary>3 rows of the event above</summary>" in alone
 
 
 def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
     """Each metric's floor once, that of benchmarks as the record has it; none without figures."""
-    cases = one("x/a/py3.14", SLOWER, LARGER), one("x/b/py3.14", SAME)
-    found = made(*cases, micro=(micro("b.One", SAME),), method={"inprocess_floor": 0.01})
+    cases = judged_case("x/a/py3.14", SLOWER, LARGER), judged_case("x/b/py3.14", SAME)
+    found = comparison_of(*cases, micro=(micro("b.One", SAME),), method={"inprocess_floor": 0.01})
     legend = dict(lines(make_view(found), "legend"))
     assert legend["relevance floor"].endswith(
         ": PSS steady 0.4 %, CPU/request 0.2 %, time in process 1 %"
     )
     assert "base → head" not in legend
     assert f"relevance floor: {legend['relevance floor']}" in printed(found, 120)
-    assert lines(make_view(made(one("x/a/py3.14", LATE))), "legend") == ()
+    assert lines(make_view(comparison_of(judged_case("x/a/py3.14", LATE))), "legend") == ()
 
 
 def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
     """One-sided verdicts, and memory that the other server shared: their rows bear another word."""
-    then = made(one("x/a/py3.14", SLOWER, LARGER), method={"confirmation_rate": 0.05})
+    then = comparison_of(
+        judged_case("x/a/py3.14", SLOWER, LARGER), method={"confirmation_rate": 0.05}
+    )
     told = dict(lines(make_view(then), "legend"))
     assert "By the rule of that time a verdict asked on one side only" in told["95 % interval"]
     assert "changes are shown up to a tenth larger than they are" in told["PSS steady"]
@@ -111,8 +113,8 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
 
 
 def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
-    cases = [one(f"x/{index}/py3.14", LATE) for index in range(40)]
-    text = markdown(made(*cases, one("x/loud/py3.14", comparing.DISTURBED)))
+    cases = [judged_case(f"x/{index}/py3.14", LATE) for index in range(40)]
+    text = markdown(comparison_of(*cases, judged_case("x/loud/py3.14", comparing.DISTURBED)))
     assert (
         "### Not judged\n\n"
         "- 40 × no time for a duet: x/0/py3.14, x/1/py3.14, x/2/py3.14, x/3/py3.14, x/4/py3.14, "
@@ -124,8 +126,11 @@ def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
 
 @pytest.mark.parametrize("cases", [1, 300, 2000])
 def test_the_comment_always_fits(cases: int) -> None:
-    many = [one(f"x/{'long' * 40}{index}/py3.14", SLOWER, OPEN, LARGER) for index in range(cases)]
-    text = markdown(made(*many))
+    many = [
+        judged_case(f"x/{'long' * 40}{index}/py3.14", SLOWER, OPEN, LARGER)
+        for index in range(cases)
+    ]
+    text = markdown(comparison_of(*many))
     assert len(text) <= LIMIT
     assert text.startswith("## Worse in")
     assert "▼ larger" in text
@@ -146,16 +151,16 @@ def every_block() -> Comparison:
     """A comparison in which everything happened."""
     flag = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores")
     noisy = duet("x/a/py3.14").model_copy(update={"flags_base": (flag,)})
-    return made(
-        one(
+    return comparison_of(
+        judged_case(
             "x/a/py3.14", SLOWER, duets=(noisy,), absolute_base={CPU: 1.0e-4},
             absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
             instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
         ),
-        one("x/b/py3.14", SAME),
-        one("x/c/py3.14", BROKEN),
-        one("x/d/py3.14", LATE),
-        one("x/e/py3.14", OPEN),
+        judged_case("x/b/py3.14", SAME),
+        judged_case("x/c/py3.14", BROKEN),
+        judged_case("x/d/py3.14", LATE),
+        judged_case("x/e/py3.14", OPEN),
         packages=(PackageChange(stack="current", package="granian", base="2.7.8", head=None),),
         missing=(Missing(case="x/new", reason="only head has it"),),
         noise=0.0071,
@@ -177,7 +182,7 @@ def test_names_are_whole_on_any_terminal(width: int) -> None:
     figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}
     bench = "handlers.Cpu.time_request('pydantic-v1-v2/services-from-json')"
     text = printed(
-        made(one(name, SLOWER, LARGER, **figures), one("x/b/py3.14", SAME),
+        comparison_of(judged_case(name, SLOWER, LARGER, **figures), judged_case("x/b/py3.14", SAME),
              micro=(micro(bench, SLOWER),)), width
     )  # fmt: skip
     lines = text.splitlines()

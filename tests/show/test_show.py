@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import synthetic
 from bench import invoke
-from comparing import BROKEN, SAME, SLOWER, made, one
+from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
 from duetbench.cli.show import schema_command, show_command
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.flags import Flag, FlagName
@@ -309,8 +309,8 @@ def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
 
 
 def a_comparison(**more: Any) -> Comparison:
-    cases = (one("x/a/py3.14", SLOWER), one("x/b/py3.14", SAME))
-    return made(*cases, **{"id": COMPARED, **more})
+    cases = (judged_case("x/a/py3.14", SLOWER), judged_case("x/b/py3.14", SAME))
+    return comparison_of(*cases, **{"id": COMPARED, **more})
 
 
 @pytest.mark.usefixtures("checkout")
@@ -332,7 +332,9 @@ def acting(text: str) -> set[str]:
 def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
     hostile = {"notes": (HOSTILE,), "reproduce": (f"duetbench compare {HOSTILE}",)}
-    compared = made(one(f"x/{HOSTILE}", SLOWER), one("x/b", broken), id=COMPARED, **hostile)
+    compared = comparison_of(
+        judged_case(f"x/{HOSTILE}", SLOWER), judged_case("x/b", broken), id=COMPARED, **hostile
+    )
     case = synthetic.make_case(f"demo/{HOSTILE}")
     failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")
     run = tmp_path / "run.json"

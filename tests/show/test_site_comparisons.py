@@ -139,11 +139,11 @@ def test_a_damaged_file_costs_itself_only(tmp_path: Path, reference_results: Pat
 
 
 def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> None:
-    odd = comparing.one(FASTAPI, comparing.SLOWER.model_copy(update={"metric": "no_such"}))
+    odd = comparing.judged_case(FASTAPI, comparing.SLOWER.model_copy(update={"metric": "no_such"}))
     huge = comparing.SLOWER.model_copy(update={"ratio": 1e308, "low": 1e307, "high": 1.7e308})
     made = [
         site_builds.compared(FASTAPI, cases=(case,), id=f"2026111{n}T120000Z-compare-a")
-        for n, case in enumerate((odd, comparing.one(FASTAPI, huge)))
+        for n, case in enumerate((odd, comparing.judged_case(FASTAPI, huge)))
     ]
     site = put(tmp_path, *made)
     for one in made:

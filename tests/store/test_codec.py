@@ -95,7 +95,7 @@ def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
 
 def test_what_is_not_a_run_file_is_refused() -> None:
     whole = store.encode(small_run())
-    for content, told in (
+    for content, text in (
         (b"", "an empty file"),
         (whole[:-20], "truncated"),
         (b"\xff\xfe\x00", "no text"),
@@ -107,12 +107,12 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         (whole.replace(b'"seed":1', b'"seed":1,"seed":2'), "'seed' twice"),
         (b"[" * 100_000, "recursion"),
     ):
-        assert told in refused(content).lower()
+        assert text in refused(content).lower()
 
 
 def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
     launches: tuple[str | int, ...] = ("results", 0, "launches")
-    for place, value, told in (
+    for place, value, text in (
         (("surprise",), 1, "surprise: Extra inputs are not permitted"),
         (("results", 0, "case", "load", "surprise"), 1, "results.0.case.load.surprise"),
         ((*launches, 0, "metrics", "speed"), 1.0, "unknown metrics ['speed']"),
@@ -123,7 +123,7 @@ def test_unknown_keys_and_values_are_refused_with_their_place() -> None:
         changed: Any = document()
         inner = reduce(getitem, place[:-1], changed)
         inner[place[-1]] = value
-        assert told in refused(changed)
+        assert text in refused(changed)
 
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:

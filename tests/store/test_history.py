@@ -61,7 +61,7 @@ def test_what_is_pushed_can_be_pulled(remote: Remote, tmp_path: Path) -> None:
     assert (len(files), len(runs), others) == (3, 3, ())
     first = sent(remote, *files)
     assert (len(first.added), first.there, first.tries) == (3, (), 1)
-    assert listing(remote) == sorted(f"results/{one.path}" for one in files)
+    assert listing(remote) == sorted(f"results/{entry.path}" for entry in files)
     again = sent(remote, *files)
     assert (again.added, len(again.there), again.commit) == ((), 3, None)
     assert git(place_of(remote), "rev-list", "--count", BRANCH) == "1"
@@ -107,7 +107,7 @@ def test_pushers_that_race_all_land(
     place = place_of(remote)
     assert git(place, "rev-list", "--count", BRANCH) == str(pushers)
     assert git(place, "rev-list", "--merges", "--count", BRANCH) == "0"
-    first, second, *_ = sorted(one.tries for one in done)
+    first, second, *_ = sorted(entry.tries for entry in done)
     assert first == 1 < second
     for number in range(pushers):
         path = f"{BRANCH}:results/runs/m{number:02}/2026/run.json"
@@ -116,11 +116,11 @@ def test_pushers_that_race_all_land(
 
 def test_a_remote_that_refuses_five_times(remote: Remote) -> None:
     hook(remote, "pre-receive", '[ "$COUNT" -ge 5 ] || { echo "come back later"; exit 1; }\n')
-    told: list[str] = []
-    pushed = sent(remote, file("alpha"), told=told)
+    text: list[str] = []
+    pushed = sent(remote, file("alpha"), told=text)
     assert (pushed.tries, listing(remote)) == (6, ["results/runs/alpha/2026/run.json"])
-    assert [line.split(":")[0] for line in told] == [f"try {n} of 20" for n in range(1, 6)]
-    assert all("pre-receive hook declined" in line for line in told)
+    assert [line.split(":")[0] for line in text] == [f"try {n} of 20" for n in range(1, 6)]
+    assert all("pre-receive hook declined" in line for line in text)
 
 
 def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
@@ -176,8 +176,8 @@ def test_a_clock_that_jumps_backwards(
     sent(remote, *collect(save(tmp_path / "two", night_run(2)))[0])
     sent(remote, *collect(save(tmp_path / "three", night_run(3)))[0])
     pull(remote, tmp_path / "all")
-    found = [store.load(path).started for path in store.runs(tmp_path / "all")]
-    assert found == [night_run(number).started for number in (2, 3, 5)]
+    result = [store.load(path).started for path in store.runs(tmp_path / "all")]
+    assert result == [night_run(number).started for number in (2, 3, 5)]
     dates = git(place_of(remote), "log", "--format=%ad", "--date=format:%Y", BRANCH).split()
     assert dates[:2] == ["2001", "2001"]
 
@@ -199,7 +199,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     (good / "runs" / "notes.json").write_text("{}")
     (path.parent / ".hidden.json").write_text("{}")
     files, _, others = collect(good)
-    assert [one.path for one in files] == [path.relative_to(good).as_posix()]
+    assert [entry.path for entry in files] == [path.relative_to(good).as_posix()]
     assert sorted(others) == ["README.md", "runs/notes.json"]
     assert collect(tmp_path / "nowhere") == ((), (), ())
     sent(remote, *files)
@@ -209,13 +209,13 @@ def of_asv(folder: Path, seconds: float) -> Path:
     """A results folder as `duetbench inprocess --record` leaves it, with one of asv's files."""
     place = folder / "asv" / "alpha-2c-000001"
     place.mkdir(parents=True)
-    found = {
+    result = {
         "commit_hash": "3f2a9c17" * 5,
         "env_name": "duetbench-py3.14-stackone",
         "params": {"machine": place.name},
         "results": {"gil.Cpu.time_tasks": [[seconds], [], "1"]},
     }
-    (place / "3f2a9c17-duetbench-py3.14-stackone.json").write_text(json.dumps(found))
+    (place / "3f2a9c17-duetbench-py3.14-stackone.json").write_text(json.dumps(result))
     (place / "3f2a9c17-load-runs-py3.14-stackone.json").write_text("{}")
     (place / "machine.json").write_text(json.dumps({"machine": place.name}))
     (folder / "asv" / "benchmarks.json").write_text("{}")
@@ -228,7 +228,7 @@ def test_a_commit_is_measured_inside_the_process_once(remote: Remote, tmp_path: 
     place = "asv/alpha-2c-000001"
     figures, machine = f"{place}/3f2a9c17-duetbench-py3.14-stackone.json", f"{place}/machine.json"
     files, runs, others = collect(first)
-    assert ([one.path for one in files], runs) == ([figures, machine], ())
+    assert ([entry.path for entry in files], runs) == ([figures, machine], ())
     generated = f"{place}/3f2a9c17-load-runs-py3.14-stackone.json"
     assert sorted(others) == [generated, "asv/benchmarks.json"]
     assert len(sent(remote, *files).added) == 2
@@ -259,13 +259,13 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
     partial = night_run(status=RunStatus.PARTIAL, finished=None)
-    (one,), (run,), _ = collect(save(tmp_path / "partial", partial))
-    assert one.path == store.path_for(Path(), partial).as_posix()
+    (entry,), (run,), _ = collect(save(tmp_path / "partial", partial))
+    assert entry.path == store.path_for(Path(), partial).as_posix()
     assert run.status is RunStatus.PARTIAL
     finished = save(tmp_path / "both", night_run())
     store.save_partial(finished, partial)
     (only,), (run,), _ = collect(finished)
-    assert (only.path, run.status) == (one.path, RunStatus.COMPLETE)
+    assert (only.path, run.status) == (entry.path, RunStatus.COMPLETE)
 
 
 def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
@@ -303,12 +303,12 @@ def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> N
 def test_a_remote_that_is_gone(tmp_path: Path, remote: Remote) -> None:
     sent(remote, file("alpha"))
     gone = Remote((tmp_path / "gone.git").as_uri())
-    told: list[str] = []
+    text: list[str] = []
     with pytest.raises(HistoryError, match=r"could not be fetched.*check the remote's address"):
-        pull(gone, tmp_path / "target", log=told.append)
+        pull(gone, tmp_path / "target", log=text.append)
     with pytest.raises(HistoryError, match=r"could not be pushed.*check the remote's address"):
-        sent(gone, file("alpha"), told=told)
-    assert not told
+        sent(gone, file("alpha"), told=text)
+    assert not text
     with pytest.raises(HopelessError, match="'nowhere': expected a remote of"):
         remote_of(tmp_path, "nowhere")
 
@@ -343,10 +343,10 @@ def test_a_full_disk(
 def test_a_limit_of_file_sizes(remote: Remote, tmp_path: Path) -> None:
     """It kills git without a word; the message has one, and nothing is tried again."""
     files = collect(save(tmp_path / "source", night_run()))[0]
-    told: list[str] = []
+    text: list[str] = []
     with file_limit(), pytest.raises(HistoryError, match="raise the limit of file sizes"):
-        sent(remote, *files, told=told)
-    assert not told
+        sent(remote, *files, told=text)
+    assert not text
     assert len(sent(remote, *files).added) == 1
 
 
@@ -370,8 +370,8 @@ def test_the_token_goes_to_github_alone(
     address = server.url_for("/me/it")
     monkeypatch.setenv("GITHUB_TOKEN", "secret-token")
     few = Patience(tries=3, first=0.01, longest=0.01)
-    for own in (server.url_for("").rstrip("/"), "https://github.com"):
-        monkeypatch.setenv("GITHUB_SERVER_URL", own)
+    for ours in (server.url_for("").rstrip("/"), "https://github.com"):
+        monkeypatch.setenv("GITHUB_SERVER_URL", ours)
         remote = remote_of(tmp_path, address)
         assert "secret" not in repr(remote)
         with pytest.raises(HistoryError, match=r"check the token's rights") as problem:
@@ -380,16 +380,16 @@ def test_the_token_goes_to_github_alone(
     expected = base64.b64encode(b"x-access-token:secret-token").decode()
     assert heard == [f"basic {expected}", None]
     # What somebody has set in the environment stays.
-    found = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})
-    assert found["GIT_CONFIG_COUNT"] == "3"
-    assert found["GIT_CONFIG_KEY_2"] == "http.https://github.com/a/b.extraheader"
+    result = credentials("https://github.com/a/b", {"GITHUB_TOKEN": "t", "GIT_CONFIG_COUNT": "2"})
+    assert result["GIT_CONFIG_COUNT"] == "3"
+    assert result["GIT_CONFIG_KEY_2"] == "http.https://github.com/a/b.extraheader"
 
 
 def test_a_server_that_is_down_is_asked_again(server: HTTPServer, tmp_path: Path) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def down(request: Request) -> Response:
-        asked.append(request.path)
+        requests.append(request.path)
         return Response("down", status=503)
 
     server.expect_request("/it/info/refs").respond_with_handler(down)
@@ -397,7 +397,7 @@ def test_a_server_that_is_down_is_asked_again(server: HTTPServer, tmp_path: Path
     few = Patience(tries=4, first=0.01, longest=0.01)
     with pytest.raises(HistoryError, match=r"503"):
         pull(remote, tmp_path / "target", patience=few)
-    assert len(asked) == 4
+    assert len(requests) == 4
 
 
 def test_the_checkout_is_left_alone(remote: Remote, tmp_path: Path) -> None:
@@ -405,10 +405,10 @@ def test_the_checkout_is_left_alone(remote: Remote, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     subprocess.run(["git", "-C", str(root), "remote", "add", "origin", remote.address], check=True)
     before = contents(root)
-    found = remote_of(root, "origin")
-    assert found.address == remote.address
-    sent(found, file("alpha"))
-    pull(found, root / "results")
+    result = remote_of(root, "origin")
+    assert result.address == remote.address
+    sent(result, file("alpha"))
+    pull(result, root / "results")
     after = contents(root)
     assert after.pop("results/runs/alpha/2026/run.json") == b"{}\n"
     assert after == before

@@ -30,11 +30,11 @@ def test_a_ratio_is_a_number_above_zero(ratio: float) -> None:
 
 
 def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
-    made = foreign.points()
-    path = points.save(tmp_path, made)
-    place = f"points/{made.machine.id}/2026/{made.id}.json"
+    result = foreign.points()
+    path = points.save(tmp_path, result)
+    place = f"points/{result.machine.id}/2026/{result.id}.json"
     assert path.relative_to(tmp_path).as_posix() == place
-    assert (points.paths(tmp_path), points.read(path)) == ([path], made)
+    assert (points.paths(tmp_path), points.read(path)) == ([path], result)
     with pytest.raises(RecordError):
         points.read(path.rename(path.with_name("another.json")))
 

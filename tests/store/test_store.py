@@ -30,8 +30,8 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_run_is_named_after_time_profile_and_commit() -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    named = store.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
-    assert named == "20261120T094012Z-nightly-3f2a9c17"
+    names = store.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+    assert names == "20261120T094012Z-nightly-3f2a9c17"
     assert store.run_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
     with pytest.raises(RecordError, match="offset"):
         store.run_id("2026-11-20T09:40:12", "quick", None)
@@ -92,20 +92,20 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     first = store.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
     second = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
     partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
-    for name, found in (
+    for name, result in (
         (str(first), first),
         ("latest", second),
         (first.stem, first),
         ("published", second),
         ("20261121T090000Z-quick-3f2a9c17", partial),
     ):
-        assert store.find(tmp_path, name) == found
-    for folder, name, told in (
+        assert store.find(tmp_path, name) == result
+    for folder, name, text in (
         (tmp_path, "202611", "could be any of"),
         (tmp_path, "20261118T090000Z-nightly-3f2a9c17", "20261119T090000Z-nightly"),
         (tmp_path / "empty", "x", "no runs yet"),
     ):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=text):
             store.find(folder, name)
 
 
@@ -211,8 +211,8 @@ def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
     (runs / "gone.json").unlink()
 
     copy = store.copy_committed(root, folder)
-    found = {path.relative_to(copy).as_posix() for path in copy.rglob("*.json")}
-    assert found == {"runs/machine/kept.json", "runs/machine/zwölf Läufe.json"}
+    result = {path.relative_to(copy).as_posix() for path in copy.rglob("*.json")}
+    assert result == {"runs/machine/kept.json", "runs/machine/zwölf Läufe.json"}
     assert (copy / "runs" / "machine" / "kept.json").read_text() == "kept.json"
 
 

@@ -114,7 +114,7 @@ class Stage:
         configured = place / "config" / "act" / "actrc"  # empty, so that act does not ask for one
         configured.parent.mkdir(parents=True)
         configured.touch()
-        given = {
+        values = {
             **self.variables,
             "GITHUB_API_URL": self.github.url,
             "GITHUB_REPOSITORY": REPOSITORY,
@@ -131,7 +131,7 @@ class Stage:
         argv += ["--secret", f"GITHUB_TOKEN={TOKEN}"]
         for label in (HOSTED, "self-hosted"):
             argv += ["--platform", f"{label}=-self-hosted"]
-        for name, value in given.items():
+        for name, value in values.items():
             argv += ["--env", f"{name}={value}"]
         for name, value in variables.items():
             argv += ["--var", f"{name}={value}"]
@@ -139,7 +139,7 @@ class Stage:
             argv += ["--local-repository", f"{pin}={folder}"]
         log = place / "act.log"
         with log.open("w") as output:
-            inherited = {**_clean(), **given, "XDG_CONFIG_HOME": str(place / "config")}
+            inherited = {**_clean(), **values, "XDG_CONFIG_HOME": str(place / "config")}
             process = subprocess.Popen(
                 argv, env=inherited, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
@@ -184,12 +184,12 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def pinned() -> dict[str, Path]:
-    found = {}
+    result = {}
     for file in (*sorted((PROJECT / ".github").rglob("*.yml")), PROJECT / "action.yml"):
         for name, sha in _USES.findall(file.read_text("utf-8")):
             if name.startswith("actions/"):
-                found[f"{name}@{sha}"] = STANDINS / name.partition("/")[2]
-    return found
+                result[f"{name}@{sha}"] = STANDINS / name.partition("/")[2]
+    return result
 
 
 def load(text: str) -> dict[str, Any]:

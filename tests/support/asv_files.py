@@ -70,7 +70,7 @@ def write(
     described = Machine()
     described.__dict__.update(machine=machine, num_cpu=str(cores), cpu="Synthetic CPU", os="Linux")
     described.save(str(results))
-    made = Results(
+    result = Results(
         {**described.__dict__, "python": python, "stack": stack},
         {"stack": stack},
         commit,
@@ -80,16 +80,16 @@ def write(
         {},
     )
     for bench, values in figures:
-        given: list[Value] = [
+        arguments: list[Value] = [
             values.get(combination) for combination in product(*bench.params.values())
         ]
-        sampled = [list(v) if isinstance(v, Sequence) else None for v in given]
-        made.add_result(
+        sampled = [list(v) if isinstance(v, Sequence) else None for v in arguments]
+        result.add_result(
             bench.listed(),
             BenchmarkResult(
                 result=[
                     True if samples else value
-                    for value, samples in zip(given, sampled, strict=True)
+                    for value, samples in zip(arguments, sampled, strict=True)
                 ],
                 samples=sampled,
                 number=[1 if samples else None for samples in sampled],
@@ -100,4 +100,4 @@ def write(
             started_at=datetime(2026, 11, 20, hour, tzinfo=UTC),
             record_samples=True,
         )
-    made.save(str(results))
+    result.save(str(results))

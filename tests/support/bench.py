@@ -104,8 +104,8 @@ def _environment(process: psutil.Process) -> dict[str, str] | None:
 
 def lives(pid: int) -> bool:
     """Tell whether a process lives; one that has ended may wait for its parent for a while."""
-    found = proc.stat(pid)
-    return found is not None and found.alive
+    result = proc.stat(pid)
+    return result is not None and result.alive
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def invoke(
         cli.main()
     except SystemExit as end:
         code = int(end.code or 0)
-    said = capture.readouterr()
-    return Done(code, said.out, said.err)
+    text = capture.readouterr()
+    return Done(code, text.out, text.err)
 
 
 @dataclass(frozen=True)

@@ -112,10 +112,10 @@ def served(folder: Path) -> Iterator[str]:
 
 def program() -> Path:
     """The system's Chromium; without it the test is skipped, but not in CI."""
-    found = CHROMIUM.find()
-    if found is None:
+    result = CHROMIUM.find()
+    if result is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser: {CHROMIUM.remedy}")
-    return found
+    return result
 
 
 @contextmanager
@@ -123,23 +123,23 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as driver:
         # Root, as in containers, gets no sandbox from Chromium.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        found = driver.chromium.launch(
+        result = driver.chromium.launch(
             executable_path=str(program()), args=arguments, timeout=180_000
         )
-        yield found
-        found.close()
+        yield result
+        result.close()
 
 
 def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
     """Bytes over the network of what a page fetched, gzipped as hosts of pages do it, by file."""
-    found = {}
+    result = {}
     for address in addresses:
         if address.startswith("data:"):
             continue
         name = unquote(urlsplit(address.removeprefix(base)).path)
         file = folder / (f"{name}index.html" if not name or name.endswith("/") else name)
-        found[file.relative_to(folder).as_posix()] = len(gzip.compress(file.read_bytes(), 6))
-    return found
+        result[file.relative_to(folder).as_posix()] = len(gzip.compress(file.read_bytes(), 6))
+    return result
 
 
 def kept(page: Page, name: str) -> None:

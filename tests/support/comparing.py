@@ -71,7 +71,7 @@ LOOKS: Final = {
 """When looks are taken, as a comparison's file has it."""
 
 
-def one(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
+def judged_case(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
     return CaseComparison(
         case=make_case(name), because="granian 2.7.8 → 2.8.7", judgements=judgements, **more
     )
@@ -93,7 +93,7 @@ AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --bud
 """What asks for a comparison of `made` again."""
 
 
-def made(*cases: CaseComparison, **more: Any) -> Comparison:
+def comparison_of(*cases: CaseComparison, **more: Any) -> Comparison:
     side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
         "id": "x",

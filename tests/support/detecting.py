@@ -43,7 +43,7 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
 
 def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
     """A night of some cases, by default of server runs."""
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "run": run_of(number),
         "kind": "load",
         "profile": "nightly",
@@ -60,7 +60,7 @@ def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
         "stack_of": ("current",) * len(cases),
         "metrics": (),
     }
-    return RunHeader(**{**given, **changes})
+    return RunHeader(**{**values, **changes})
 
 
 def table(
@@ -108,8 +108,8 @@ def table(
         if spread is not None:
             low[:], high[:] = (mean * math.exp(z * spread[number]) for z in (-1.96, 1.96))
         nights.append(RunColumns(header, mean, low, high, launches))
-    (made,) = history.tables(nights)
-    return made
+    (result,) = history.tables(nights)
+    return result
 
 
 def moved_at(

@@ -185,7 +185,7 @@ class FakeGitHub:
 
     def comments_of(self, number: int) -> list[Table]:
         """The comments on an issue or pull request, oldest first."""
-        return [one for one in self.state.comments if one["issue"] == number]
+        return [comment for comment in self.state.comments if comment["issue"] == number]
 
     # Routes: what is asked for, as JSON.
 
@@ -204,9 +204,9 @@ class FakeGitHub:
 
     def _get_compare(self, _: Request, span: str) -> Any:
         base = span.partition("...")[0]
-        known = {one["base"]["ref"]: one["base"]["sha"] for one in self.state.pulls.values()}
-        known |= self.state.merge_bases
-        left = base if re.fullmatch("[0-9a-f]{40}", base) else known.get(base)
+        entries = {pull["base"]["ref"]: pull["base"]["sha"] for pull in self.state.pulls.values()}
+        entries |= self.state.merge_bases
+        left = base if re.fullmatch("[0-9a-f]{40}", base) else entries.get(base)
         return {"merge_base_commit": {"sha": self._found(left)}, "files": []}
 
     def _get_permission(self, _: Request, login: str) -> Any:
@@ -216,20 +216,20 @@ class FakeGitHub:
     def _get_issues(self, request: Request) -> Any:
         wanted, creator = request.args.get("state", "open"), request.args.get("creator")
         return [
-            one
-            for one in reversed(self.state.issues)
-            if wanted in {"all", one["state"]} and creator in {None, one["user"]["login"]}
+            issue
+            for issue in reversed(self.state.issues)
+            if wanted in {"all", issue["state"]} and creator in {None, issue["user"]["login"]}
         ]
 
     def _post_issue(self, request: Request) -> Any:
-        given = self._body(request, "title")
-        if len(given["title"]) > 256:
+        values = self._body(request, "title")
+        if len(values["title"]) > 256:
             raise _invalid("Issue", "title", "title is too long (maximum is 256 characters)")
         issue = {
             "number": self._new(),
-            "title": given["title"],
-            "body": given.get("body"),
-            "labels": [{"name": name} for name in given.get("labels", [])],
+            "title": values["title"],
+            "body": values.get("body"),
+            "labels": [{"name": name} for name in values.get("labels", [])],
             "state": "open",
             "state_reason": None,
             "user": {"login": BOT, "type": "Bot"},
@@ -266,20 +266,27 @@ class FakeGitHub:
 
     def _get_artifacts(self, _: Request, number: int) -> Any:
         for place in sorted(Path(self.state.uploads).glob(f"{number}/*")):
-            known = any(
-                one["run"] == number and one["name"] == place.name for one in self.artifacts
+            entries = any(
+                artifact["run"] == number and artifact["name"] == place.name
+                for artifact in self.artifacts
             )
-            if self.state.uploads and not known and place.suffix != ".partial":
+            if self.state.uploads and not entries and place.suffix != ".partial":
                 packed = io.BytesIO()
                 with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
                     for file in filter(Path.is_file, sorted(place.rglob("*"))):
                         archive.write(file, file.relative_to(place))
                 self.leave(number, place.name, packed.getvalue())
-        found = [{**one, "data": None} for one in self.artifacts if one["run"] == number]
-        return {"total_count": len(found), "artifacts": found}
+        result = [
+            {**artifact, "data": None} for artifact in self.artifacts if artifact["run"] == number
+        ]
+        return {"total_count": len(result), "artifacts": result}
 
     def _get_archive(self, _: Request, number: int) -> Any:
-        there = [one for one in self.artifacts if one["id"] == number and "gone" not in one]
+        there = [
+            artifact
+            for artifact in self.artifacts
+            if artifact["id"] == number and "gone" not in artifact
+        ]
         self._found(there or None)
         # Another name of this host: nobody there may see the token.
         elsewhere = self.url.replace("127.0.0.1", "localhost")
@@ -292,10 +299,12 @@ class FakeGitHub:
             if request.path.startswith("/_archive/"):
                 self.tokens_elsewhere.append(request.headers.get("Authorization"))
                 number = int(request.path.rpartition("/")[2])
-                (data,) = (one["data"] for one in self.artifacts if one["id"] == number)
+                (data,) = (
+                    artifact["data"] for artifact in self.artifacts if artifact["id"] == number
+                )
                 return Response(data, 200, content_type="application/zip")
             self.state.requests.append(f"{request.method} {request.path}")
-            fault = next((one for one in self.faults if one.hits(request)), None)
+            fault = next((artifact for artifact in self.faults if artifact.hits(request)), None)
             if fault is not None:
                 fault.times -= fault.times > 0
             if fault is None or fault.after:
@@ -317,14 +326,16 @@ class FakeGitHub:
             path = request.path.removeprefix(f"/repos/{self.state.repository}")
             name, arguments = _ROUTES.bind("").match(path, request.method)
             with self._lock:
-                found = getattr(self, name)(request, **arguments)
+                result = getattr(self, name)(request, **arguments)
         except RefusalError as refusal:
             return self._json(refusal.body, refusal.status, refusal.headers)
         except HTTPException as refusal:
             return self._json({"message": refusal.name}, refusal.code or 500)
         if request.method == "GET":
-            return self._paged(request, found)
-        return self._json(found, 204 if found is None else 201 if request.method == "POST" else 200)
+            return self._paged(request, result)
+        return self._json(
+            result, 204 if result is None else 201 if request.method == "POST" else 200
+        )
 
     def _paged(self, request: Request, found: Any) -> Response:
         key = next((key for key in ("artifacts",) if key in found), None)
@@ -341,24 +352,24 @@ class FakeGitHub:
         return Response(text, status, headers, content_type="application/json; charset=utf-8")
 
     def _body(self, request: Request, *required: str) -> Table:
-        given: Table = json.loads(request.get_data() or b"{}")
+        values: Table = json.loads(request.get_data() or b"{}")
         for key in required:
-            if not given.get(key):
+            if not values.get(key):
                 raise _invalid("Something", key, f"{key} can't be blank")
-        if len(given.get("body") or "") > BODY_LIMIT:
+        if len(values.get("body") or "") > BODY_LIMIT:
             raise _invalid("IssueComment", "body", "body is too long (maximum is 65536 characters)")
-        return given
+        return values
 
     def _edited(self, request: Request, one: Table, *required: str) -> Table:
-        given = self._body(request, *required)
+        values = self._body(request, *required)
         one |= {
-            key: given[key] for key in ("title", "body", "state", "state_reason") if key in given
+            key: values[key] for key in ("title", "body", "state", "state_reason") if key in values
         }
         return one
 
     def _one(self, listed: list[Table], number: int, key: str = "id") -> Table:
-        found: Table = self._found(next((one for one in listed if one[key] == number), None))
-        return found
+        result: Table = self._found(next((entry for entry in listed if entry[key] == number), None))
+        return result
 
     @staticmethod
     def _found(value: Any) -> Any:

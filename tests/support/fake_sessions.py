@@ -77,7 +77,7 @@ class FakeInstruments:
     ) -> tuple[Duet, ...]:
         self.together.append(tuple(head.case.id for _, head in pairs))
         duets = [self._duet(*pair, head_first, order + n) for n, pair in enumerate(pairs)]
-        failed = [bool(one.failed) for one in duets]
+        failed = [bool(duet.failed) for duet in duets]
         return tuple(duets[: failed.index(True) + 1] if True in failed else duets)
 
     def _duet(self, base: SideCase, head: SideCase, head_first: bool, order: int) -> Duet:

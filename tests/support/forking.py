@@ -77,8 +77,8 @@ def call(place: str, words: list[str]) -> int:
         def pass_on(number: int, _: FrameType | None) -> None:
             os.kill(pid, number)
 
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(one, pass_on)
+        for entry in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(entry, pass_on)
         code = int(reader.readline())
     return code if code >= 0 else 128 - code
 

@@ -115,7 +115,7 @@ def generate(history: Imagined) -> Iterator[RunColumns]:
 
 def records(history: Imagined) -> tuple[Change, ...]:
     """A record of each planted change; those of the last year are open."""
-    return tuple(_record(history, number, one) for number, one in enumerate(history.planted))
+    return tuple(_record(history, number, entry) for number, entry in enumerate(history.planted))
 
 
 def _record(history: Imagined, number: int, change: Planted) -> Change:
@@ -136,9 +136,11 @@ def _record(history: Imagined, number: int, change: Planted) -> Change:
         base=StackState(stack=STACK, digest=_digest(before)),
         head=StackState(stack=STACK, digest=_digest(after)),
         packages=tuple(
-            PackageChange(stack=STACK, package=one, base=f"1.{before[one]}.0", head=f"1.{now}.0")
-            for one, now in after.items()
-            if before[one] != now
+            PackageChange(
+                stack=STACK, package=entry, base=f"1.{before[entry]}.0", head=f"1.{now}.0"
+            )
+            for entry, now in after.items()
+            if before[entry] != now
         ),
         ratio=change.factor,
         low=change.factor * 0.994,
@@ -181,8 +183,8 @@ def _plant(nights: int, years: float, cases: int, source: np.random.Generator) -
     number = max(1, round(years * cases / _CASES_PER_CHANGE))
     when = np.sort(source.choice(np.arange(_MARGIN, nights - _MARGIN), number, replace=True))
     for night in when.tolist():
-        first, many = int(source.integers(cases)), int(source.integers(1, 6))
-        moved = tuple(range(first, min(first + many, cases)))
+        first, group = int(source.integers(cases)), int(source.integers(1, 6))
+        moved = tuple(range(first, min(first + group, cases)))
         factor = float(source.choice(_MOVED))
         yield Planted(night, moved, factor, str(source.choice(_PACKAGES)))
 
@@ -247,14 +249,14 @@ def _night(
 def _odd(cases: int, source: np.random.Generator) -> dict[int, CaseState]:
     failed = CaseState("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
     chance = source.random(cases)
-    found = {
+    result = {
         case: failed if chance[case] < _FAILED else CaseState("disturbed", ("host_noise",))
         for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist()
     }
     if source.random() < _PARTIAL:
         late = CaseState("not measured", (), "the run ended before it came to this case")
-        found |= dict.fromkeys(range(cases * 9 // 10, cases), late)
-    return found
+        result |= dict.fromkeys(range(cases * 9 // 10, cases), late)
+    return result
 
 
 def _run(history: Imagined, place: int) -> str:

@@ -72,9 +72,9 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 def _programs() -> Path:
     """Where initdb is: Debian keeps a folder of programs for each version, none on PATH."""
-    found = sorted(
+    result = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3])
     )
-    initdb = found[-1] if found else shutil.which("initdb")
+    initdb = result[-1] if result else shutil.which("initdb")
     assert initdb, f"PostgreSQL's server is not here: {POSTGRESQL.remedy}"
     return Path(initdb).resolve().parent

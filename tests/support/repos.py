@@ -169,11 +169,11 @@ def declare(root: Path) -> None:
 
 def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     """Use what set-up has made, and write what is new elsewhere."""
-    made, place = paths.cache_dir(), folder / "duetbench"
+    result, place = paths.cache_dir(), folder / "duetbench"
     (place / "environments").mkdir(parents=True)
     for name in ("interpreters", "tools"):
-        (place / name).symlink_to(made / name)
-    for environment in (made / "environments").iterdir():
+        (place / name).symlink_to(result / name)
+    for environment in (result / "environments").iterdir():
         if environment.is_dir() and environment.name[0] != ".":
             (place / "environments" / environment.name).symlink_to(environment)
     patch.setenv("XDG_CACHE_HOME", str(folder))

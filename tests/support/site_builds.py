@@ -95,7 +95,7 @@ def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
 
 
 def table_of(*measured: Run) -> Table:
-    (table,) = tables(of_run(one) for one in measured)
+    (table,) = tables(of_run(entry) for entry in measured)
     return table
 
 
@@ -119,7 +119,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
     store.save_comparison(compared(*DECLARED, duets=5), results / store.COMPARISONS)
-    (open_,) = (one for one in made_up.records(imagined) if one.status == "open")
+    (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
     attributions.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
 
@@ -139,7 +139,7 @@ def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
             for place in range(duets)
         ]
         cases.append(
-            comparing.one(
+            comparing.judged_case(
                 name,
                 comparing.SLOWER,
                 *(comparing.LARGER,) * (duets > 1),
@@ -157,7 +157,7 @@ def compared(*names: str, duets: int = 12, **more: Any) -> Comparison:
         "micro": (comparing.micro("b.One", comparing.SAME),),
         "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),
     }
-    return comparing.made(*cases, **{**fields, **more})
+    return comparing.comparison_of(*cases, **{**fields, **more})
 
 
 def one_night(folder: Path) -> Path:
@@ -234,21 +234,21 @@ RELEASES = (
 
 def axis_of(*points: Points) -> ReleaseAxis:
     """The axis of points of one package, machine and anchor."""
-    ((found,),) = axes(points).values()
-    return found
+    ((result,),) = axes(points).values()
+    return result
 
 
 def released(results: Path) -> None:
     """Three releases."""
-    for one in RELEASES:
-        records.save(results, one)
+    for entry in RELEASES:
+        records.save(results, entry)
     metadata = VersionLinks(
         links={"home": "https://fastapi.example/", "source": "https://forge.example/a/fastapi"},
         tag="v",
     )
     other = VersionLinks(links={"source": "https://forge.example/a/granian"}, tag="")
-    known = {("fastapi", "0.11.0"): metadata, ("granian", "2.8.0"): other}
-    packages.remember(results, known)
+    entries = {("fastapi", "0.11.0"): metadata, ("granian", "2.8.0"): other}
+    packages.remember(results, entries)
 
 
 def built(folder: Path) -> Path:
@@ -350,7 +350,7 @@ def _hostile_attribution() -> Attribution:
         Function(name=text, file=text, line=1, package=other)
         for text, other in zip(HOSTILE, HOSTILE[::-1], strict=True)
     ]
-    leaves = (attributing.node(one, 1_000, 2_000) for one in every)
+    leaves = (attributing.node(entry, 1_000, 2_000) for entry in every)
     return attributing.attribution(
         id="hostile",
         case=HOSTILE[1],
@@ -361,9 +361,13 @@ def _hostile_attribution() -> Attribution:
         comparison=HOSTILE[4],
         rows=tuple(
             attributing.row(
-                one, 1_000, 2_000, caller=one, native=(Native(symbol=one.name, base=1, head=2),)
+                entry,
+                1_000,
+                2_000,
+                caller=entry,
+                native=(Native(symbol=entry.name, base=1, head=2),),
             )
-            for one in every
+            for entry in every
         ),
         own=tuple(PackageTotal(package=text, base=1, head=2_000) for text in HOSTILE),
         tree=attributing.node(every[0], 100_000, 116_000, *leaves),
@@ -372,8 +376,8 @@ def _hostile_attribution() -> Attribution:
 
 
 def _hostile_comparison() -> Comparison:
-    made = compared(*(f"asgi-wsgi/{text}/py3.14/w1/c{n}" for n, text in enumerate(HOSTILE)))
-    side = made.base.model_copy(
+    result = compared(*(f"asgi-wsgi/{text}/py3.14/w1/c{n}" for n, text in enumerate(HOSTILE)))
+    side = result.base.model_copy(
         update={
             "label": HOSTILE[1],
             "commit": None,
@@ -383,7 +387,9 @@ def _hostile_comparison() -> Comparison:
         }
     )
     bad = comparing.BROKEN.model_copy(update={"reason": HOSTILE[4]})
-    odd = comparing.one("<b>odd</b>", bad, comparing.OPEN.model_copy(update={"reason": HOSTILE[2]}))
+    odd = comparing.judged_case(
+        "<b>odd</b>", bad, comparing.OPEN.model_copy(update={"reason": HOSTILE[2]})
+    )
     event = Event(
         factor="server",
         value=HOSTILE[1],
@@ -399,17 +405,17 @@ def _hostile_comparison() -> Comparison:
             update={
                 "because": text,
                 "duets": tuple(
-                    one.model_copy(
+                    duet.model_copy(
                         update={"flags_base": (Flag(name=FlagName.HOST_NOISE, detail=text),)}
                     )
-                    for one in case.duets
-                    if not one.failed
+                    for duet in case.duets
+                    if not duet.failed
                 ),
             }
         )
-        for case, text in zip(made.cases, HOSTILE, strict=True)
+        for case, text in zip(result.cases, HOSTILE, strict=True)
     ]
-    return made.model_copy(
+    return result.model_copy(
         update={
             "id": "20261119T120000Z-compare-hostile",
             "base": side,

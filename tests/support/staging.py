@@ -133,10 +133,10 @@ def stock(index: Index, names: frozenset[str] | None = None) -> None:
         Project.here().lock("current"), Project.here().interpreter("3.14")
     ).parents[1]
     (packages,) = site.glob("lib/python3*/site-packages")
-    for found in distributions(path=[str(packages)]):
-        name = canonicalize_name(found.metadata["Name"])
+    for result in distributions(path=[str(packages)]):
+        name = canonicalize_name(result.metadata["Name"])
         if names is None or name in names:
-            filename, content = packed_again(found, packages)
+            filename, content = packed_again(result, packages)
             index.files[filename] = (name, LONG_AGO, content)
 
 

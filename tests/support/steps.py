@@ -56,8 +56,8 @@ class Step:
         """A step of run 7 in `owner/name`, with pull request 12 open."""
         for name in [name for name in os.environ if name.startswith(("GITHUB_", "DUETBENCH_"))]:
             patch.delenv(name)
-        made = cls(github, folder, capture, patch)
-        made.set(
+        result = cls(github, folder, capture, patch)
+        result.set(
             GITHUB_API_URL=github.url,
             GITHUB_REPOSITORY="owner/name",
             GITHUB_TOKEN=TOKEN,
@@ -66,9 +66,9 @@ class Step:
             NO_PROXY="127.0.0.1",
         )
         # Not time.sleep itself: the stand-in sleeps in this process too.
-        patch.setattr(api, "WAIT", made.waits.append)
+        patch.setattr(api, "WAIT", result.waits.append)
         github.add_pull(12, HEAD, BASE)
-        yield made
+        yield result
 
     def set(self, **variables: str) -> None:
         for name, value in variables.items():
@@ -92,13 +92,13 @@ class Step:
     def asked(self, method: str) -> list[str]:
         before = f"{method} /repos/owner/name"
         return [
-            one.removeprefix(before)
-            for one in self.github.state.requests
-            if one.startswith(f"{method} ")
+            request.removeprefix(before)
+            for request in self.github.state.requests
+            if request.startswith(f"{method} ")
         ]
 
     def ours(self) -> list[str]:
-        return [one["body"] for one in self.comments() if one["user"]["login"] == BOT]
+        return [entry["body"] for entry in self.comments() if entry["user"]["login"] == BOT]
 
     def comments(self) -> list[Table]:
         return self.github.comments_of(12)

@@ -69,8 +69,8 @@ class TinyServer:
                 self.bodies.append(await reader.readexactly(int(length[1]) if length else 0))
                 self.heads.append(head)
                 number, self.requests = self.requests, self.requests + 1
-                found = self._behaviour(head.split(" ")[1], number)
-                answer = found if isinstance(found, Answer) else await found
+                result = self._behaviour(head.split(" ")[1], number)
+                answer = result if isinstance(result, Answer) else await result
                 if answer.serial:
                     async with self._serial:
                         await asyncio.sleep(answer.delay)
@@ -134,6 +134,6 @@ def real_oha() -> Path:
     try:
         return oha.find(Project.here().settings.oha)
     except SetupError:
-        found = shutil.which("oha")
-        assert found, "no oha: run `make setup`"
-        return Path(found)
+        result = shutil.which("oha")
+        assert result, "no oha: run `make setup`"
+        return Path(result)

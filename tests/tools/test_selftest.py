@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from comparing import CPU, FASTER, SAME, SLOWER, duet, made, one
+from comparing import CPU, FASTER, SAME, SLOWER, comparison_of, duet, judged_case
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -42,9 +42,11 @@ def test_a_handler_is_slowed_and_everything_else_stays(selftest: ModuleType) -> 
 def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
     """Of 3 comparisons one is wrong: 0.8 to 90.6 % (Clopper and Pearson). Duets: 6 and 2 %."""
     ratios = ({CPU: 1.06}, {CPU: 1.02})
-    duets = tuple(duet("x/a/py3.14", one) for one in ratios)
-    found = [made(one("x/a/py3.14", said, duets=duets)) for said in (SLOWER, SAME, SAME)]
-    ours, alone = selftest.Tries(0.0, found).rows("x/a")
+    duets = tuple(duet("x/a/py3.14", ratio) for ratio in ratios)
+    result = [
+        comparison_of(judged_case("x/a/py3.14", text, duets=duets)) for text in (SLOWER, SAME, SAME)
+    ]
+    ours, alone = selftest.Tries(0.0, result).rows("x/a")
     assert ours == (
         "two installations of one stack: false verdicts",
         "`x/a`",
@@ -57,13 +59,13 @@ def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
         "",
     )
     assert alone[3:5] == ("3 of 3", "29.2…100.0 %")
-    ours, alone = selftest.Tries(0.02, found).rows("x/a")
+    ours, alone = selftest.Tries(0.02, result).rows("x/a")
     assert (ours[0], ours[3], ours[8]) == (
         "a handler slower by 2 % of its CPU: found",
         "1 of 3",
         "+2.13 %",
     )
-    faster = [made(one("x/a/py3.14", FASTER))]
+    faster = [comparison_of(judged_case("x/a/py3.14", FASTER))]
     assert next(selftest.Tries(0.02, faster).rows("x/a"))[3] == "0 of 1"
 
 
@@ -71,16 +73,16 @@ def test_the_readme_has_the_figures_of_the_record() -> None:
     """Every count in the README's table is that of a row of the record that is called the same."""
     record = (ROOT / "results" / "SELFTEST.md").read_text("utf-8").partition("\n## Methods 1")[0]
     columns = {1: "`duetbench compare`", 2: "one launch each, 5 %", 3: "asv continuous, factor 1.1"}
-    known: dict[tuple[str, str], str] = {}
+    entries: dict[tuple[str, str], str] = {}
     for line in re.findall(r"^\| (.+) \|$", record, re.MULTILINE):
         done, _, by, times, *_ = line.split(" | ")
-        known.setdefault((done.strip(), by), times)
+        entries.setdefault((done.strip(), by), times)
     readme = (ROOT / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| (two installations|a handler slower)(.+) \|$", readme, re.MULTILINE)
     assert len(rows) == 2
     for start, rest in rows:
         done, *counts = f"{start}{rest}".split(" | ")
-        assert counts == [known[done, columns[place]] for place in (1, 2, 3)]
+        assert counts == [entries[done, columns[place]] for place in (1, 2, 3)]
     for name in ("README.md", "docs/comparing.md"):
-        told = " ".join((ROOT / name).read_text("utf-8").split())
-        assert "1 of 60 comparisons of two installations of one stack gave a false verdict" in told
+        text = " ".join((ROOT / name).read_text("utf-8").split())
+        assert "1 of 60 comparisons of two installations of one stack gave a false verdict" in text

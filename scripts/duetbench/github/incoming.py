@@ -106,8 +106,8 @@ def night(
 
     refused = _each(source, check)
     _write(target, accepted)
-    record = outcome(plan, [one for one in sent if isinstance(one, Run)])
-    awaited = tuple(one for one in record.shards if shard in {None, one.shard})
+    record = outcome(plan, [entry for entry in sent if isinstance(entry, Run)])
+    awaited = tuple(entry for entry in record.shards if shard in {None, entry.shard})
     record = record.model_copy(update={"shards": awaited})
     missing = sentences(record) if record.missing else ()
     return Acceptance(accepted=tuple(accepted), refused=refused, missing=missing)
