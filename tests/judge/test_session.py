@@ -317,7 +317,7 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "KEPT", 2)
+    monkeypatch.setattr(store, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
     store.forget_comparisons(tmp_path)
