@@ -92,8 +92,9 @@ def test_a_target_is_told_by_its_requests() -> None:
     lines = overview(found, "utf-8", 100).splitlines()
     assert "most of all GET /get-a on Uvicorn" in lines[0]
     assert [line.split("  ")[1] for line in lines if "CPU/request  +" in line] == [
-        "GET /get-a", "GET /get-b",
-    ]  # fmt: skip
+        "GET /get-a",
+        "GET /get-b",
+    ]
     left = "to repeat it, add --env again: its command leaves that out"
     assert left not in "".join(lines)
     noted = found.model_copy(update={"notes": (*found.notes, left)})
@@ -186,9 +187,11 @@ def test_every_column_is_documented(
     duets = tidy.tables(found)["duets"]
     assert set(duets[0]) <= named
     expected = sum(
-        max(len(side), 1) for case in found.cases for two in case.duets
+        max(len(side), 1)
+        for case in found.cases
+        for two in case.duets
         for side in (two.base, two.head)
-    )  # fmt: skip
+    )
     assert len(duets) == expected
     first = next(row for row in duets if row["metric"] == CPU)
     assert (first["unit"], first["value"]) == ("seconds", found.cases[0].duets[0].base[CPU])

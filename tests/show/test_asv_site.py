@@ -60,10 +60,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "3.14t": [(FREE, 1.0)],
         }.items():
             asv_files.write(
-                results, python, "current",
+                results,
+                python,
+                "current",
                 [(one, {(): 1e-4 * by * source.lognormvariate(0, 0.01)}) for one, by in figures],
-                commit=commit, committed=1000 * (FIRST + 86_400 * day),
-            )  # fmt: skip
+                commit=commit,
+                committed=1000 * (FIRST + 86_400 * day),
+            )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
@@ -104,11 +107,13 @@ def test_the_site_is_made_again_in_its_place(site: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("element", "told"),
     [
-        ('<script src="https://a.b/c.js" integrity="sha256-x"></script>',
-         r"loads https://a.b/c.js \(sha256-x\), and there is no copy"),
+        (
+            '<script src="https://a.b/c.js" integrity="sha256-x"></script>',
+            r"loads https://a.b/c.js \(sha256-x\), and there is no copy",
+        ),
         ('<link href="https://a.b/c.js">', "without checksum"),
     ],
-)  # fmt: skip
+)
 def test_an_asv_that_wants_other_libraries_is_refused(
     tmp_path: Path, element: str, told: str
 ) -> None:

@@ -46,8 +46,9 @@ def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     assert found.rows[1].package == "fastapi 0.10.0 → 0.11.0"
     assert [one[3] for one in found.by_package] == ["+8.0 %", "+7.0 %", MISSING]
     assert found.turnover == (
-        ("came", "Headers.copy (starlette/data.py)"), ("went", "old_check (fastapi/old.py)"),
-    )  # fmt: skip
+        ("came", "Headers.copy (starlette/data.py)"),
+        ("went", "old_check (fastapi/old.py)"),
+    )
 
 
 def test_where_nothing_moved_nothing_is_said() -> None:

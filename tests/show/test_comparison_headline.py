@@ -20,7 +20,7 @@ from comparing import (
     judged_case,
     lines,
     micro,
-)  # fmt: skip
+)
 from duetbench.judge.statistics import Method
 from duetbench.show.view import make_view
 from duetbench.store import files
@@ -114,9 +114,10 @@ def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
     memory = SAME.model_copy(update={"metric": "pss_steady"})
     groups = make_view(comparison_of(judged_case(A, SLOWER, memory), judged_case(B, LARGER))).groups
     assert {(row.verdict, row.change, row.judged.duets) for row in groups.all} == {
-        ("▼ slower", "+2.13 %", 16), ("= no change", "+0.04 %", 8),
+        ("▼ slower", "+2.13 %", 16),
+        ("= no change", "+0.04 %", 8),
         ("▼ larger", "+10.0 %", 16),
-    }  # fmt: skip
+    }
 
 
 def test_what_the_report_may_not_import_is_what_decides() -> None:
@@ -157,19 +158,21 @@ ABOUT = "About 4 min more would probably decide"
         ((WAITING,), {"budget_seconds": None}, HELPLESS),
         # Time that cannot be named is not promised.
         (
-            (WAITING, judged_case(B, OPEN)), {},
+            (WAITING, judged_case(B, OPEN)),
+            {},
             f"{LACK} 2 cases. {ABOUT} 1 of them: a larger --budget.",
         ),
         ((judged_case(B, OPEN),), {}, f"{LACK} 1 case."),
         # Of November 2026 and before: a screening had 22 duets at most.
         (
             (judged_case(B, OPEN.model_copy(update={"duets": 22})),),
-            {"method": {"screening_looks": "12 duets: 30%, 22 duets: 50%"}}, HELPLESS,
+            {"method": {"screening_looks": "12 duets: 30%, 22 duets: 50%"}},
+            HELPLESS,
         ),
         ((judged_case(A, LATE),), {}, NO_TIME),
         ((judged_case(A, comparing.DISTURBED),), {}, LOUD),
     ],
-)  # fmt: skip
+)
 def test_time_is_asked_for_only_where_it_helps(
     cases: tuple[CaseComparison, ...], more: dict[str, Any], step: str
 ) -> None:
@@ -256,7 +259,9 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
         (AGAIN.replace("20m", "9h"), {}, None),
         (AGAIN.replace(" --budget 20m", ""), {}, None),
         (
-            "duetbench compare --with evilpkg==1.0 --output ~/.bashrc a b", ENDLESS, REVISIONS,
+            "duetbench compare --with evilpkg==1.0 --output ~/.bashrc a b",
+            ENDLESS,
+            REVISIONS,
         ),
         (
             "duetbench compare x --seed 2",
@@ -264,21 +269,24 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
             "duetbench compare --with granian==2.7.8 --with a==1 --seed 2",
         ),
         (
-            SEEDED, labelled("stack", "granian==2.8.2", "granian==2.8.7"),
+            SEEDED,
+            labelled("stack", "granian==2.8.2", "granian==2.8.7"),
             "duetbench compare --base-with granian==2.8.2 --with granian==2.8.7 --seed 2",
         ),
         (
-            SEEDED, labelled("stack", "stacks as of 2026-07-01", "stacks as locked"),
+            SEEDED,
+            labelled("stack", "stacks as of 2026-07-01", "stacks as locked"),
             "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked --seed 2",
         ),
         (SEEDED, labelled("stack", "stacks as locked", "x==1 --output"), None),
         (
-            SEEDED, labelled("interpreter", "3.14", "3.14t"),
+            SEEDED,
+            labelled("interpreter", "3.14", "3.14t"),
             "duetbench compare --python 3.14 3.14t --seed 2",
         ),
         (SEEDED, labelled("interpreter", "3.14", "--output"), None),
     ],
-)  # fmt: skip
+)
 def test_the_command_is_made_from_what_was_compared(
     written: str, facts: dict[str, Any], shown: str | None
 ) -> None:

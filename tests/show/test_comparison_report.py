@@ -22,7 +22,7 @@ from comparing import (
     judged_case,
     lines,
     micro,
-)  # fmt: skip
+)
 from duetbench.core.flags import Flag, FlagName
 from duetbench.judge.statistics import Method
 from duetbench.show import formats
@@ -42,9 +42,15 @@ from duetbench.store.comparison import (
 ROOT: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "comparison"
 EVENT = Event(
-    factor="server", value="granian", metric=CPU, verdict=Verdict.SLOWER, ratio=1.02,
-    low=1.018, high=1.022, cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
-)  # fmt: skip
+    factor="server",
+    value="granian",
+    metric=CPU,
+    verdict=Verdict.SLOWER,
+    ratio=1.02,
+    low=1.018,
+    high=1.022,
+    cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
+)
 
 
 def test_an_event_is_one_sentence_and_its_rows_are_folded() -> None:
@@ -153,7 +159,10 @@ def every_block() -> Comparison:
     noisy = duet("x/a/py3.14").model_copy(update={"flags_base": (flag,)})
     return comparison_of(
         judged_case(
-            "x/a/py3.14", SLOWER, duets=(noisy,), absolute_base={CPU: 1.0e-4},
+            "x/a/py3.14",
+            SLOWER,
+            duets=(noisy,),
+            absolute_base={CPU: 1.0e-4},
             absolute_head={CPU: 0.97e-4},  # a launch alone scatters: not shown
             instructions=Instructions(base=303_012.0, head=309_072.0, spread=0.0001),
         ),
@@ -166,7 +175,7 @@ def every_block() -> Comparison:
         noise=0.0071,
         reproduce=(AGAIN,),
         notes=("something happened",),
-    )  # fmt: skip
+    )
 
 
 def test_each_reader_gets_what_was_agreed() -> None:
@@ -182,9 +191,13 @@ def test_names_are_whole_on_any_terminal(width: int) -> None:
     figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}
     bench = "handlers.Cpu.time_request('pydantic-v1-v2/services-from-json')"
     text = printed(
-        comparison_of(judged_case(name, SLOWER, LARGER, **figures), judged_case("x/b/py3.14", SAME),
-             micro=(micro(bench, SLOWER),)), width
-    )  # fmt: skip
+        comparison_of(
+            judged_case(name, SLOWER, LARGER, **figures),
+            judged_case("x/b/py3.14", SAME),
+            micro=(micro(bench, SLOWER),),
+        ),
+        width,
+    )
     lines = text.splitlines()
     assert name in lines
     assert f"{bench} [current, 3.14]" in lines

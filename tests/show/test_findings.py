@@ -200,10 +200,22 @@ def test_words_claim_no_more_than_the_interval_bears(estimate: Interval, words: 
 def full_run(profile: Profile) -> Run:
     """A synthetic run of every experiment of this checkout."""
     figures = dict.fromkeys(
-        ("throughput", "efficiency", "response_mean", "response_p50", "response_max",
-         "service_mean", "service_p50", "server_cpu_per_request", "pss_steady", "ceiling",
-         "server_cores", "client_cores"), 0.97
-    )  # fmt: skip
+        (
+            "throughput",
+            "efficiency",
+            "response_mean",
+            "response_p50",
+            "response_max",
+            "service_mean",
+            "service_p50",
+            "server_cpu_per_request",
+            "pss_steady",
+            "ceiling",
+            "server_cores",
+            "client_cores",
+        ),
+        0.97,
+    )
     results = [
         synthetic.steady_result(case, figures)
         for experiment in load_experiments(ROOT)

@@ -74,9 +74,11 @@ def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: P
     """Whenever it was measured: history is often measured backwards. Of one day, the later one."""
     old, day = Bench(SLOWEST.name, version="0"), 1_700_000_000_000
     for commit, hour, bench, committed in (
-        ("a", 8, SLOWEST, day), ("b", 9, SLOWEST, day), ("c", 10, old, day),
+        ("a", 8, SLOWEST, day),
+        ("b", 9, SLOWEST, day),
+        ("c", 10, old, day),
         ("d", 20, SLOWEST, day - 10**11),
-    ):  # fmt: skip
+    ):
         figures = [(bench, {(): 1.0})]
         asv_files.write(
             tmp_path, "3.14", "s", figures, commit=commit * 40, hour=hour, committed=committed
@@ -314,8 +316,9 @@ def test_a_suite_is_added_by_its_declaration_alone(
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     (step,) = runs.steps(["sorting"])
     assert step.environments == (
-        "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent",
-    )  # fmt: skip
+        "duetbench-py3.14-stackcurrent",
+        "duetbench-py3.14t-stackcurrent",
+    )
 
     bench = Bench("sorting.Sort.time_sort", {"threads": [1, 2]})
     results = tmp_path / "results"

@@ -104,25 +104,45 @@ def test_requests_stand_for_ids_where_they_tell_cases_apart() -> None:
 @pytest.mark.parametrize(
     ("metric", "ratio", "ends", "said"),
     [
-        ("server_cpu_per_request", 1.22, (1.207, 1.24),
-         "needs 22.0 % more CPU per request (20.7…24.0 %)"),
-        ("server_cpu_per_request", 0.97, (0.96, 0.98),
-         "needs 3.00 % less CPU per request (2.00…4.00 %)"),
+        (
+            "server_cpu_per_request",
+            1.22,
+            (1.207, 1.24),
+            "needs 22.0 % more CPU per request (20.7…24.0 %)",
+        ),
+        (
+            "server_cpu_per_request",
+            0.97,
+            (0.96, 0.98),
+            "needs 3.00 % less CPU per request (2.00…4.00 %)",
+        ),
         ("throughput", 0.95, (0.94, 0.96), "serves 5.00 % fewer requests per second (4.00…6.00 %)"),
         ("throughput", 1.05, (1.04, 1.06), "serves 5.00 % more requests per second (4.00…6.00 %)"),
-        ("response_p50", 1.1, (1.05, 1.15),
-         "has a 10.0 % longer median response time (5.00…15.0 %)"),
+        (
+            "response_p50",
+            1.1,
+            (1.05, 1.15),
+            "has a 10.0 % longer median response time (5.00…15.0 %)",
+        ),
         ("service_p99", 0.5, (0.4, 0.6), "has a 50.0 % shorter p99 service time (40.0…60.0 %)"),
         ("pss_steady", 1.02, (1.01, 1.03), "needs 2.00 % more memory (1.00…3.00 %)"),
         ("efficiency", 0.98, (0.97, 0.99), "has 2.00 % lower efficiency (1.00…3.00 %)"),
         # An interval with "no change" in it keeps its signs.
-        ("throughput", 1.01, (0.99, 1.03),
-         "serves 1.00 % more requests per second (−1.00…+3.00 %)"),
+        (
+            "throughput",
+            1.01,
+            (0.99, 1.03),
+            "serves 1.00 % more requests per second (−1.00…+3.00 %)",
+        ),
         ("seconds", 1.29, (1.2, 1.4), "takes 29.0 % more time in process (20.0…40.0 %)"),
-        ("server_cpu_per_request", 1.005, (None, None),
-         "needs 0.50 % more CPU per request (counted)"),
+        (
+            "server_cpu_per_request",
+            1.005,
+            (None, None),
+            "needs 0.50 % more CPU per request (counted)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_move_is_said_in_plain_words(
     metric: str, ratio: float, ends: tuple[float | None, float | None], said: str
 ) -> None:

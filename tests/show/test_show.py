@@ -121,9 +121,16 @@ def test_a_terminal_shows_the_same() -> None:
     published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
     text = on_terminal(page_of(demo_run(), published), 100)
     for part in (
-        "99.7/s", "77.7…128/s", "published", "10.0 ms", "failed", "wrong_body: expected a",
-        "A page, 2025", "nothing [bold] of a file", "6 of 9 launches, 2 of 3 cases",
-    ):  # fmt: skip
+        "99.7/s",
+        "77.7…128/s",
+        "published",
+        "10.0 ms",
+        "failed",
+        "wrong_body: expected a",
+        "A page, 2025",
+        "nothing [bold] of a file",
+        "6 of 9 launches, 2 of 3 cases",
+    ):
         assert part in text
     assert text.endswith("\nwhat the words mean: docs/glossary.md\n")
 
@@ -184,9 +191,12 @@ def test_a_property_can_become_the_columns() -> None:
         return synthetic.steady_result(case, {"service_p50": users / 1000})
 
     layout = {
-        "title": "Users", "select": ["demo/*"], "keys": ["python"], "columns": ["service_p50"],
+        "title": "Users",
+        "select": ["demo/*"],
+        "keys": ["python"],
+        "columns": ["service_p50"],
         "across": "users",
-    }  # fmt: skip
+    }
     published = Published.model_validate({"source": "s", "tables": [layout]})
     run = synthetic.make_run([paced(200, "3.14"), paced(10, "3.14"), paced(10, "3.14t")])
     (table,) = experiment_tables(tuple(summarise(run).cases.values()), published)
@@ -283,9 +293,13 @@ def test_markdown_of_a_selection() -> None:
 def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Path) -> None:
     whole = called(["show"])
     for part in (
-        "Run 20261120T090000Z-nightly-3f2a9c17", "synthetic-2c-0a1b2c3d: Synthetic CPU",
-        "3f2a9c173f2a", "fastapi 1.2.3", "Is it faster?", "A page, 2025",
-    ):  # fmt: skip
+        "Run 20261120T090000Z-nightly-3f2a9c17",
+        "synthetic-2c-0a1b2c3d: Synthetic CPU",
+        "3f2a9c173f2a",
+        "fastapi 1.2.3",
+        "Is it faster?",
+        "A page, 2025",
+    ):
         assert part in whole
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": RunStatus.PARTIAL, "notes": notes})
@@ -339,8 +353,11 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")
     run = tmp_path / "run.json"
     run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
-    shown = {"": "␛]0;mine␛[2J\ufffd2J␡", "--json": "\\u001b]0;mine\\u0007",
-             "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡"}  # fmt: skip
+    shown = {
+        "": "␛]0;mine␛[2J\ufffd2J␡",
+        "--json": "\\u001b]0;mine\\u0007",
+        "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
+    }
     for path in (store.save_comparison(compared, tmp_path), run):
         for word, pictures in shown.items():
             text = called(["show", str(path), *([word] if word else [])])

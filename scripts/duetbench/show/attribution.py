@@ -54,9 +54,14 @@ class RowText:
     @property
     def cells(self) -> tuple[str, ...]:
         return (
-            self.share, self.of_all, self.entries, self.function, self.where, self.package,
+            self.share,
+            self.of_all,
+            self.entries,
+            self.function,
+            self.where,
+            self.package,
             self.caller,
-        )  # fmt: skip
+        )
 
     @property
     def below(self) -> str:

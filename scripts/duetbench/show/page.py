@@ -257,10 +257,7 @@ def as_json(
     }
 
 
-_DEFAULT_KEYS: Final = (
-    "endpoint", "python", "stack", "server", "loop", "workers", "threads", "load", "connections",
-    "rate", "cores",
-)  # fmt: skip
+_NO_DEFAULT: Final = ("id", "interface", "slots", "users", "floor")  # keys of declared tables alone
 
 
 def experiment_tables(
@@ -310,11 +307,16 @@ def ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSumma
 
 def _default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
     """A table for cases that nobody declared one for: the properties and figures they have."""
-    keys = (k for k in _DEFAULT_KEYS if len({KEYS[k].text(case.case) for case in cases}) > 1)
+    keys = (
+        name
+        for name, key in KEYS.items()
+        if name not in _NO_DEFAULT and len({key.text(case.case) for case in cases}) > 1
+    )
     columns = (
-        name for name, row in METRICS.items()
+        name
+        for name, row in METRICS.items()
         if row.column and any(name in case.metrics for case in cases)
-    )  # fmt: skip
+    )
     return TableLayout(
         title=title,
         select=("*",),

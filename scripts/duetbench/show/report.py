@@ -212,10 +212,8 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
         for at in range(first, last + 1):
             cells[half + at] = "┼" if at == 0 else "─"
         if first < last:
-            for at, beyond, end, arrow in (
-                (first, low < -half, "├", "◄"), (last, high > half, "┤", "►"),
-            ):  # fmt: skip
-                cells[half + at] = arrow if beyond else end
+            cells[half + first] = "◄" if low < -half else "├"
+            cells[half + last] = "►" if high > half else "┤"
     middle = _column(judged.ratio, far, half)
     cells[half + min(max(middle, -half), half)] = "●"
     return "".join(cells)

@@ -1,9 +1,9 @@
 """Results as tidy tables: one row per observation, units in the names of columns. Pure.
 
-docs/export.md names every column; the test of it checks both against each other.
+docs/export.md names every column; a test compares it with what is written.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from duetbench.core.flags import Flag
@@ -20,9 +20,9 @@ UNIT: Final = {"s": "seconds", "B": "bytes", "1/s": "per second", "1": "ratio or
 
 
 def tables(result: Run | Comparison | Points) -> dict[str, list[Row]]:
-    """All tables of a file by name, as pandas.DataFrame and polars.DataFrame take them.
+    """Make all tables of a file, by name, as pandas.DataFrame and polars.DataFrame take them.
 
-    The first one is what most people want. All rows of a table have the same columns.
+    The first table is what most people want. All rows of a table have the same columns.
     """
     if isinstance(result, Run):
         return {"launches": [*_launches(result)]}
@@ -124,18 +124,20 @@ def _points(points: Points) -> Iterator[Row]:
             }
 
 
-_CASE: Final = (
-    "case", "experiment", "endpoint", "python", "interface", "server", "stack", "connections",
-)  # fmt: skip
+_CASE: Final[dict[str, Callable[[Case], str | int | None]]] = {
+    "case": lambda case: case.id,
+    "experiment": lambda case: case.experiment,
+    "endpoint": lambda case: case.endpoint.name,
+    "python": lambda case: case.python,
+    "interface": lambda case: str(case.endpoint.interface),
+    "server": lambda case: case.server,
+    "stack": lambda case: case.stack,
+    "connections": lambda case: case.load.connections,
+}
 
 
 def _case(case: Case) -> Row:
-    endpoint, connections = case.endpoint, case.load.connections
-    cells = (
-        case.id, case.experiment, endpoint.name, case.python, str(endpoint.interface),
-        case.server, case.stack, connections,
-    )  # fmt: skip
-    return dict(zip(_CASE, cells, strict=True))
+    return {column: read(case) for column, read in _CASE.items()}
 
 
 def _figures(metrics: Mapping[str, float]) -> Iterator[Row]:
