@@ -153,7 +153,7 @@ class Session:
         They have its session id, or left it and carry its marker, or are children of any of them.
         """
         members = []
-        for item in self._members():
+        for item in self.stats():
             with suppress(psutil.NoSuchProcess):
                 members.append(psutil.Process(item.pid))
         return members
@@ -163,7 +163,7 @@ class Session:
         elsewhere, wanted = True, set(cores)
         while elsewhere:  # again until there is none: one may have been started from another core
             elsewhere = False
-            for tid in (tid for item in self._members() for tid in proc.threads(item.pid)):
+            for tid in (tid for item in self.stats() for tid in proc.threads(item.pid)):
                 with suppress(ProcessLookupError):
                     if os.sched_getaffinity(tid) != wanted:
                         elsewhere = True
@@ -186,7 +186,7 @@ class Session:
             try:
                 self._ask(began + grace)
             finally:
-                if left := proc.kill_all(self._members, self._killed):
+                if left := proc.kill_all(self.stats, self._killed):
                     names = "; ".join(describe(item.pid) for item in left)
                     raise LaunchError(
                         FlagName.NOT_STOPPED,
@@ -214,7 +214,8 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.stop(_EXIT_GRACE)
 
-    def _members(self) -> list[proc.Stat]:
+    def stats(self) -> list[proc.Stat]:
+        """Read /proc/<pid>/stat of all live processes of the session, as `members` lists them."""
         if self._report is not None:  # the ids may belong to somebody else by now
             return []
         everybody = {item.pid: item for item in proc.stats()}
@@ -257,12 +258,12 @@ class Session:
         self.poll()
         if self._exited:
             return  # what it left behind was not going to end with it
-        self._members()  # to know, when the master has ended, whose parent it was
+        self.stats()  # to know, when the master has ended, whose parent it was
         os.kill(self.pid, signal.SIGTERM)
         if not proc.wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
             return
         deadline = min(deadline, time.monotonic() + _STRAGGLERS_SECONDS)
-        while left := self._members():
+        while left := self.stats():
             if not proc.wait_ended((i.pid for i in left), deadline - time.monotonic()):
                 return
 
