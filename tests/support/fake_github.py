@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from werkzeug import Request, Response
 from werkzeug.exceptions import HTTPException
@@ -26,30 +26,30 @@ from tiny_index import Server
 BOT = "github-actions[bot]"
 BODY_LIMIT = 65_536
 Table = dict[str, Any]
+T = TypeVar("T")
 GUARDED: Table = {"protection_rules": [{"type": "required_reviewers"}]}
 
-_ROUTES = Map(
-    [
-        Rule(f"/{path}", endpoint=f"_{method}_{what}", methods=[method.upper()])
-        for method, path, what in (
-            ("get", "pulls/<int:number>", "pull"),
-            ("get", "pulls", "pulls"),
-            ("get", "compare/<path:span>", "compare"),
-            ("get", "collaborators/<login>/permission", "permission"),
-            ("get", "issues", "issues"),
-            ("post", "issues", "issue"),
-            ("patch", "issues/<int:number>", "issue"),
-            ("get", "issues/<int:number>/comments", "comments"),
-            ("post", "issues/<int:number>/comments", "comment"),
-            ("patch", "issues/comments/<int:number>", "comment"),
-            ("delete", "issues/comments/<int:number>", "comment"),
-            ("post", "issues/comments/<int:number>/reactions", "reaction"),
-            ("get", "environments/<place>", "environment"),
-            ("post", "actions/workflows/<file>/dispatches", "dispatch"),
-            ("get", "actions/runs/<int:number>/artifacts", "artifacts"),
-            ("get", "actions/artifacts/<int:number>/zip", "archive"),
-        )
-    ]
+_ROUTES = """
+get pulls/<int:number> pull
+get pulls pulls
+get compare/<path:span> compare
+get collaborators/<login>/permission permission
+get issues issues
+post issues issue
+patch issues/<int:number> issue
+get issues/<int:number>/comments comments
+post issues/<int:number>/comments comment
+patch issues/comments/<int:number> comment
+delete issues/comments/<int:number> comment
+post issues/comments/<int:number>/reactions reaction
+get environments/<place> environment
+post actions/workflows/<file>/dispatches dispatch
+get actions/runs/<int:number>/artifacts artifacts
+get actions/artifacts/<int:number>/zip archive
+"""
+_URLS = Map(
+    Rule(f"/{path}", endpoint=f"_{method}_{name}", methods=[method])
+    for method, path, name in map(str.split, _ROUTES.strip().splitlines())
 )
 
 
@@ -95,13 +95,25 @@ class State:
     requests: list[str] = field(default_factory=list)  # method and path of all that was asked
 
 
-class RefusalError(Exception):
-    """An answer that is none of what was asked for."""
+def _json(body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    text = "" if body is None else json.dumps(body)
+    return Response(text, status, headers, content_type="application/json; charset=utf-8")
 
-    def __init__(self, status: int, message: str, *errors: Table, **headers: str) -> None:
-        super().__init__(message)
-        self.status, self.body = status, {"message": message, "errors": list(errors)}
-        self.headers = headers
+
+def _refusal(status: int, message: str, *errors: Table, **headers: str) -> HTTPException:
+    body = {"message": message, "errors": list(errors)}
+    return HTTPException(response=_json(body, status, headers))
+
+
+def _present(value: T | None) -> T:
+    if value is None:
+        raise _refusal(404, "Not Found")
+    return value
+
+
+def _invalid(resource: str, name: str, message: str) -> HTTPException:
+    error = {"resource": resource, "field": name, "message": message}
+    return _refusal(422, "Validation Failed", error)
 
 
 class FakeGitHub:
@@ -190,7 +202,7 @@ class FakeGitHub:
     # Routes: what is asked for, as JSON.
 
     def _get_pull(self, _: Request, number: int) -> Any:
-        return self._found(self.state.pulls.get(number))
+        return _present(self.state.pulls.get(number))
 
     def _get_pulls(self, request: Request) -> Any:
         owner, _, branch = request.args.get("head", "").partition(":")
@@ -207,10 +219,10 @@ class FakeGitHub:
         entries = {pull["base"]["ref"]: pull["base"]["sha"] for pull in self.state.pulls.values()}
         entries |= self.state.merge_bases
         left = base if re.fullmatch("[0-9a-f]{40}", base) else entries.get(base)
-        return {"merge_base_commit": {"sha": self._found(left)}, "files": []}
+        return {"merge_base_commit": {"sha": _present(left)}, "files": []}
 
     def _get_permission(self, _: Request, login: str) -> Any:
-        permission = self._found(self.state.permissions.get(login))
+        permission = _present(self.state.permissions.get(login))
         return {"permission": permission, "role_name": permission, "user": {"login": login}}
 
     def _get_issues(self, request: Request) -> Any:
@@ -239,7 +251,7 @@ class FakeGitHub:
         return issue
 
     def _patch_issue(self, request: Request, number: int) -> Any:
-        return self._edited(request, self._one(self.state.issues, number, "number"))
+        return self._edited(request, self._entry(self.state.issues, number, "number"))
 
     def _get_comments(self, _: Request, number: int) -> Any:
         return self.comments_of(number)
@@ -248,18 +260,18 @@ class FakeGitHub:
         return self.say(number, BOT, self._body(request, "body")["body"])
 
     def _patch_comment(self, request: Request, number: int) -> Any:
-        return self._edited(request, self._one(self.state.comments, number), "body")
+        return self._edited(request, self._entry(self.state.comments, number), "body")
 
     def _delete_comment(self, _: Request, number: int) -> Any:
-        self.state.comments.remove(self._one(self.state.comments, number))
+        self.state.comments.remove(self._entry(self.state.comments, number))
 
     def _post_reaction(self, request: Request, number: int) -> Any:
-        reaction = {**self._one(self.state.comments, number), **self._body(request, "content")}
+        reaction = {**self._entry(self.state.comments, number), **self._body(request, "content")}
         self.state.reactions.append(reaction)
         return reaction
 
     def _get_environment(self, _: Request, place: str) -> Any:
-        return self._found(self.state.environments.get(place))
+        return _present(self.state.environments.get(place))
 
     def _post_dispatch(self, request: Request, file: str) -> Any:
         self.state.dispatches.append({"workflow": file, **self._body(request, "ref")})
@@ -287,10 +299,10 @@ class FakeGitHub:
             for artifact in self.artifacts
             if artifact["id"] == number and "gone" not in artifact
         ]
-        self._found(there or None)
+        _present(there or None)
         # Another name of this host: nobody there may see the token.
         elsewhere = self.url.replace("127.0.0.1", "localhost")
-        raise RefusalError(302, "Found", location=f"{elsewhere}/_archive/{number}")
+        raise _refusal(302, "Found", location=f"{elsewhere}/_archive/{number}")
 
     # How a request is answered.
 
@@ -299,12 +311,10 @@ class FakeGitHub:
             if request.path.startswith("/_archive/"):
                 self.tokens_elsewhere.append(request.headers.get("Authorization"))
                 number = int(request.path.rpartition("/")[2])
-                (data,) = (
-                    artifact["data"] for artifact in self.artifacts if artifact["id"] == number
-                )
+                data = self._entry(self.artifacts, number)["data"]
                 return Response(data, 200, content_type="application/zip")
             self.state.requests.append(f"{request.method} {request.path}")
-            fault = next((artifact for artifact in self.faults if artifact.hits(request)), None)
+            fault = next((fault for fault in self.faults if fault.hits(request)), None)
             if fault is not None:
                 fault.times -= fault.times > 0
             if fault is None or fault.after:
@@ -316,40 +326,33 @@ class FakeGitHub:
             with suppress(OSError):
                 request.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         if fault.status:
-            return self._json(fault.body, fault.status, fault.headers)
+            return _json(fault.body, fault.status, fault.headers)
         return response if fault.after else self._regular(request)
 
     def _regular(self, request: Request) -> Response:
         if not request.headers.get("Authorization", "").startswith("Bearer "):
-            return self._json({"message": "Bad credentials"}, 401)
+            return _json({"message": "Bad credentials"}, 401)
         try:
             path = request.path.removeprefix(f"/repos/{self.state.repository}")
-            name, arguments = _ROUTES.bind("").match(path, request.method)
+            name, arguments = _URLS.bind("").match(path, request.method)
             with self._lock:
                 result = getattr(self, name)(request, **arguments)
-        except RefusalError as refusal:
-            return self._json(refusal.body, refusal.status, refusal.headers)
         except HTTPException as refusal:
-            return self._json({"message": refusal.name}, refusal.code or 500)
+            if isinstance(refusal.response, Response):
+                return refusal.response
+            return _json({"message": refusal.name}, refusal.code or 500)
         if request.method == "GET":
             return self._paged(request, result)
-        return self._json(
-            result, 204 if result is None else 201 if request.method == "POST" else 200
-        )
+        return _json(result, 204 if result is None else 201 if request.method == "POST" else 200)
 
-    def _paged(self, request: Request, found: Any) -> Response:
-        key = next((key for key in ("artifacts",) if key in found), None)
-        if not isinstance(found, list) and key is None:
-            return self._json(found, 200)
-        every: list[Any] = found[key] if key else found
+    def _paged(self, request: Request, answer: Any) -> Response:
         size = min(int(request.args.get("per_page", 30)), 100)
-        page = int(request.args.get("page", 1))
-        part = every[(page - 1) * size : page * size]
-        return self._json({**found, key: part} if key else part, 200)
-
-    def _json(self, body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
-        text = "" if body is None else json.dumps(body)
-        return Response(text, status, headers, content_type="application/json; charset=utf-8")
+        start = (int(request.args.get("page", 1)) - 1) * size
+        if isinstance(answer, list):
+            answer = answer[start : start + size]
+        elif "artifacts" in answer:
+            answer = {**answer, "artifacts": answer["artifacts"][start : start + size]}
+        return _json(answer, 200)
 
     def _body(self, request: Request, *required: str) -> Table:
         values: Table = json.loads(request.get_data() or b"{}")
@@ -360,30 +363,16 @@ class FakeGitHub:
             raise _invalid("IssueComment", "body", "body is too long (maximum is 65536 characters)")
         return values
 
-    def _edited(self, request: Request, one: Table, *required: str) -> Table:
+    def _edited(self, request: Request, entry: Table, *required: str) -> Table:
         values = self._body(request, *required)
-        one |= {
-            key: values[key] for key in ("title", "body", "state", "state_reason") if key in values
-        }
-        return one
+        keys = {"title", "body", "state", "state_reason"} & values.keys()
+        entry |= {key: values[key] for key in keys}
+        return entry
 
-    def _one(self, listed: list[Table], number: int, key: str = "id") -> Table:
-        result: Table = self._found(next((entry for entry in listed if entry[key] == number), None))
-        return result
-
-    @staticmethod
-    def _found(value: Any) -> Any:
-        if value is None:
-            raise RefusalError(404, "Not Found")
-        return value
+    def _entry(self, listed: list[Table], number: int, key: str = "id") -> Table:
+        return _present(next((entry for entry in listed if entry[key] == number), None))
 
     def _new(self) -> int:
         with self._lock:
             self._next += 1
             return self._next
-
-
-def _invalid(resource: str, name: str, message: str) -> RefusalError:
-    return RefusalError(
-        422, "Validation Failed", {"resource": resource, "field": name, "message": message}
-    )
