@@ -77,9 +77,9 @@ def _served(unit: type[Unit]) -> Unit:
     """Import the application that the environment names, in its folder, and ask for each path."""
     from . import _drivers, _project, _requests  # noqa: PLC0415 - imported by preload
 
-    asked = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
-    status, body = asked.pop("status"), asked.pop("body").encode()
-    ask = _drivers.Ask(**asked, body=body)
+    fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
+    status, body = fields.pop("status"), fields.pop("body").encode()
+    ask = _drivers.Ask(**fields, body=body)
     os.chdir(_project.checkout())
     # Threads of the application take turns where one waits, and nowhere else: else the clock would
     # say how often they do.

@@ -150,8 +150,8 @@ class AsgiDriver:
 
         async def send(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed":
-                said = message.get("message", "")
-                started.set_exception(ProtocolError(f"the application does not start: {said}"))
+                reason = message.get("message", "")
+                started.set_exception(ProtocolError(f"the application does not start: {reason}"))
             elif not started.done():
                 started.set_result(None)
 

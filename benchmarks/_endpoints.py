@@ -106,9 +106,9 @@ def _plain(values: Mapping[str, Any]) -> dict[str, str]:
 
 def _waits(floor: str, values: Mapping[str, Any]) -> bool:
     """Work out whether the floor is above 0 s; what cannot be worked out counts as a wait."""
-    known = {"min": min, "max": max, "inf": math.inf, **values}
+    names = {"min": min, "max": max, "inf": math.inf, **values}
     try:
         # Arithmetic from a file of this repository, which the harness has checked to be that.
-        return bool(eval(floor, {"__builtins__": {}}, known) > 0)  # noqa: S307
+        return bool(eval(floor, {"__builtins__": {}}, names) > 0)  # noqa: S307
     except NameError:
         return True

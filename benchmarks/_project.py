@@ -108,12 +108,12 @@ def _load_module(root: Path, experiment: str, module: str, env: tuple[tuple[str,
 
 @contextlib.contextmanager
 def _environment(env: Mapping[str, str]) -> Iterator[None]:
-    kept = {name: os.environ.get(name) for name in env}
+    before = {name: os.environ.get(name) for name in env}
     os.environ.update(env)
     try:
         yield
     finally:
-        for name, value in kept.items():
+        for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

@@ -34,8 +34,8 @@ def _of_interest() -> list[str]:
     """Python, what the stacks name in their dependency groups, and what makes a difference."""
     with (tree() / "apps" / "pyproject.toml").open("rb") as file:
         groups = tomllib.load(file)["dependency-groups"]
-    named = (need for needs in groups.values() for need in needs if isinstance(need, str))
-    direct = {_normalised(re.split(r"[^\w.-]", need, maxsplit=1)[0]) for need in named}
+    needs = (need for group in groups.values() for need in group if isinstance(need, str))
+    direct = {_normalised(re.split(r"[^\w.-]", need, maxsplit=1)[0]) for need in needs}
     return ["python", *sorted(direct.union(_INDIRECT))]
 
 
@@ -47,10 +47,10 @@ def as_figure(version: str) -> float:
     Raises:
         ValueError: It does not begin with a number, or a part after the first has four digits.
     """
-    found = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", version)
-    if found is None:
+    match = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", version)
+    if match is None:
         raise ValueError(f"expected a version such as 2.14.3, found {version!r}")
-    major, minor, patch = (int(part or 0) for part in found.groups())
+    major, minor, patch = (int(part or 0) for part in match.groups())
     if max(minor, patch) >= 1000:
         raise ValueError(f"expected parts below 1000, found {version!r}")
     return round(major + minor / 1000 + patch / 1_000_000, 6)
@@ -71,20 +71,21 @@ def _installed() -> dict[str, str]:
     Raises:
         EnvironmentMismatchError: A package is missing, is another version, or is not in the lock.
     """
-    found = {_normalised(one.name): one.version for one in importlib.metadata.distributions()}
+    installed = {_normalised(d.name): d.version for d in importlib.metadata.distributions()}
     locked = _locked()
     wrong = [
-        f"{name} is {found.get(name, 'absent')} instead of {version}"
+        f"{name} is {installed.get(name, 'absent')} instead of {version}"
         for name, (version, conditional) in locked.items()
-        if found.get(name) != version and not (conditional and name not in found)
+        if installed.get(name) != version and not (conditional and name not in installed)
     ]
-    wrong += [f"{name} {found[name]} is not in it" for name in found.keys() - locked.keys()]
+    extra = installed.keys() - locked.keys()
+    wrong += [f"{name} {installed[name]} is not in it" for name in extra]
     if wrong:
         raise EnvironmentMismatchError(
             f"expected the packages of {checkout()}/apps/stacks/{stack()}.txt, found others: "
             f"{'; '.join(sorted(wrong))}. Remove the environment {sys.prefix}; it is made again"
         )
-    return found
+    return installed
 
 
 def _import_all() -> None:
@@ -108,14 +109,17 @@ class Interpreter:
         built_without = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
         on = sys._is_gil_enabled()
         series = ".".join(version.split(".")[:2])
-        found = series + ("t" if built_without else "")
-        named = os.environ.get("DUETBENCH_PYTHON", found)
-        if found != named:
-            raise EnvironmentMismatchError(f"expected Python {named}, found {found} ({version})")
+        python = series + ("t" if built_without else "")
+        expected = os.environ.get("DUETBENCH_PYTHON", python)
+        if python != expected:
+            raise EnvironmentMismatchError(
+                f"expected Python {expected}, found {python} ({version})"
+            )
         if on == built_without:
             raise EnvironmentMismatchError(
-                f"expected Python {named} with the GIL {'off' if built_without else 'on'}, found "
-                f"it {'on' if on else 'off'}: PYTHON_GIL, -X gil or an extension module did that"
+                f"expected Python {expected} with the GIL {'off' if built_without else 'on'}, "
+                f"found it {'on' if on else 'off'}: PYTHON_GIL, -X gil or an "
+                "extension module did that"
             )
         return int(on)
 

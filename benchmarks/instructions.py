@@ -13,6 +13,7 @@ What is counted is in `_counted.py`, how in `scripts/duetbench/measure/instructi
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
 import os
 import sys
@@ -83,20 +84,12 @@ class Written:
 
 
 def targets() -> list[str]:
-    """All that can be counted, on some stack."""
+    """Name all that can be counted, on some stack."""
+    documents = itertools.product(*Pydantic.params)
+    texts = itertools.product(["written"], *Written.params)
     return [
         *(f"request/{name}" for name in Requests.params),
-        *(
-            f"pydantic/{document}/{size}/{source}"
-            for document in Pydantic.params[0]
-            for size in Pydantic.params[1]
-            for source in Pydantic.params[2]
-        ),
-        *(
-            f"pydantic/written/{size}/{target}"
-            for size in Written.params[0]
-            for target in Written.params[1]
-        ),
+        *("/".join(("pydantic", *map(str, job))) for job in (*documents, *texts)),
     ]
 
 
@@ -108,15 +101,16 @@ def setup_cache() -> Counted:
     """
     counting = _counting()
     unfit = {name: reason for name in targets() if (reason := _unfit(name)) is not None}
-    wanted = [name for name in targets() if name not in unfit]
+    fit = [name for name in targets() if name not in unfit]
+    counted = Counted(figures={}, failures={}, unfit=unfit, seeded=True)
     lacking = counting.missing()
     if lacking is not None:
-        unfit |= dict.fromkeys(wanted, lacking)
-        return Counted(figures={}, failures={}, unfit=unfit, seeded=False)
-    found = counting.count(
+        unfit |= dict.fromkeys(fit, lacking)
+        return counted
+    results = counting.count(
         Path(sys.executable),
         ["-P", "-m", f"{__package__}._counted"],
-        wanted,
+        fit,
         env={
             "PYTHONPATH": str(_project.tree()),
             "DUETBENCH_CHECKOUT": str(_project.checkout()),
@@ -124,16 +118,13 @@ def setup_cache() -> Counted:
         },
         timeout=TIMEOUT_S - 60,
     )
-    counted = {n: o for n, o in found.items() if isinstance(o, counting.InstructionCount)}
-    others = {n: o for n, o in found.items() if isinstance(o, counting.Uncounted)}
-    unfit |= {name: other.reason for name, other in others.items() if other.unfit}
-    failures = {name: other.reason for name, other in others.items() if not other.unfit}
-    return Counted(
-        figures={name: one.per_unit for name, one in counted.items()},
-        failures=failures,
-        unfit=unfit,
-        seeded=all(one.seeded for one in counted.values()),
-    )
+    for name, result in results.items():
+        if isinstance(result, counting.InstructionCount):
+            counted["figures"][name] = result.per_unit
+            counted["seeded"] &= result.seeded
+        else:
+            counted["unfit" if result.unfit else "failures"][name] = result.reason
+    return counted
 
 
 # asv takes it from the function.

@@ -208,8 +208,8 @@ def _definition() -> Job:
         exec(code, namespace)  # noqa: S102 - the application's own class statements
         return namespace
 
-    found = job()
-    _expect([True] * len(names), [found[name] is not getattr(services, name) for name in names])
+    models = job()
+    _expect([True] * len(names), [models[name] is not getattr(services, name) for name in names])
     return job
 
 
@@ -223,18 +223,18 @@ def _class_statements(module: Any) -> tuple[CodeType, list[str]]:
         if isinstance(value, type) and issubclass(value, pydantic.BaseModel)
     }
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))
-    found = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name in models]
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name in models]
     future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
-    if not found:
+    if not classes:
         raise ValueError(f"expected class statements of models in {module.__file__}, found none")
-    statements = ast.Module(body=[*future, *found], type_ignores=[])
+    statements = ast.Module(body=[*future, *classes], type_ignores=[])
     code = compile(statements, module.__file__, "exec", dont_inherit=True)
-    return code, [node.name for node in found]
+    return code, [node.name for node in classes]
 
 
-def _expect(expected: Any, found: Any) -> None:
-    if expected != found:
-        raise ValueError(f"expected {str(expected)[:300]}, found {str(found)[:300]}")
+def _expect(expected: Any, result: Any) -> None:
+    if expected != result:
+        raise ValueError(f"expected {str(expected)[:300]}, found {str(result)[:300]}")
 
 
 def _services() -> Any:

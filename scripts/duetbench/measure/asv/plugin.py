@@ -75,8 +75,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         requirements: dict[str, str],
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
-        self._project = Project.here()
-        declared = self._project.settings.interpreters
+        self._checkout = Project.here()  # asv's own constructor sets `_project`, a name
+        declared = self._checkout.settings.interpreters
         if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(
                 f"no environment for Python {python} and stack {requirements.get('stack')}: "
@@ -112,11 +112,11 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
     def _install_project(self, _repo: Any, commit_hash: str, _build_dir: str) -> None:
         try:
-            stack, python = self._locked(), self._project.interpreter(self._python)
+            stack, python = self._locked(), self._checkout.interpreter(self._python)
             stacks.make_environment(stack, python, _Narrator())
             proof = interpreters.prove(stacks.executable(stack, python))
             different = interpreters.mismatch(
-                self._project.settings.interpreters[self._python], proof
+                self._checkout.settings.interpreters[self._python], proof
             )
             if different:
                 raise SetupError(f"its interpreter is not {self._python}: {different}")
@@ -133,7 +133,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         if commit is None:
             return None
         try:
-            stack, python = self._locked(), self._project.interpreter(self._python)
+            stack, python = self._locked(), self._checkout.interpreter(self._python)
         except DuetbenchError:
             return None
         fault = stacks.environment_fault(stack, stacks.place(stack, python))
@@ -141,7 +141,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
 
     def run(self, args: Sequence[str], **kwargs: Any) -> Any:
         try:
-            executable = stacks.executable(self._locked(), self._project.interpreter(self._python))
+            executable = stacks.executable(self._locked(), self._checkout.interpreter(self._python))
         except DuetbenchError as error:
             raise util.UserError(f"{self.name}: {error}") from error
         env = {
@@ -164,7 +164,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         lock = Path(self._build_root) / "apps" / "stacks" / f"{self._stack_name}.txt"
         if not lock.is_file():
             raise SetupError(f"the commit has no lock {lock}: it is older than the stack")
-        return self._project.read_lock(self._stack_name, lock)
+        return self._checkout.read_lock(self._stack_name, lock)
 
 
 @functools.cache
