@@ -10,7 +10,7 @@ import pytest
 
 import synthetic
 from disks import BALLAST, small_disk
-from duetbench.core.errors import RecordError, SetupError, UsageError
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile, Run
 from duetbench.store import files, store
 
@@ -195,27 +195,3 @@ def test_a_file_size_limit_leaves_what_was_saved(tmp_path: Path) -> None:
     assert "the file size limit is too low" in done.stdout
     assert saved.read_bytes() == before
     assert leftovers(tmp_path) == []
-
-
-def test_what_was_measured_here_is_left_out(tmp_path: Path) -> None:
-    root, folder = tmp_path / "checkout", tmp_path / "copy"
-    folder.mkdir()
-    runs = root / "results" / "runs" / "machine"
-    runs.mkdir(parents=True)
-    for name in ("kept.json", "gone.json", "zwölf Läufe.json"):
-        (runs / name).write_text(name)
-    (root / "elsewhere.json").write_text("")
-    for words in (["init", "-q"], ["add", "."]):
-        subprocess.run(["git", "-C", str(root), *words], check=True)
-    (runs / "own.json").write_text("measured here")
-    (runs / "gone.json").unlink()
-
-    copy = store.copy_committed(root, folder)
-    result = {path.relative_to(copy).as_posix() for path in copy.rglob("*.json")}
-    assert result == {"runs/machine/kept.json", "runs/machine/zwölf Läufe.json"}
-    assert (copy / "runs" / "machine" / "kept.json").read_text() == "kept.json"
-
-
-def test_a_folder_that_is_no_checkout_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"cannot list the results of .*not a git repository"):
-        store.copy_committed(tmp_path, tmp_path)

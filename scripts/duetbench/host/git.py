@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -154,17 +154,6 @@ def ask_or_none(root: Path, *arguments: str) -> str | None:
         return ask(root, *arguments)
     except GitError:
         return None
-
-
-def batch_contents(answer: bytes) -> Iterator[bytes | None]:
-    """Parse what `git cat-file --batch` writes: each blob, None for what is none or not there."""
-    start = 0
-    while start < len(answer):
-        end = answer.index(b"\n", start)
-        words = answer[start:end].split()  # "<id> <type> <bytes>" or "<name> missing"
-        size = int(words[2]) if len(words) == 3 else -1
-        yield answer[end + 1 : end + 1 + size] if words[1] == b"blob" else None
-        start = end + 1 + size + 1
 
 
 def run(

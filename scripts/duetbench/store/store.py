@@ -12,17 +12,16 @@ import difflib
 import math
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.errors import HistoryError, RecordError, SetupError, UsageError
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Launch, Profile, Run
-from duetbench.host import git, paths
+from duetbench.host import paths
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 
@@ -252,22 +251,3 @@ def rounded(run: Run) -> Run:
     )
     wall = figure("wall_seconds", run.wall_seconds)
     return run.model_copy(update={"wall_seconds": wall, "results": results})
-
-
-_RESULTS: Final = "results"
-
-
-def copy_committed(root: Path, folder: Path) -> Path:
-    """Copy the results that git tracks in a checkout to `folder / "results"`; raises SetupError."""
-    try:
-        listed = git.run(["-C", str(root), "ls-files", "-z", "--", _RESULTS], {})
-    except HistoryError as error:
-        raise SetupError(f"git cannot list the results of {root}: {error}") from error
-    copy = folder / _RESULTS
-    copy.mkdir()
-    for name in filter(None, listed.decode().split("\0")):
-        source, target = root / name, folder / name
-        if source.is_file():  # it may have been removed, and that not been committed yet
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
-    return copy
