@@ -311,7 +311,7 @@ def test_a_warm_up_fails_at_the_first_bad_answer(
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=30)
+        found = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=5)
         assert found.steady == warmup.is_steady(found.windows)
         assert len(found.windows) >= warmup.STEADY_WINDOWS
         short = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=0.05)
