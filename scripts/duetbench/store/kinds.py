@@ -78,59 +78,47 @@ def _of_asv(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _kind(
-    name: str, pattern: str, model: type[Artefact] | None, place: Callable[[Any], str | Path]
+    name: str,
+    pattern: str,
+    place: Callable[[Any], str | Path],
+    model: type[Artefact] | None = None,
+    *,
+    replaceable: bool = False,
+    settled: bool = False,
 ) -> Kind:
-    """A measurement, which is never rewritten."""
-    return Kind(name, re.compile(rf"{pattern}\.json"), model, replaceable=False, place=place)
+    return Kind(name, re.compile(rf"{pattern}\.json"), model, replaceable, place, settled)
 
 
-def _record(
-    name: str, pattern: str, model: type[Artefact] | None, place: Callable[[Any], str | Path]
-) -> Kind:
-    """What is known of something, which may grow."""
-    return Kind(name, re.compile(rf"{pattern}\.json"), model, replaceable=True, place=place)
+def _flat(name: str, folder: str, model: type[Artefact], *, replaceable: bool = True) -> Kind:
+    """A kind whose files stand in one folder, each under its id."""
+    return _kind(
+        name,
+        f"{folder}/{_NAME}",
+        lambda value: f"{folder}/{value.id}.json",
+        model,
+        replaceable=replaceable,
+    )
 
 
 KINDS: Final = (
-    _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", Run, lambda v: store.path_for(Path(), v)),
+    _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: store.path_for(Path(), v), Run),
+    _flat("comparison", store.COMPARISONS, Comparison, replaceable=False),
+    _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", points.path_of, Points),
+    _flat("attribution", attribution.FOLDER, Attribution),
+    _kind("night", rf"nights/\d{{4}}/{_NAME}", lambda v: v.path, NightRecord, replaceable=True),
+    _flat("change", change.FOLDER, Change),
+    _flat("links of a package", packages.FOLDER, PackageRecord),
     _kind(
-        "comparison",
-        rf"{store.COMPARISONS}/{_NAME}",
-        Comparison,
-        lambda v: f"{store.COMPARISONS}/{v.id}.json",
-    ),
-    _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", Points, points.path_of),
-    _record(
-        "attribution",
-        rf"{attribution.FOLDER}/{_NAME}",
-        Attribution,
-        lambda v: f"{attribution.FOLDER}/{v.id}.json",
-    ),
-    _record("night", rf"nights/\d{{4}}/{_NAME}", NightRecord, lambda v: v.path),
-    _record(
-        "change", rf"{change.FOLDER}/{_NAME}", Change, lambda v: f"{change.FOLDER}/{v.id}.json"
-    ),
-    _record(
-        "links of a package",
-        rf"{packages.FOLDER}/{_NAME}",
-        PackageRecord,
-        lambda v: packages.path_of(v.id),
-    ),
-    Kind(
         "figures inside the process",
-        re.compile(rf"asv/{_NAME}/[0-9a-f]{{8}}-duetbench-{_NAME}\.json"),
-        model=None,
-        replaceable=False,
-        place=lambda of: (
-            f"asv/{of['params']['machine']}/{of['commit_hash'][:8]}-{of['env_name']}.json"
-        ),
+        rf"asv/{_NAME}/[0-9a-f]{{8}}-duetbench-{_NAME}",
+        lambda v: f"asv/{v['params']['machine']}/{v['commit_hash'][:8]}-{v['env_name']}.json",
         settled=True,
     ),
-    _record(
+    _kind(
         "machine, for asv",
         rf"asv/{_NAME}/machine",
-        None,
-        lambda of: f"asv/{of['machine']}/machine.json",
+        lambda v: f"asv/{v['machine']}/machine.json",
+        replaceable=True,
     ),
 )
 """To add one, add a row here."""
