@@ -116,11 +116,9 @@ def findings_command(
     inside: tuple[Section, ...] = ()
     if snapshots := asv_results.read(results / "asv"):
         # What it says of a whole experiment wants intervals, and as many cases as there are.
-        most = max(
-            sources,
-            key=lambda profile: (profile.summary.run.launches > 1, len(profile.summary.cases)),
-        )
-        inside = inprocess.sections(snapshots, read_suites(root), most.summary)
+        summaries = (source.summary for source in sources)
+        widest = max(summaries, key=lambda run: (run.run.launches > 1, len(run.cases)))
+        inside = inprocess.sections(snapshots, read_suites(root), widest)
     write(write_findings(sources, load_published(root), read_about(root), inside), output)
 
 

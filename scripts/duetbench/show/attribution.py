@@ -38,7 +38,7 @@ _ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
 class RowText:
     """A row in words: `50 %` of the change, `+8.0 %` of all instructions of the base.
 
-    `share` is a dash where the whole change is not beyond what equal sides were seen to differ by.
+    `share` is a dash where the whole change is within what equal sides differ by.
     """
 
     row: Row
@@ -98,7 +98,7 @@ def describe(record: Attribution) -> AttributionText:
 
 
 def moved_rows(record: Attribution) -> tuple[Row, ...]:
-    """Rows beyond what equal sides were seen to differ by."""
+    """Select the rows that moved by more than equal sides differ by."""
     least = record.threshold * record.counted.base
     return tuple(row for row in record.rows if row.head != row.base and _size(row) >= least)
 
@@ -120,7 +120,7 @@ def version(record: Attribution, package: str) -> tuple[str | None, str | None] 
 
 
 def brief(record: Attribution) -> str:
-    """Its sentences and first rows, as Markdown for issues and comments."""
+    """Write its sentences and first rows as Markdown for issues and comments."""
     text = describe(record)
     sentences = short(f"{text.headline} {text.cause}", _LONGEST * len(_HEAD))
     parts = [f"**Which code it is**: {layout.escape(sentences)}"]
@@ -133,7 +133,7 @@ def brief(record: Attribution) -> str:
 
 
 def print_attribution(console: Console, record: Attribution) -> None:
-    """Print it: two lines a row, compiled code below the first ones."""
+    """Print an attribution: two lines per row, compiled code below the first rows."""
 
     def say(line: str, style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
@@ -193,14 +193,14 @@ def _cause(record: Attribution, rows: tuple[RowText, ...]) -> str:
 
 
 def _scatter(record: Attribution) -> str:
-    """What figures of rows are good for."""
+    """Say how precise the figures of rows are."""
     share = f", or {_doubt(record)} % of the change" if _shared(record) else ""
     scatter = f"Equal sides were seen to differ by up to {formats.size(record.threshold)} of all"
     return f"{scatter}{share}: rows are good for no more."
 
 
 def _shared(record: Attribution) -> bool:
-    """Whether the change is large enough to be shared out."""
+    """Whether the change is large enough to divide it among functions."""
     change = abs(record.counted.head - record.counted.base)
     return change > 0 and change >= record.threshold * record.counted.base
 
@@ -211,9 +211,10 @@ def _doubt(record: Attribution) -> str:
 
 
 def _row(record: Attribution, row: Row) -> RowText:
+    share = f"{'−' * (row.share < 0)}{abs(100 * row.share):.0f} %"
     return RowText(
         row=row,
-        share=_percent(row.share) if _shared(record) else formats.MISSING,
+        share=share if _shared(record) else formats.MISSING,
         of_all=of_all(record, row.base, row.head),
         entries=_pair(row.entries) if row.entries else "",
         function=row.function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
@@ -249,7 +250,7 @@ def _by_package(record: Attribution) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _turnover(record: Attribution) -> Iterator[tuple[str, str]]:
-    """`came` or `went`, and which functions did, the largest first; functions anywhere else not."""
+    """Yield `came` or `went` with its functions, the largest first, unless they only moved."""
     sums_of: dict[tuple[str, str], list[float]] = {}
     least = GREY * record.counted.base
     for node in walk(record.tree):
@@ -269,7 +270,7 @@ def _turnover(record: Attribution) -> Iterator[tuple[str, str]]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A tree's nodes, callers first."""
+    """Yield a tree's nodes, callers first."""
     waiting = [node]
     while waiting:
         current = waiting.pop()
@@ -284,7 +285,7 @@ def own_counts(node: Node) -> tuple[float, float]:
 
 
 def folded(record: Attribution, side: str = "both") -> str:
-    """The tree as folded stacks, a line each: `a;b;c 31 32`, own instructions of base and head.
+    """Write the tree as folded stacks, a line each: `a;b;c 31 32`, own instructions of both sides.
 
     Two counts are what difffolded.pl writes and flamegraph.pl reads; with `side` base or head there
     is one count, which speedscope reads too.
@@ -313,10 +314,6 @@ def of_all(record: Attribution, base: float, head: float) -> str:
         return "0 %"
     change = 100 * (head - base) / record.counted.base
     return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
-
-
-def _percent(share: float) -> str:
-    return f"{'−' * (share < 0)}{abs(100 * share):.0f} %"
 
 
 def _pair(figures: Iterable[float]) -> str:

@@ -14,7 +14,7 @@ from duetbench.store.points import INSTRUCTIONS
 
 @dataclass(frozen=True, slots=True)
 class ChangeText:
-    """A change in words: `+3.10 %`, of 95 % `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
+    """A change in words: `+3.10 %`, 95 % interval `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
 
     `sentence` is all of it in plain words, with what is served for the case (see `CaseName.what`).
     `word` is the verdict's without its mark: memory gets larger, not slower. `cause` is empty while
@@ -72,7 +72,7 @@ def title(metric: str) -> str:
 
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
-    """What a search found, a sentence per line."""
+    """Say what a search found, a sentence per line."""
     lines = [share_effect(share) for share in cause.shares]
     if cause.whole:
         lines.append(f"all that moved together: {_effect(cause.whole)}")
@@ -85,12 +85,12 @@ def cause_lines(cause: Cause) -> tuple[str, ...]:
 
 
 def share_effect(share: Share) -> str:
-    """What releases that moved as one do by themselves."""
+    """Say what releases that moved together do by themselves."""
     return f"{release_names(share)}: {_effect(share)} alone"
 
 
 def narrowed_line(search: Narrowed) -> str:
-    """What releases did that were held against an anchor one by one."""
+    """Say what releases did that were compared with an anchor one by one."""
     steps = "; ".join(
         f"{release_names(step)} {formats.percent(step.ratio)} ({formats.ends(step.interval)})"
         for step in search.steps
@@ -106,7 +106,7 @@ def _effect(effect: Effect) -> str:
 
 
 def commands(record: Change, before: int | None, after: int | None) -> tuple[tuple[str, str], ...]:
-    """What measures a change again: pairs of words and command.
+    """Make the commands that measure a change again, each with what it does.
 
     `before` and `after` are times (s since 1970) of the runs next to it, for records without dates.
     """
@@ -125,7 +125,7 @@ def commands(record: Change, before: int | None, after: int | None) -> tuple[tup
         words = ["compare", "--with", other, *options]
         lines.append(("The locks against the release before", words))
     narrowed = record.narrowed is not None and record.narrowed.complete
-    # Only of such a stack it is known which releases were out.
+    # Only stacks of a date say which releases there were.
     if record.releases and not narrowed and record.base.as_of and record.head.as_of:
         span = ["--from", record.base.as_of, "--to", record.head.as_of]
         words = ["backfill", *span, "--releases", record.releases[0].package, "--narrow", *options]

@@ -55,7 +55,7 @@ class Sentence:
 
 
 class ShapeResult(Frozen):
-    """A statement, what was found in a run, and whether it holds.
+    """A statement, its figure in a run, and whether it holds.
 
     `flags` are the warn flags of the cases used: a flagged figure is shown, with its flags named.
     """
@@ -84,7 +84,7 @@ class _NotMeasuredError(Exception):
 
 @dataclass(slots=True)
 class _Figures:
-    """What a template can ask for; remembers the cases that it was asked about."""
+    """The functions of a template; remembers the cases that it cites."""
 
     summary: RunSummary
     published: Published
@@ -115,7 +115,7 @@ class _Figures:
         return f"{units.significant(figure.estimate, 1)} (one launch)"
 
     def change(self, case: str, base: str, metric: str) -> str:
-        """How a case's figure differs from that of another, in words that its interval bears."""
+        """How a case's figure differs from that of another, in words that its interval supports."""
         return change(self._ratio(case, base, metric))
 
     def _ratio(self, above: str, below: str, metric: str) -> Interval:
@@ -142,7 +142,7 @@ def change(ratio: Interval) -> str:
     """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
     large = ratio.estimate >= _LARGE or ratio.estimate <= 1 / _LARGE
     if ratio.ends is None:
-        # Launches of one and the same differ by up to a fifth.
+        # Launches of the same case differ by up to a fifth.
         if not large:
             return "about the same (one launch: no verdict)"
         return f"about {units.significant(ratio.estimate, 1)} times as high (one launch)"
@@ -256,9 +256,9 @@ def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResul
 
 
 def judge(ours: Interval | None, least: float | None, most: float | None) -> ShapeVerdict:
-    """A statement is decided when the whole interval lies on one side of its limits.
+    """Decide a statement if the whole interval lies on one side of its limits.
 
-    Without an interval nothing is: one launch may be anywhere within what launches scatter by.
+    Without an interval nothing is decided: a single launch may lie anywhere within the scatter.
     """
     if ours is None:
         return "not measured"

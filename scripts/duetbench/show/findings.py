@@ -1,6 +1,6 @@
 """`FINDINGS.md`: every experiment's question, answered from one or two reference runs. Pure.
 
-A run with several launches per case speaks first: one launch decides nothing. What it did not
+A run with several launches per case comes first: one launch decides nothing. What it did not
 measure comes from the next run, which may have the articles' durations and further variants.
 """
 
@@ -55,7 +55,7 @@ def write_findings(
     about: Mapping[str, About],
     inprocess: Sequence[Section] = (),
 ) -> str:
-    """Write the page; `sources` speak in their order, those with several launches first."""
+    """Write the page from `sources` in their order, those with several launches first."""
     ran = {case.case.experiment for source in sources for case in source.summary.cases.values()}
     parts = [_OPENING]
     for source in sources:
@@ -70,7 +70,7 @@ def write_findings(
 
 
 def _apart(sources: Sequence[RunSource]) -> str:
-    """How far two runs of the same locks on one machine lie apart; empty where there are no two."""
+    """Say how far two runs of the same locks on one machine differ; empty without two."""
     runs = [source.summary for source in sources[:2]]
     circumstances = [
         (run.run.machine.id, {stack.name: stack.digest for stack in run.run.stacks}) for run in runs
@@ -135,7 +135,7 @@ def _finding(
 def _answers(
     experiment: str, having: Sequence[RunSource], published: Published | None
 ) -> Iterator[str]:
-    """Each declared sentence, from the first run that has all of its figures."""
+    """Fill each declared sentence from the first run that has all of its figures."""
     if published is None or not having:
         return
     for template in published.answers:
@@ -183,7 +183,7 @@ def differences(checked: Checked) -> tuple[str, ...]:
 def _figures(
     experiment: str, having: Sequence[RunSource], published: Published | None
 ) -> Iterator[str]:
-    """The tables of each run, without the cases that an earlier one has measured."""
+    """Write the tables of each run, without the cases that an earlier run has measured."""
     measured_before: set[str] = set()
     for source in having:
         cases = source.cases(experiment)

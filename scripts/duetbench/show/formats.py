@@ -108,7 +108,7 @@ def moved(metric: str, ratio: Interval) -> str:
     """By how much a case moved, in plain words: `needs 22.0 % more CPU per request (20.7…24.0 %)`.
 
     `metric` is of the registry, or the unit that asv gives to a benchmark inside the process.
-    Without an interval the size is none that could scatter: it was counted, and the text says so.
+    A size without an interval was counted and cannot scatter; the text says so.
     """
     rose = ratio.estimate >= 1
     if ratio.ends is None:

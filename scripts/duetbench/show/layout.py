@@ -25,7 +25,7 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, and a terminal too, on one line."""
+    """Escape text so that Markdown and terminals show it as it is, on one line."""
     return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
@@ -67,8 +67,8 @@ class TextLine:
 
     Attributes:
         after: Text of any length behind the cells.
-        below: A line of its own below them.
-        beside: What people call the case; shown where its name stands above its lines.
+        below: A line below the cells.
+        beside: The case in words; shown where its name stands above its lines.
     """
 
     name: str

@@ -36,7 +36,7 @@ _ONE: Final = "none, so nothing is decided: one launch per case"
 class Cell:
     """Our figure, its interval, and the published figure; each may be empty.
 
-    `case` is the id of the case that it is of, where that is one.
+    `case` is the id of its case, if it has one.
     """
 
     ours: str
@@ -47,7 +47,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One row: what tells it apart, its cells, and letters of the notes that concern it."""
+    """One row: its keys, its cells, and the letters of its notes."""
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -263,7 +263,7 @@ _NO_DEFAULT: Final = ("id", "interface", "slots", "users", "floor")  # keys of d
 def experiment_tables(
     cases: Sequence[CaseSummary], published: Published | None
 ) -> tuple[FigureTable, ...]:
-    """All tables of one experiment: the declared ones, then whatever they do not select.
+    """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
     A declared table whose cases others have shown already is left out: its comparison is not here.
     """
@@ -283,7 +283,7 @@ def experiment_tables(
 def select(
     cases: Iterable[CaseSummary], globs: Sequence[str], but_not: Sequence[str] = ()
 ) -> list[CaseSummary]:
-    """The cases whose id matches one of the globs and none of the others, in their order."""
+    """Select the cases whose id matches one of the globs and none of `but_not`, in their order."""
 
     def matches(name: str, globs: Sequence[str]) -> bool:
         return any(fnmatchcase(name, glob) for glob in globs)
@@ -292,7 +292,7 @@ def select(
 
 
 def ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:
-    """Sorted by the keys: numbers by size, names in the order in which they first come."""
+    """Sort by the keys: numbers by size, names in the order of their first appearance."""
     places: dict[tuple[str, str], int] = {}
     for case in cases:
         for key in keys:
@@ -306,7 +306,7 @@ def ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSumma
 
 
 def _default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
-    """A table for cases that nobody declared one for: the properties and figures they have."""
+    """Make a table for cases without a declared one, from the properties and figures they have."""
     keys = (
         name
         for name, key in KEYS.items()
@@ -332,7 +332,7 @@ def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
 def _table(
     layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
 ) -> FigureTable:
-    """A table of the cases that its layout selects; ids where the keys tell not all apart."""
+    """Make the table of a layout; cases get their ids where the keys do not tell them apart."""
     keys, across = layout.keys, layout.across
     if len({_keys(case, (*keys, *filter(None, [across]))) for case in cases}) < len(cases):
         keys = (*keys, "id")
@@ -369,7 +369,7 @@ def _pivot(
     marks: Mapping[str, str],
     published: Published | None,
 ) -> tuple[tuple[str, ...], tuple[FigureRow, ...]]:
-    """Columns and rows where the values of one property are the columns, a metric a row."""
+    """Make columns of the values of one property, and a row per metric."""
     by_size = sorted(cases, key=lambda case: KEYS[across].order(case.case))
     columns = tuple(dict.fromkeys(KEYS[across].text(case.case) for case in by_size))
     lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
@@ -391,7 +391,7 @@ def _pivot(
 
 
 def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:
-    """One figure; a case without figures says so once, in its first cell."""
+    """Make the cell of one figure; the first cell of a case without figures says so."""
     figure = case.metrics.get(metric)
     ours = formats.figure(metric, figure.estimate if figure else None)
     if case.status != "measured" and first:
@@ -408,7 +408,7 @@ def _cell(case: CaseSummary, metric: str, published: Published | None, *, first:
 def _notes(
     cases: Sequence[CaseSummary], keys: Sequence[str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Letters per case, and the notes that they point to: flags first, then failures."""
+    """Make letters per case and the notes that they refer to: flags first, then failures."""
     marks: dict[str, str] = {}
     notes: list[str] = []
     everywhere: list[str] = []

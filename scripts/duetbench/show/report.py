@@ -5,7 +5,7 @@ Terminals are wide enough from 100 columns on.
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Final
@@ -77,7 +77,8 @@ def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool =
     head = layout.TextLine("", ("", "", "", axis_scale(far, wide))) if wide and figures else None
     layout.print_lines(console, lines, {1, 2}, head)
     if figures and verdicts:
-        floors = formats.some([*_floors(figures)], _FLOORS)
+        sizes = dict.fromkeys(f"{row.label} {100 * row.floor:g} %" for row in figures)
+        floors = formats.some([*sizes], _FLOORS)
         text = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
         console.print(Text(f"  {text if wide else text.partition('; ')[2]}", style="dim"))
 
@@ -111,7 +112,7 @@ def _point(case: str, point: AnchoredPoint) -> ViewRow:
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print all that a comparison says."""
+    """Print all of a comparison."""
     view = make_view(comparison)
     called = {row.case: row.name for row in view.groups.all}
     console.print(Text(view.headline, style="bold"))
@@ -160,7 +161,7 @@ def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) ->
 
 
 def axis_width(room: int, names: int) -> int:
-    """Columns of the axis in so much room, beside names if that is enough; 0: there is none."""
+    """Choose the columns of the axis: beside names if there is room, else below; 0: no axis."""
     width = min(
         next((columns for columns in (room - names, room) if columns >= NARROWEST), 0), WIDEST
     )
@@ -168,7 +169,7 @@ def axis_width(room: int, names: int) -> int:
 
 
 def axis_reach(rows: Sequence[ViewRow]) -> float:
-    """How far the axis goes to both sides, as a relative change: 0.05.
+    """Choose how far the axis goes to both sides, as a relative change: 0.05.
 
     It holds all estimates and nine of ten intervals; the others have an arrow at its end.
     """
@@ -185,14 +186,14 @@ def axis_reach(rows: Sequence[ViewRow]) -> float:
 
 
 def axis_scale(far: float, width: int) -> str:
-    """The line above the axes: both ends, and the middle."""
+    """Draw the line above the axes: both ends, and the middle."""
     end = f"{100 * far:g} %"
     half = (width - 1) // 2
     return f"−{end}".ljust(half) + "0" + f"+{end}".rjust(half)
 
 
 def draw_interval(row: ViewRow, far: float, width: int) -> str:
-    """The axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
+    """Draw the axis of a row: its estimate ●, its 95 % interval ├─┤, no change │, the floor ┊.
 
     What lies beyond no change never touches the middle, however near it is.
     """
@@ -219,14 +220,8 @@ def draw_interval(row: ViewRow, far: float, width: int) -> str:
     return "".join(cells)
 
 
-def _floors(rows: Sequence[ViewRow]) -> Iterator[str]:
-    """Each metric's relevance floor: `CPU/request 0.2 %`."""
-    floors = {row.label: row.floor for row in rows if row.judged.ratio is not None}
-    yield from (f"{label} {100 * floor:g} %" for label, floor in floors.items())
-
-
 def _column(ratio: float, far: float, half: int) -> int:
-    """Columns from the middle; 0 is no change alone, or what nobody could tell from it."""
+    """Columns from the middle; 0 only for what is printed as no change."""
     change = ratio - 1
     if formats.percent(ratio) == formats.percent(1.0):
         return 0
@@ -236,15 +231,15 @@ def _column(ratio: float, far: float, half: int) -> int:
 LIMIT: Final = 60_000
 """Characters of a comparison's report. GitHub refuses comments above 65,536."""
 
-_ROOM: Final = 400  # for what is said of rows and blocks that were left out
+_ROOM: Final = 400  # for the sentences about rows and blocks that are left out
 _FOLD_END: Final = "\n</details>\n\n"
 
 
 def as_markdown(comparison: Comparison, *, limit: int = LIMIT, end: str = layout.WORDS) -> str:
-    """A comparison as a comment on a pull request, bounded by construction.
+    """Write a comparison as a comment on a pull request, never longer than `limit`.
 
-    A block that no longer fits loses its last rows, and says how many; one of which nothing fits is
-    named at the end. The headline and the rows that got worse are there whatever the size.
+    A block that does not fit loses its last rows, and says how many; one of which nothing fits is
+    named at the end. The headline and the rows that got worse always fit.
     """
     view = make_view(comparison)
     text, lost = f"## {layout.escape(view.headline)}\n\n", []
@@ -264,7 +259,7 @@ def as_markdown(comparison: Comparison, *, limit: int = LIMIT, end: str = layout
 
 
 def _block(block: Block) -> tuple[str, list[str], str]:
-    """What stands before its lines, the lines, and what stands after them."""
+    """Write a block as the text before its lines, the lines, and the text after them."""
     opening = f"### {block.under}\n\n" if block.under else ""
     if block.folded:
         opening += f"<details><summary>{block.title}</summary>\n\n"

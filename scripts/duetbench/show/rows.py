@@ -1,4 +1,4 @@
-"""The rows of a comparison, its one sentence, and what to do next; nothing else is said. Pure."""
+"""The rows of a comparison, its one sentence, and what to do next. Pure."""
 
 import math
 import shlex
@@ -40,8 +40,7 @@ class ViewRow:
     """One case, or in-process benchmark (which has no metric), and metric.
 
     `unit` is that of a benchmark. `figures` are base's from sequential launches, and that times the
-    ratio, so that they say what `change` says. `grouped`: an event tells it together with other
-    rows.
+    ratio, so that they agree with `change`. `grouped`: it belongs to an event.
     """
 
     case: str
@@ -55,7 +54,7 @@ class ViewRow:
 
     @property
     def name(self) -> CaseName:
-        """What people call the case: as its record says, where it is no benchmark."""
+        """The case in words, from its record unless it is a benchmark."""
         return self.recorded or names.name(self.case)
 
     @property
@@ -120,7 +119,7 @@ def table(rows: Iterable[ViewRow], *without: str) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All rows, by what was said of them; what moved furthest beyond its threshold first.
+    """All rows by verdict; what moved furthest beyond its threshold first.
 
     Broken: a side failed, or lacks the metric. Undecided: measured, and neither a change nor its
     absence is shown. Unjudged: without the samples for one look.
@@ -191,7 +190,7 @@ def group_rows(comparison: Comparison) -> Groups:
 
 
 def _count(rows: Sequence[ViewRow], comparison: Comparison | None = None, *, more: int = 0) -> str:
-    """What rows are about: `2 cases and 1 in-process benchmark`, or `2 of 34 cases` of all."""
+    """Count cases and benchmarks: `2 cases and 1 in-process benchmark`, or `2 of 34 cases`."""
     cases = len({row.case for row in rows if row.metric}) + more
     inside = len({row.case for row in rows if not row.metric})
     every = (comparison.planned, len(comparison.micro)) if comparison else (None, None)
@@ -213,7 +212,7 @@ def _figures(case: CaseComparison, judged: Judgement) -> str:
 
 
 def headline(comparison: Comparison, groups: Groups) -> str:
-    """Write the sentence."""
+    """Write the sentence above a comparison."""
     if not (comparison.planned or comparison.micro):
         notes = (note for note in comparison.notes if note.startswith(_NOTHING))
         return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
@@ -235,7 +234,7 @@ def _parts(comparison: Comparison, groups: Groups) -> Iterator[str]:
                 yield f"{found_in}, most of all {top.name}, which {top.moved}"
     if groups.broken:
         yield f"not comparable in {_count(groups.broken, comparison)}"
-    # Of a case of which anything else was said: one open metric is not 'no change'.
+    # A case with one open metric is not 'no change'.
     doubtful = {row.case for row in (*groups.broken, *groups.undecided, *groups.unjudged)}
     clean = [row for row in groups.unchanged if row.case not in doubtful]
     if clean and not groups.worse and not groups.better:
@@ -250,7 +249,7 @@ def _parts(comparison: Comparison, groups: Groups) -> Iterator[str]:
 
 
 def _could(rows: Sequence[ViewRow]) -> str:
-    """The smallest change that all of these would have shown, in the metric that all cases have."""
+    """Name the smallest change that all of these would have shown, in the metric of all cases."""
     leading = [row for row in rows if row.metric == CPU] or list(rows)
     sizes = [row.judged.detectable for row in leading if row.judged.detectable is not None]
     if not sizes:
@@ -261,7 +260,7 @@ def _could(rows: Sequence[ViewRow]) -> str:
 
 
 def steps(comparison: Comparison, groups: Groups) -> Iterator[str]:
-    """Say what to do, by what was found."""
+    """Say what to do next."""
     if groups.worse and not comparison.cross:
         again = ["the commands below measure it again."] if rebuilt(comparison) else []
         if sentences := [*again, *_explained(comparison, groups.worse[0])]:
@@ -304,7 +303,7 @@ def commands(comparison: Comparison, groups: Groups) -> tuple[tuple[str, str], .
 
 
 def _explained(comparison: Comparison, row: ViewRow) -> Iterator[str]:
-    """What the instructions say of a row that got worse: work that was added, or something else."""
+    """Say from its instructions whether a row got worse by added work or something else."""
     counted = next((c.instructions for c in comparison.cases if c.case.id == row.case), None)
     ratio = counted.ratio if counted else None
     if ratio is None or row.metric not in WORK:
@@ -320,7 +319,7 @@ def _explained(comparison: Comparison, row: ViewRow) -> Iterator[str]:
 
 
 def _more_time(comparison: Comparison, groups: Groups) -> Iterator[str]:
-    """What more time would decide; nothing is promised of what has had all its samples."""
+    """Say what more time would decide; nothing where all samples were taken."""
     open_: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
     for row in groups.undecided:
         open_[_lacks(comparison, row)].append(row)
@@ -353,8 +352,8 @@ def _more_time(comparison: Comparison, groups: Groups) -> Iterator[str]:
 
 
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
-    """What a row lacks for an answer."""
-    # The last look, after which no more samples are taken; without record: no end.
+    """Tell what a row lacks for an answer."""
+    # The last look, after which no more samples are taken; no end if it is not recorded.
     method = comparison.method
     looks = str(method.get("looks", method.get("screening_looks", "")))
     last = looks.rpartition(", ")[2].partition(" ")[0]

@@ -131,10 +131,10 @@ def _aside(text: str) -> Padding:
 
 
 def _fitting(table: FigureTable, console: Console) -> Iterator[RenderableType]:
-    """The table, in as many parts as the width asks for: no figure is ever cut or broken."""
+    """Draw the table in as many parts as the width needs: no figure is ever cut or broken."""
     drawn = _table(table)
     columns = len(table.columns)
-    # Measured on a line without end: what fits the console would only be cut to it.
+    # Measured without a limit: otherwise it is the width of the console at most.
     wanted = console.measure(drawn, options=console.options.update_width(_ENDLESS)).maximum
     if columns < 2 or wanted <= console.width:
         yield drawn

@@ -68,7 +68,7 @@ class View:
 
 
 def make_view(comparison: Comparison) -> View:
-    """Arrange a comparison for reading; there is no block of what there is nothing to say of."""
+    """Arrange a comparison for reading, without empty blocks."""
     groups = rows.group_rows(comparison)
     headline = rows.headline(comparison, groups)
     blocks = (*_open(comparison, groups), *_folded(comparison, groups, headline))
@@ -146,15 +146,14 @@ def _plain(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
 def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     """Say how a comparison ended: 0, 1 or 3 of `errors.EXIT_CODES`.
 
-    1: something got slower, or head breaks it; between two interpreters nobody got slower. 3:
-    something that was to be judged was not; if `lenient`, only where nothing was judged. Benchmarks
-    inside the process that there was no time for make no 3 beside cases, whose duets judge the same
-    change.
+    1: something got slower, or head breaks it; of two interpreters none counts as slower. 3:
+    something that was to be judged was not; if `lenient`, only where nothing was judged. In-process
+    benchmarks without time do not count beside cases, whose duets judge the same change.
     """
     cases = [judgement for case in comparison.cases for judgement in case.judgements]
     every = (*cases, *(micro.judgement for micro in comparison.micro))
     for judgement in every:
-        # A failure of base as well (see `samples.broken`) is none of the change.
+        # The change is not to blame where base fails as well (see `samples.broken`).
         broken = judgement.reason.startswith("head: ") and "; base: " not in judgement.reason
         slower = judgement.verdict is Verdict.SLOWER and not comparison.cross
         if slower or (judgement.verdict is Verdict.NOT_COMPARABLE and broken):
@@ -166,7 +165,7 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
     )
     unheard = comparison.planned > sum(bool(case.judgements) for case in comparison.cases)
     expected = comparison.planned or comparison.micro or comparison.untouched
-    # Cases that only one side has are no sign that nothing changed.
+    # Cases that only one side has do not show that nothing changed.
     apart = bool(comparison.missing) and not expected
     if not (doubtful or unheard or apart or comparison.status == "partial"):
         return 0
@@ -213,7 +212,7 @@ def _coverage(comparison: Comparison, groups: Groups) -> Iterator[str]:
     judged = answered - {(row.case, bool(row.metric)) for row in waiting}
     cases = sum(is_case for _, is_case in judged)
     if comparison.planned or not comparison.micro:
-        # Memory that did not move says nothing of a CPU time that is open.
+        # A case whose memory did not move and whose CPU time is open is judged in part.
         partly = len(answered - judged)
         more = f", {partly} more in part" if partly else ""
         yield f"{cases} of {comparison.planned} cases judged{more}"
@@ -281,7 +280,7 @@ def _counts(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
 
 def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """How many have a reason → some of them; in their first order."""
+    """Count names by their reason, and name some of them."""
     names_of: dict[str, dict[str, None]] = {}
     for reason, name in pairs:
         names_of.setdefault(reason, {})[name] = None
