@@ -30,21 +30,18 @@ def body(content: bytes = b"", more: bool = False) -> Message:
 
 
 @pytest.fixture
-def made() -> Iterator[Callable[..., Any]]:
-    drives = []
+def drive() -> Iterator[Callable[..., Any]]:
+    """A driver of an application; of `/` unless asked for more."""
+    drivers_ = []
 
-    def make(app: Any, ask: Any, **lives: bool) -> Any:
-        drives.append(drivers.asgi(app, ask, **lives))
-        return drives[-1]
+    def make(app: Any, ask: Any = "/", **options: bool) -> Any:
+        ask = drivers.Ask(ask) if isinstance(ask, str) else ask
+        drivers_.append(drivers.asgi(app, ask, **options))
+        return drivers_[-1]
 
     yield make
-    for driver in drives:
+    for driver in drivers_:
         driver.close()
-
-
-@pytest.fixture
-def asgi(made: Any) -> Callable[..., Any]:
-    return lambda app, path="/": made(app, drivers.Ask(path))
 
 
 def sending(*messages: Message) -> Any:
@@ -55,51 +52,70 @@ def sending(*messages: Message) -> Any:
     return app
 
 
-def test_an_asgi_application_gets_a_whole_scope(asgi: Any) -> None:
+ORDER = drivers.Ask(
+    "/caf%C3%A9?gift=1&x=%20",
+    ("/orders",),
+    "POST",
+    {"Authorization": "Bearer 1", "content-type": "a/b"},
+    b"7 of it",
+)
+
+
+def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Any) -> None:
     """Path decoded, raw path and query not, header names in lower case; a new scope each time."""
     scopes: list[Message] = []
+    requests: list[Message] = []
 
-    async def app(scope: Message, _receive: Any, send: Any) -> None:
+    async def app(scope: Message, receive: Any, send: Any) -> None:
         scopes.append({**scope, "headers": dict(scope["headers"])})
+        requests.append(await receive())
         scope["path"] = "changed"
         scope["headers"].clear()
         await send(start())
         await send(body())
 
-    driver = asgi(app, "/caf%C3%A9?offset=0&x=%20")
-    driver()
-    driver()
-    expected = {
+    driver = drive(app, ORDER)
+    for _ in range(3):
+        driver()
+    first = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.5"},
         "http_version": "1.1",
-        "method": "GET",
+        "method": "POST",
         "scheme": "http",
         "path": "/café",
         "raw_path": b"/caf%C3%A9",
-        "query_string": b"offset=0&x=%20",
+        "query_string": b"gift=1&x=%20",
         "root_path": "",
-        "headers": {b"host": b"127.0.0.1", b"accept": b"*/*"},
+        "headers": {
+            b"host": b"127.0.0.1",
+            b"accept": b"*/*",
+            b"content-length": b"7",
+            b"authorization": b"Bearer 1",
+            b"content-type": b"a/b",
+        },
         "client": ("127.0.0.1", 50_000),
         "server": ("127.0.0.1", 80),
     }
-    assert scopes == [expected, expected]
+    second = {**first, "path": "/orders", "raw_path": b"/orders", "query_string": b""}
+    assert scopes == [first, second, first]
+    assert requests == [{"type": "http.request", "body": b"7 of it", "more_body": False}] * 3
 
 
-def test_an_asgi_answer_is_put_together(asgi: Any) -> None:
+def test_an_asgi_answer_is_put_together(drive: Any) -> None:
     kind = ((b"content-type", b"text/plain"),)
-    driver = asgi(sending(start(201, kind), body(b"one ", True), body(b"", True), body(b"two")))
+    driver = drive(sending(start(201, kind), body(b"one ", True), body(b"", True), body(b"two")))
     assert driver() == (201, [*kind], b"one two")
-    assert asgi(sending(start(204), {"type": "http.response.body"}))() == (204, [], b"")
+    assert drive(sending(start(204), {"type": "http.response.body"}))() == (204, [], b"")
 
 
-def test_the_client_stays_until_it_has_its_answer(asgi: Any) -> None:
+def test_the_client_stays_until_it_has_its_answer(drive: Any) -> None:
     """The first `receive` gives the request, a second one waits for the answer's end."""
-    seen: list[str] = []
+    events: list[str] = []
 
     async def app(_scope: Message, receive: Any, send: Any) -> None:
         async def listen() -> None:
-            seen.append((await receive())["type"])
+            events.append((await receive())["type"])
 
         first = await receive()
         assert (first["type"], first["body"], first["more_body"]) == ("http.request", b"", False)
@@ -107,13 +123,13 @@ def test_the_client_stays_until_it_has_its_answer(asgi: Any) -> None:
         await send(start())
         await asyncio.sleep(0.01)
         abandoned.cancel()
-        seen.append("still there")
+        events.append("still there")
         await send(body(b"answer"))
         await listening
-        seen.append((await receive())["type"])
+        events.append((await receive())["type"])
 
-    assert asgi(app)() == (200, [], b"answer")
-    assert seen == ["still there", "http.disconnect", "http.disconnect"]
+    assert drive(app)() == (200, [], b"answer")
+    assert events == ["still there", "http.disconnect", "http.disconnect"]
 
 
 @pytest.mark.parametrize(
@@ -128,14 +144,14 @@ def test_the_client_stays_until_it_has_its_answer(asgi: Any) -> None:
         ({"type": "websocket.accept"},),
     ],
 )
-def test_a_broken_asgi_answer_is_an_error(asgi: Any, messages: tuple[Message, ...]) -> None:
-    driver = asgi(sending(*messages))
+def test_a_broken_asgi_answer_is_an_error(drive: Any, messages: tuple[Message, ...]) -> None:
+    driver = drive(sending(*messages))
     for _ in range(2):
         with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
             driver()
 
 
-def test_what_an_asgi_application_raises_reaches_the_caller(asgi: Any) -> None:
+def test_what_an_asgi_application_raises_reaches_the_caller(drive: Any) -> None:
     turns: list[BaseException | None] = [ZeroDivisionError("mine"), asyncio.CancelledError(), None]
 
     async def app(_scope: Message, _receive: Any, send: Any) -> None:
@@ -145,7 +161,7 @@ def test_what_an_asgi_application_raises_reaches_the_caller(asgi: Any) -> None:
             raise error
         await send(body(b"well"))
 
-    driver = asgi(app)
+    driver = drive(app)
     with pytest.raises(ZeroDivisionError, match="mine"):
         driver()
     with pytest.raises(asyncio.CancelledError):
@@ -153,20 +169,20 @@ def test_what_an_asgi_application_raises_reaches_the_caller(asgi: Any) -> None:
     assert driver() == (200, [], b"well")
 
 
-def test_all_requests_are_served_by_one_task_on_one_loop(asgi: Any) -> None:
+def test_all_requests_are_served_by_one_task_on_one_loop(drive: Any) -> None:
     """What a framework ties to the task or loop that serves, it makes once; closing ends it."""
-    seen = set()
+    servers = set()
 
     async def app(_scope: Message, _receive: Any, send: Any) -> None:
         await asyncio.sleep(0)
-        seen.add((asyncio.current_task(), asyncio.get_running_loop()))
+        servers.add((asyncio.current_task(), asyncio.get_running_loop()))
         await send(start())
         await send(body())
 
-    driver = asgi(app)
+    driver = drive(app)
     for _ in range(3):
         driver()
-    ((task, loop),) = seen
+    ((task, loop),) = servers
     driver.close()
     driver.close()
     assert task is not None
@@ -213,35 +229,8 @@ class Closing:
         self.closed += 1
 
 
-ORDER = drivers.Ask(
-    "/orders?gift=1", ("/orders",), "POST", {"Authorization": "Bearer 1", "content-type": "a/b"},
-    b"7 of it",
-)  # fmt: skip
-
-
-def test_an_asgi_application_gets_method_headers_and_body_and_paths_in_turn(made: Any) -> None:
-    seen: list[tuple[Any, ...]] = []
-
-    async def app(scope: Message, receive: Any, send: Any) -> None:
-        asked = await receive()
-        seen.append((scope["method"], scope["query_string"], asked, dict(scope["headers"])))
-        await send(start())
-        await send(body())
-
-    driver = made(app, ORDER)
-    for _ in range(3):
-        driver()
-    request = {"type": "http.request", "body": b"7 of it", "more_body": False}
-    headers = {
-        b"host": b"127.0.0.1", b"accept": b"*/*", b"content-length": b"7",
-        b"authorization": b"Bearer 1", b"content-type": b"a/b",
-    }  # fmt: skip
-    queries = [b"gift=1", b"", b"gift=1"]
-    assert seen == [("POST", query, request, headers) for query in queries]
-
-
-def test_an_asgi_application_lives_before_it_is_asked(made: Any) -> None:
-    """Each request has a copy of its state, and nobody tells it that it ends."""
+def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
+    """Each request has a copy of its state, and no event announces the end."""
     events: list[Any] = []
 
     async def app(scope: Message, receive: Any, send: Any) -> None:
@@ -255,13 +244,13 @@ def test_an_asgi_application_lives_before_it_is_asked(made: Any) -> None:
         await send(start())
         await send(body())
 
-    driver = made(app, drivers.Ask("/"), lifespan=True)
+    driver = drive(app, lifespan=True)
     driver()
     driver()
     assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
 
 
-def test_an_application_may_know_no_lifespan_and_may_refuse_to_start(made: Any) -> None:
+def test_an_application_may_know_no_lifespan_and_may_refuse_to_start(drive: Any) -> None:
     async def refusing(_scope: Message, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "lifespan.startup.failed", "message": "no data base"})
@@ -273,43 +262,29 @@ def test_an_application_may_know_no_lifespan_and_may_refuse_to_start(made: Any) 
 
     with pytest.raises(drivers.ProtocolError, match="does not start: no data base"):
         drivers.asgi(refusing, drivers.Ask("/"), lifespan=True)
-    assert made(plain, drivers.Ask("/"), lifespan=True)()[0] == 204
+    assert drive(plain, lifespan=True)()[0] == 204
 
 
-def test_a_wsgi_application_gets_method_headers_and_body_and_paths_in_turn() -> None:
-    seen: list[Any] = []
-
-    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
-        names = (
-            "REQUEST_METHOD", "QUERY_STRING", "HTTP_AUTHORIZATION", "CONTENT_TYPE",
-            "CONTENT_LENGTH",
-        )  # fmt: skip
-        assert "HTTP_CONTENT_TYPE" not in environ
-        sent = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
-        seen.append((*(environ[name] for name in names), sent))
-        start_response("200 OK", [("Content-Type", "text/plain")])
-        return [b"right"]
-
-    request = drivers.wsgi(validator(app), ORDER)
-    for _ in range(3):
-        request()
-    rest = ("Bearer 1", "a/b", "7", b"7 of it")
-    assert seen == [("POST", query, *rest) for query in ("gift=1", "", "gift=1")]
-
-
-def test_the_wsgi_driver_keeps_to_pep_3333() -> None:
+def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
     """The standard library's validator finds nothing wrong with environ, calls and closing."""
+    names = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_AUTHORIZATION", "CONTENT_TYPE")
+    requests: list[Any] = []
 
     def app(environ: Message, start_response: Any) -> Iterable[bytes]:
-        assert environ["PATH_INFO"] == "/caf\xc3\xa9"  # the bytes of é, as WSGI wants them
-        assert environ["QUERY_STRING"] == "offset=0"
-        assert environ["wsgi.input"].read(1) == b""
+        assert "HTTP_CONTENT_TYPE" not in environ
+        content = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 1)))
+        requests.append((*(environ.get(name) for name in names), content))
         start_response("201 Created", [("Content-Type", "text/plain")])
         return [b"one ", b"two"]
 
-    request = drivers.wsgi(validator(app), drivers.Ask("/caf%C3%A9?offset=0"))
+    request = drivers.wsgi(validator(app), ORDER)
     expected = (201, [("Content-Type", "text/plain")], b"one two")
-    assert request() == request() == expected
+    assert [request() for _ in range(3)] == [expected] * 3
+    # The bytes of é, as WSGI wants them.
+    first = ("POST", "/caf\xc3\xa9", "gift=1&x=%20", "Bearer 1", "a/b", b"7 of it")
+    assert requests == [first, ("POST", "/orders", "", *first[3:]), first]
+    assert drivers.wsgi(validator(app), drivers.Ask("/"))() == expected
+    assert requests[-1] == ("GET", "/", "", None, None, b"")
 
 
 def test_a_wsgi_body_is_always_closed() -> None:

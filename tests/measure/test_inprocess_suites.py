@@ -1,6 +1,7 @@
 """The suites of handlers and of Pydantic, run by asv_runner in the stacks' environments."""
 
 import importlib
+import itertools
 import json
 import math
 import os
@@ -75,11 +76,18 @@ def attempt(
     return subprocess.run(
         [executable, "-c", _RUN, suites / "benchmarks", json.dumps(names), json.dumps(extra)],
         env=runs.runner_variables(
-            os.environ, executable=executable, python=python, stack=stack,
+            os.environ,
+            executable=executable,
+            python=python,
+            stack=stack,
             checkout=commit or suites,
         ),
-        cwd=folder, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
 
 
 def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any], str]:
@@ -97,9 +105,12 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     )
     subprocess.run(
         [bare, "-c", _LIST, ROOT / "benchmarks"],
-        env={"PYTHONPATH": variables["PYTHONPATH"]}, cwd=folder, check=True, timeout=60,
-    )  # fmt: skip
-    return {one["name"]: one for one in json.loads((folder / "found.json").read_text("utf-8"))}
+        env={"PYTHONPATH": variables["PYTHONPATH"]},
+        cwd=folder,
+        check=True,
+        timeout=60,
+    )
+    return {row["name"]: row for row in json.loads((folder / "found.json").read_text("utf-8"))}
 
 
 def indexed(listed: dict[str, dict[str, Any]], name: str, *values: str) -> str:
@@ -120,7 +131,7 @@ def copied(tmp_path: Path) -> Path:
 
 def test_the_suites_know_every_declared_endpoint() -> None:
     """The same ids and stacks as the harness finds; waits are cut, except where they are fixed."""
-    found = endpoints.declared(ROOT)
+    declared = endpoints.declared(ROOT)
     loaded: dict[str, set[str]] = {}
     for experiment in Project.here().experiments:
         for name in experiment.declared.endpoints:
@@ -128,15 +139,15 @@ def test_the_suites_know_every_declared_endpoint() -> None:
         for profile in PROFILES:
             for case in experiment.cases[profile]:
                 loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
-    assert found.keys() == loaded.keys()
+    assert declared.keys() == loaded.keys()
     for name, on in loaded.items():
-        assert found[name].stacks == on or not on, name
-        assert found[name].stacks <= set(Project.here().stacks)
+        assert declared[name].stacks == on or not on, name
+        assert declared[name].stacks <= set(Project.here().stacks)
     fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
-    assert {name for name, endpoint in found.items() if endpoint.waits} == fixed
-    cut = {name for name, endpoint in found.items() if "DUETBENCH_WAIT_S" in endpoint.env}
+    assert {name for name, endpoint in declared.items() if endpoint.waits} == fixed
+    cut = {name for name, endpoint in declared.items() if "DUETBENCH_WAIT_S" in endpoint.env}
     assert cut
-    assert {found[name].env["DUETBENCH_WAIT_S"] for name in cut} == {"0"}
+    assert {declared[name].env["DUETBENCH_WAIT_S"] for name in cut} == {"0"}
 
 
 def declaration(floor: str, env: str = "") -> str:
@@ -160,7 +171,7 @@ pairs = [{{ c = 7 }}]
 
 
 @pytest.mark.parametrize(
-    ("floor", "env", "waits", "given"),
+    ("floor", "env", "waits", "variables"),
     [
         ("0", "", False, {}),
         ("0.01", "", True, {}),
@@ -172,14 +183,15 @@ pairs = [{{ c = 7 }}]
     ],
 )
 def test_waits_are_cut_where_the_application_lets_them(
-    tmp_path: Path, floor: str, env: str, waits: bool, given: dict[str, str]
+    tmp_path: Path, floor: str, env: str, waits: bool, variables: dict[str, str]
 ) -> None:
     """A parameter in both the floor and a variable is a wait; everything else stays as it is."""
     folder = tmp_path / "apps" / "some"
     folder.mkdir(parents=True)
     (folder / "experiment.toml").write_text(declaration(floor, env), "utf-8")
-    (one,) = endpoints.declared(tmp_path).values()
-    assert (one.id, one.waits, one.env, one.stacks) == ("some/one", waits, given, {"a", "b"})
+    (endpoint,) = endpoints.declared(tmp_path).values()
+    assert (endpoint.id, endpoint.stacks) == ("some/one", {"a", "b"})
+    assert (endpoint.waits, endpoint.env) == (waits, variables)
 
 
 def test_applications_are_imported_from_the_commit_under_test(
@@ -254,8 +266,12 @@ def test_a_bare_interpreter_lists_the_suites(listed: dict[str, dict[str, Any]]) 
     names = [repr(name) for name in requests.names()]
     assert names[:2] == ["'driver/asgi'", "'driver/wsgi'"]
     for kind in ("Wall", "Cpu"):
-        found = listed[f"handlers.{kind}.time_request"]
-        assert (found["params"], found["unit"], found["version"]) == ([names], "seconds", "1")
+        benchmark = listed[f"handlers.{kind}.time_request"]
+        assert (benchmark["params"], benchmark["unit"], benchmark["version"]) == (
+            [names],
+            "seconds",
+            "1",
+        )
     assert {name for name in listed if name.startswith("pydantic_models.")} == {
         "pydantic_models.Validate.time_valid",
         "pydantic_models.Reject.time_refused",
@@ -271,30 +287,40 @@ def test_requests_are_timed_many_at_a_time(
     tmp_path: Path, listed: dict[str, dict[str, Any]]
 ) -> None:
     """asv_runner chooses how many; handlers that wait have CPU time only; others are left out."""
-    short = ["driver/asgi", "driver/wsgi", "asgi-wsgi/asgi-json", "asgi-wsgi/wsgi-json",
-             "gil-endpoints/greet", "await-patterns/async_concurrent",
-             "pydantic-v1-v2/services", "pydantic-v1-v2/refused"]  # fmt: skip
+    short = [
+        *("driver/asgi", "driver/wsgi", "asgi-wsgi/asgi-json", "asgi-wsgi/wsgi-json"),
+        *("gil-endpoints/greet", "await-patterns/async_concurrent"),
+        *("pydantic-v1-v2/services", "pydantic-v1-v2/refused"),
+    ]
     wall = {name: indexed(listed, "handlers.Wall.time_request", repr(name)) for name in short}
     waiting = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-io'")
     cpu = indexed(listed, "handlers.Cpu.time_request", "'asgi-wsgi/asgi-io'")
+    threaded = indexed(listed, "handlers.Cpu.time_request", "'await-patterns/sync_baseline'")
     for _ in range(3):  # a machine that stands still while one request is tried makes it one
-        found, said = run(
-            tmp_path, [*wall.values(), waiting, cpu],
+        figures, log = run(
+            tmp_path,
+            [*wall.values(), waiting, cpu, threaded],
             extra={**QUICKLY, "sample_time": 0.1, "warmup_time": 0.3},
-        )  # fmt: skip
-        if all(found[wall[name]]["number"] > 1 for name in short):
+        )
+        if all(figures[wall[name]]["number"] > 1 for name in short):
             break
     for name in short:
-        figure = found[wall[name]]
+        figure = figures[wall[name]]
         assert figure["number"] > 1, name
         assert len(figure["samples"]) == 2, name
         assert min(figure["samples"]) > 0, name
-    driver, request = (min(found[wall[name]]["samples"]) for name in (short[0], short[2]))
+    driver, request = (min(figures[wall[name]]["samples"]) for name in (short[0], short[2]))
     assert driver < request
-    assert math.isnan(found[waiting])
-    assert "skipped: asgi-wsgi/asgi-io waits" in said
-    assert found[cpu]["number"] > 1
-    assert 0 < max(found[cpu]["samples"]) < 0.010, "the wait is no CPU time"
+    assert math.isnan(figures[waiting])
+    assert "skipped: asgi-wsgi/asgi-io waits" in log
+    assert figures[cpu]["number"] > 1
+    assert 0 < max(figures[cpu]["samples"]) < 0.010, "the wait is no CPU time"
+
+    # A single call, the first of its process, holds nothing but the request, too. Opening it
+    # imports an event loop's backend and starts a thread: a hundred requests' time.
+    quick = {"number": 1, "repeat": 1, "warmup_time": 0, "rounds": 1}
+    (single,) = run(tmp_path, [threaded], extra=quick)[0][threaded]["samples"]
+    assert single < 20 * min(figures[threaded]["samples"])
 
 
 @pytest.mark.real
@@ -312,13 +338,13 @@ def test_a_commit_is_asked_for_what_it_declares(
         "    await send({'type': 'http.response.body', 'body': b'x'})\n"
     )
     declared = declaration("0").replace('"app:app"', '"echo:app"').replace('"a", "b"', '"current"')
-    one = declared.replace('path = "/"', 'path = "/good"')
-    two = "[endpoints.two]" + one.partition("[endpoints.one]")[2].partition("[defaults]")[0]
-    (folder / "experiment.toml").write_text(one + two.replace("/good", "/bad"), "utf-8")
+    right = declared.replace('path = "/"', 'path = "/good"')
+    wrong = "[endpoints.two]" + right.partition("[endpoints.one]")[2].partition("[defaults]")[0]
+    (folder / "experiment.toml").write_text(right + wrong.replace("/good", "/bad"), "utf-8")
     names = list(endpoints.declared(copied))
     good, bad = (2 + names.index(f"echo/{name}") for name in ("one", "two"))
-    found, _ = run(tmp_path, [f"handlers.Wall.time_request-{good}"], suites=copied)
-    ((figure),) = found.values()
+    figures, _ = run(tmp_path, [f"handlers.Wall.time_request-{good}"], suites=copied)
+    ((figure),) = figures.values()
     assert figure["number"] > 1
 
     done = attempt(copied, [f"handlers.Wall.time_request-{bad}"], suites=copied)
@@ -331,24 +357,22 @@ def test_a_commit_is_asked_for_what_it_declares(
     shutil.copytree(ROOT / "apps", commit / "apps")
     shutil.rmtree(commit / "apps" / "await-patterns")
     gone = indexed(listed, "handlers.Wall.time_request", "'await-patterns/async_concurrent'")
-    found, said = run(tmp_path, [gone], commit=commit)
-    assert math.isnan(found[gone])
-    assert "this commit declares no endpoint await-patterns/async_concurrent" in said
+    figures, log = run(tmp_path, [gone], commit=commit)
+    assert math.isnan(figures[gone])
+    assert "this commit declares no endpoint await-patterns/async_concurrent" in log
 
 
 def pydantic_names(listed: dict[str, dict[str, Any]]) -> dict[str, str]:
-    found = {}
-    for name, one in listed.items():
-        if not name.startswith("pydantic_models."):
-            continue
-        if not one["params"]:
-            found[name] = name
-        axes = one["params"]
-        first, second = [*axes, [""], [""]][:2]
-        if axes:
-            combinations = [(a, b) for a in first for b in second]
-            found |= {f"{name}-{i}": f"{name} {a} {b}" for i, (a, b) in enumerate(combinations)}
-    return found
+    """What asv calls every benchmark of Pydantic → its name with parameters."""
+    names: dict[str, str] = {}
+    for name, benchmark in listed.items():
+        if name.startswith("pydantic_models."):
+            combinations = list(itertools.product(*benchmark["params"]))
+            names |= {
+                f"{name}-{place}" if values else name: " ".join((name, *values))
+                for place, values in enumerate(combinations)
+            }
+    return names
 
 
 @pytest.mark.real
@@ -358,31 +382,17 @@ def test_both_majors_do_the_same_work(tmp_path: Path, listed: dict[str, dict[str
     assert len(words) == 6 + 4 + 6 + 1 + 2 + 2
     fastest: dict[str, dict[str, float]] = {}
     for stack in ("pydantic-v1", "pydantic-v2"):
-        found, said = run(tmp_path, list(words), stack=stack)
-        assert "skipped" not in said
-        peaks = [found.pop(name) for name in sorted(words) if "peakmem" in name]
-        for name, figure in found.items():
+        figures, log = run(tmp_path, list(words), stack=stack)
+        assert "skipped" not in log
+        peaks = [figures.pop(name) for name in sorted(words) if "peakmem" in name]
+        for name, figure in figures.items():
             assert min(figure["samples"]) > 0, name
             fastest.setdefault(words[name], {})[stack] = min(figure["samples"])
             # A thousand services take longer than one sample should.
-            many = "1000" not in words[name] and "Import" not in name and "Define" not in name
-            assert figure["number"] > 1 or not many, words[name]
+            several = not any(slow in words[name] for slow in ("1000", "Import", "Define"))
+            assert figure["number"] > 1 or not several, words[name]
         # 49,000 services more, each of six fields in a dictionary of its own.
         assert peaks[1] - peaks[0] > 49_000 * 300
     for size in ("1", "20", "1000"):
-        both = fastest[f"pydantic_models.Validate.time_valid {size} 'python'"]
-        assert both["pydantic-v2"] < both["pydantic-v1"], size
-
-
-@pytest.mark.real
-def test_even_a_single_call_holds_nothing_but_the_request(
-    tmp_path: Path, listed: dict[str, dict[str, Any]]
-) -> None:
-    """With --quick asv times one call, the first: opening the request is not in its figure."""
-    name = indexed(listed, "handlers.Cpu.time_request", "'await-patterns/sync_baseline'")
-    quick = {"number": 1, "repeat": 1, "warmup_time": 0, "rounds": 1}
-    single = run(tmp_path, [name], extra=quick)[0][name]["samples"]
-    many = run(tmp_path, [name])[0][name]["samples"]
-    assert len(single) == 1
-    # Opening it imports an event loop's backend and starts a thread: a hundred requests' time.
-    assert single[0] < 20 * min(many)
+        times = fastest[f"pydantic_models.Validate.time_valid {size} 'python'"]
+        assert times["pydantic-v2"] < times["pydantic-v1"], size

@@ -53,10 +53,8 @@ from tiny_index import serving, serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
 LOCK = "apps/stacks/one.txt"
-JOB = (
-    "inprocess/instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
-    "/py3.14/one"
-)
+BENCHMARK = "instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
+JOB = f"inprocess/{BENCHMARK}/py3.14/one"
 
 
 @pytest.fixture
@@ -542,7 +540,7 @@ def test_a_job_inside_the_process_is_counted_without_a_server(
 ) -> None:
     """In the environments of a case that it goes with."""
     root = tmp_path / "tiny"
-    monkeypatch.setitem(inprocess.UNITS, "tiny", ("pydantic/valid/20/json",))
+    monkeypatch.setitem(inprocess.UNITS, "tiny", {"pydantic/valid/20/json": BENCHMARK})
     asked: list[str] = []
 
     def count(
@@ -600,7 +598,7 @@ def test_jobs_inside_the_process_are_judged_without_a_server(
     bumps: Bumps, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the environments of a case that they go with; what asv measures is none of them."""
-    monkeypatch.setitem(inprocess.UNITS, "tiny", ("pydantic/valid/20/json",))
+    monkeypatch.setitem(inprocess.UNITS, "tiny", {"pydantic/valid/20/json": BENCHMARK})
     step = bumps.candidate().steps[0]
     series = SeriesName(machine=MACHINE, case=JOB, metric="instructions")
     moved = bumps.candidate(steps=(step.model_copy(update={"series": series}),))

@@ -9,6 +9,7 @@ steps.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from duetbench.core.errors import CountError
@@ -26,20 +27,19 @@ RESOLUTION: Final = 0.001
 FLOOR: Final = METRICS["server_cpu_per_request"].floor
 """Relevance floor of instructions: that of the time they take."""
 
-UNITS: Final = {
-    "pydantic-v1-v2": (
-        "pydantic/valid/20/python",
-        "pydantic/valid/20/json",
-        "pydantic/written/20/json",
-    )
-}
-"""Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases."""
+_VALIDATION: Final = "instructions.Pydantic.track_validation(document=valid, size=20, source={})"
 
-_BENCHMARKS: Final = {
-    "valid": ("instructions.Pydantic.track_validation", ("document", "size", "source")),
-    "written": ("instructions.Written.track_serialisation", ("size", "target")),
+UNITS: Final = {
+    "pydantic-v1-v2": {
+        "pydantic/valid/20/python": _VALIDATION.format("python"),
+        "pydantic/valid/20/json": _VALIDATION.format("json"),
+        "pydantic/written/20/json": (
+            "instructions.Written.track_serialisation(size=20, target=json)"
+        ),
+    }
 }
-"""By kind of work: asv's benchmark, and the names of its parameters, the last parts of the unit."""
+"""Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases, and the
+benchmark of each with its parameters, as in names of series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,22 @@ class Job:
     """A unit of work, counted in the environments of a pair of cases without their servers."""
 
     unit: str
+    benchmark: str
     pair: Pair
 
     @property
     def name(self) -> str:
         """As asv shows it: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
-        benchmark, parameters = _asv(self.unit)
-        values = (value if value.isdigit() else repr(value) for value in parameters.values())
-        return f"{benchmark}({', '.join(values)})"
+        benchmark, _, parameters = self.benchmark.rstrip(")").partition("(")
+        values = (parameter.partition("=")[2] for parameter in parameters.split(", "))
+        shown = (value if value.isdigit() else repr(value) for value in values)
+        return f"{benchmark}({', '.join(shown)})"
 
     @property
     def series(self) -> str:
         """Its name among the cases of trends."""
         case = self.pair.head
-        return f"{_benchmark(self.unit)}/py{case.python}/{case.stack}"
+        return f"{INPROCESS}{self.benchmark}/py{case.python}/{case.stack}"
 
     @property
     def python(self) -> str:
@@ -79,8 +81,8 @@ def jobs(pairs: Iterable[Pair]) -> tuple[Job, ...]:
     """The units of work that go with pairs of cases, each once per environment."""
     by_series: dict[str, Job] = {}
     for pair in pairs:
-        for unit in UNITS.get(pair.head.experiment, ()):
-            job = Job(unit, pair)
+        for unit, benchmark in UNITS.get(pair.head.experiment, {}).items():
+            job = Job(unit, benchmark, pair)
             by_series.setdefault(job.series, job)
     return tuple(by_series.values())
 
@@ -92,8 +94,8 @@ def unit_of(series: str) -> str:
     """
     if not series.startswith(INPROCESS):
         return ""
-    for unit in (unit for units in UNITS.values() for unit in units):
-        if series.startswith(f"{_benchmark(unit)}/"):
+    for unit, benchmark in chain.from_iterable(units.items() for units in UNITS.values()):
+        if series.startswith(f"{INPROCESS}{benchmark}/"):
             return unit
     raise CountError(
         f"{series}: expected a benchmark whose instructions are counted; asv measures this one "
@@ -125,18 +127,3 @@ def judged(job: Job, counts: Instructions) -> MicroComparison:
         base=(counts.base,),
         head=(counts.head,),
     )
-
-
-def _benchmark(unit: str) -> str:
-    """The series of a unit without its environment."""
-    benchmark, parameters = _asv(unit)
-    text = ", ".join(f"{name}={value}" for name, value in parameters.items())
-    return f"{INPROCESS}{benchmark}({text})"
-
-
-def _asv(unit: str) -> tuple[str, dict[str, str]]:
-    """Asv's benchmark of a unit, and its parameters."""
-    _, kind, *rest = unit.split("/")
-    benchmark, names = _BENCHMARKS[kind]
-    values = [kind, *rest][-len(names) :]
-    return benchmark, dict(zip(names, values, strict=True))
