@@ -1,7 +1,7 @@
 """Foreign text made harmless: for terminals, for logs, for SVG, and for the files that are kept.
 
-Standard library only: verbs that print plain text wait for no more (`printing` is the console of
-the others).
+Standard library only: verbs that print plain text wait for no more. The others print through
+`host.console`.
 """
 
 import re

@@ -115,7 +115,7 @@ def fingerprint() -> Machine:
 
 
 def slug(cpu: str) -> str:
-    """Shorten a CPU's marketing name to what tells it apart: `epyc-7763`, `xeon`."""
+    """Shorten a CPU's marketing name to what tells it apart: "epyc-7763", "xeon"."""
     words = re.findall(r"[a-z0-9]+", _VENDOR_WORDS.sub(" ", cpu).lower())
     return "-".join(words[:4]) or "cpu"
 

@@ -1,4 +1,4 @@
-"""`FINDINGS.md`: every experiment's question, answered from one or two reference runs. Pure.
+"""The page of findings: every experiment's question, answered from one or two reference runs. Pure.
 
 A run with several launches per case comes first: one launch decides nothing. What it did not
 measure comes from the next run, which may have the articles' durations and further variants.

@@ -174,7 +174,7 @@ def static_files() -> dict[str, bytes]:
 
 
 def static_folder(served: Mapping[str, bytes]) -> str:
-    """Where they are on the site: `static/3f2a9c17d0/`."""
+    """Where they are on the site: a folder of `static` named by their digest."""
     digest = hashlib.sha256()
     for name, content in served.items():
         digest.update(f"{name}\0{len(content)}\0".encode())
