@@ -22,7 +22,7 @@ from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.measure import verify
-from duetbench.project import interpreters
+from duetbench.project import cpython
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -124,7 +124,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which nothing was made, and no archive that somebody has named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_is_told_first(bench: Bench) -> None:
 
 
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
-    plan = planning.make_plan(Project.here(), "quick", ["badapps/right"], 1, 1)
+    plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 1)
     here = assemble(Project.here(), plan.cases, tmp_path / "logs")
     run = runner.header(plan, here, bench.root)
     runner.require_resumable(run, here, bench.root)
@@ -162,7 +162,7 @@ def test_a_resumed_run_keeps_its_lock_profile_and_seed(
 ) -> None:
     """What was given and would be passed over is refused; what says the same is not."""
     # With another lock: it ends before anything is started, where nothing else is wrong.
-    plan = planning.make_plan(Project.here(), "quick", ["badapps/right"], 1, 5)
+    plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 5)
     run = runner.header(plan, assemble(Project.here(), plan.cases, tmp_path / "logs"), checkout)
     (stack,) = run.stacks
     older = stack.model_copy(update={"digest": "0" * 64})

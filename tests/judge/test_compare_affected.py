@@ -17,9 +17,9 @@ from duetbench.judge.affected import Affected, Change
 from duetbench.judge.dependencies import Dependencies, Imports, Installed
 from duetbench.judge.pairs import Pair, differences, paired
 from duetbench.measure.testbed import assemble
-from duetbench.project import experiments, stacks
+from duetbench.project import stacks
 from duetbench.project.project import Project
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Stack
 from duetbench.store.comparison import PackageChange
 from synthetic import make_case
 
@@ -33,7 +33,7 @@ PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
 def cases() -> tuple[Case, ...]:
     declared = {
         case.id: case
-        for experiment in experiments.load_experiments(ROOT)
+        for experiment in Project(ROOT).experiments
         for profile in ("quick", "nightly")
         for case in experiment.cases[profile]
     }

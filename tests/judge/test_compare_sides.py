@@ -18,7 +18,7 @@ from duetbench.judge.affected import Affected
 from duetbench.judge.sides import Scope, Sides
 from duetbench.project import locks, oha, tools
 from duetbench.project.project import Project
-from duetbench.project.settings import OhaSpec
+from duetbench.project.types import OhaSpec
 from repos import (
     SHOP_CASE,
     borrow_cache,

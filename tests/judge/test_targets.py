@@ -13,7 +13,7 @@ from duetbench.core.errors import UsageError
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
-from duetbench.project.target import Target
+from duetbench.project.settings import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Verdict
 from repos import borrow_cache, commit, git, write

@@ -31,7 +31,6 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.measure import identity, launch, server, validity, verify
 from duetbench.measure.server import Counter, Serving
 from duetbench.measure.testbed import ENTRY, Testbed, assemble
-from duetbench.project import experiments
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from tiny_http import Answer, serving
@@ -61,7 +60,7 @@ def effort(case: Case) -> tuple[float, ...]:
 def one_per_application() -> list[Case]:
     """One of each, paced and closed; `test_apps` proves who serves in all other surroundings."""
     found: dict[tuple[str, ...], Case] = {}
-    for experiment in experiments.load_experiments(PROJECT):
+    for experiment in Project(PROJECT).experiments:
         cases = [c for p in ("quick", "nightly") for c in experiment.cases[p]]
         for case in sorted(cases, key=effort):
             key = (case.experiment, case.endpoint.app, case.load.model)
@@ -243,7 +242,7 @@ def test_the_recorded_commands_can_be_repeated(case_id: str, tmp_path: Path) -> 
 def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
     cases = [
         case
-        for experiment in experiments.load_experiments(PROJECT)
+        for experiment in Project(PROJECT).experiments
         for profile in ("quick", "nightly", "published")
         for case in experiment.cases[profile]
     ]

@@ -8,10 +8,10 @@ import pytest
 
 from bare import Programs
 from duetbench.host.console import Narrator
-from duetbench.project import tools
+from duetbench.project import setup, tools
 from duetbench.project.project import Project
-from duetbench.project.settings import GoToolSpec
 from duetbench.project.tools import CHROMIUM, VALGRIND, Package, ensure
+from duetbench.project.types import GoToolSpec
 
 SPEC = GoToolSpec(package="example.org/tool/cmd/tool", version="1.2.3")
 # Builds a script instead.
@@ -115,12 +115,12 @@ def test_go_builds_once_and_then_it_is_only_looked_at(
     """In the pinned version, of the pinned package; the second time Go is not asked."""
     monkeypatch.setenv("PATH", f"{programs.folder}:/usr/bin:/bin")
     programs.write("go", GO)
-    assert tools.ensure_go_tool("tool", SPEC, narrator) is True
+    assert setup.ensure_go_tool("tool", SPEC, narrator) is True
     calls = programs.said("calls")
     assert str(calls).startswith("install -trimpath example.org/tool/cmd/tool@v1.2.3\n")
-    assert tools.ensure_go_tool("tool", SPEC, narrator) is False
+    assert setup.ensure_go_tool("tool", SPEC, narrator) is False
     assert programs.said("calls") == calls
-    place = tools.go_place("tool", SPEC)
+    place = setup.go_place("tool", SPEC)
     assert tools.fault("tool", place) is None
     (place / "bin" / "tool").write_text("#!/bin/sh\necho another\n")
     assert tools.fault("tool", place) == "its program is not the one that was made"
@@ -129,6 +129,6 @@ def test_go_builds_once_and_then_it_is_only_looked_at(
 @pytest.mark.usefixtures("programs")
 def test_without_go_it_is_told_and_no_error(heard: io.StringIO, narrator: Narrator) -> None:
     """Tests that need it skip themselves; ours are declared as a checksum database says them."""
-    assert tools.ensure_go_tool("tool", SPEC, narrator) is None
+    assert setup.ensure_go_tool("tool", SPEC, narrator) is None
     assert "tool is not here (go is needed to build tool, and is not on PATH" in heard.getvalue()
     assert set(Project.here().settings.go_tools) == {"act", "actionlint"}

@@ -109,7 +109,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     As many duets fit as a case is played at least; quick stays under 4.6 min.
     """
     nightly, quick = (
-        make_plan(Project.here(), profile, [], None, 1) for profile in ("nightly", "quick")
+        make_plan(Project.here().cases, profile, [], None, 1) for profile in ("nightly", "quick")
     )
     duets = anchored.expected(nightly.cases, anchored.NIGHTLY)
     shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
@@ -161,14 +161,14 @@ def test_honest_after_the_first_tenth(overhead: float) -> None:
 
 @pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 1), ("published", 1)])
 def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
-    assert make_plan(Project.here(), profile, [], None, 1).launches == launches
-    assert make_plan(Project.here(), profile, [], 7, 1).launches == 7
+    assert make_plan(Project.here().cases, profile, [], None, 1).launches == launches
+    assert make_plan(Project.here().cases, profile, [], 7, 1).launches == 7
     with pytest.raises(UsageError, match="expected 1 or more, found 0"):
-        make_plan(Project.here(), profile, [], 0, 1)
+        make_plan(Project.here().cases, profile, [], 0, 1)
 
 
 def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
-    plan = make_plan(Project.here(), "quick", [], None, 42)
+    plan = make_plan(Project.here().cases, "quick", [], None, 42)
     assert (plan.profile, plan.seed) == ("quick", 42)
     experiments = [one.experiment for one in plan.cases]
     assert experiments == sorted(experiments)
@@ -177,7 +177,7 @@ def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None
 
 def test_globs_select_over_whole_ids() -> None:
     plan = make_plan(
-        Project.here(), "quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1
+        Project.here().cases, "quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1
     )
     found = [one.id for one in plan.cases]
     assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
@@ -189,7 +189,11 @@ def test_globs_select_over_whole_ids() -> None:
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     with pytest.raises(UsageError) as error:
         make_plan(
-            Project.here(), "quick", ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"], None, 1
+            Project.here().cases,
+            "quick",
+            ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"],
+            None,
+            1,
         )
     message = str(error.value)
     assert message.startswith(
@@ -200,7 +204,7 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
 
 def test_a_glob_of_another_profile_is_told_so() -> None:
     with pytest.raises(UsageError) as error:
-        make_plan(Project.here(), "quick", ["*/uvloop"], None, 1)
+        make_plan(Project.here().cases, "quick", ["*/uvloop"], None, 1)
     assert str(error.value) == (
         "--select '*/uvloop' selects nothing in profile quick; in profile nightly it selects 2, "
         "such as asgi-wsgi/asgi-json/py3.14/w1/c128/uvloop"
@@ -208,7 +212,7 @@ def test_a_glob_of_another_profile_is_told_so() -> None:
 
 
 def test_a_plan_can_be_tried_out_with_short_loads() -> None:
-    plan = make_plan(Project.here(), "published", ["await-patterns/*"], None, 1)
+    plan = make_plan(Project.here().cases, "published", ["await-patterns/*"], None, 1)
     short = planning.lasting(plan, 2.0)
     assert {case.load.duration for case in short.cases} == {2.0}
     assert planning.lasting(short, 300.0) == plan
@@ -226,7 +230,7 @@ def test_a_dry_run_gives_its_plan_as_json() -> None:
     result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json", "-")
     found = json.loads(result.stdout)
     plan = Plan.model_validate(found["plan"])
-    assert plan == make_plan(Project.here(), "nightly", ["gil-endpoints/*"], None, 1)
+    assert plan == make_plan(Project.here().cases, "nightly", ["gil-endpoints/*"], None, 1)
     assert found["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
     assert 0 < found["load_seconds"] < found["expected_seconds"]
 
@@ -240,7 +244,7 @@ def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lines = lock.read_text().splitlines(keepends=True)
     lock.write_text("".join(line for line in lines if not line.startswith("httptools==")))
-    plan = make_plan(Project.here(), "quick", [], None, 1)
+    plan = make_plan(Project.here().cases, "quick", [], None, 1)
     first = next(case for case in plan.cases if case.stack == "current")
     served = first.model_copy(update={"server": "uvicorn", "loop": "uvloop"})
     with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):

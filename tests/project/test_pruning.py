@@ -18,7 +18,7 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.project import anchor, interpreters, prune, stacks
 from duetbench.project.project import Project
-from duetbench.project.settings import InterpreterSpec
+from duetbench.project.types import InterpreterSpec
 
 _DAY: Final = 86400.0
 

@@ -9,7 +9,7 @@ import pytest
 import synthetic
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, CaseResult, Profile
-from duetbench.project.experiments import load_experiments
+from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published, read_published
 from duetbench.project.schema import PROFILES
 from duetbench.show import claims, page
@@ -17,7 +17,7 @@ from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)
-EXPERIMENTS = {item.name: item for item in load_experiments(ROOT)}
+EXPERIMENTS = {item.name: item for item in Project(ROOT).experiments}
 ROWS = {"gil-endpoints": 8, "asgi-wsgi": 16 + 8 + 5, "pydantic-v1-v2": 1, "await-patterns": 4}
 
 

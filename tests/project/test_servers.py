@@ -15,7 +15,7 @@ from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Testbed, equip
 from duetbench.project import locks, oha, stacks
-from duetbench.project.experiments import expand_all, load_experiments, registry
+from duetbench.project.experiments import expand_all
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
 from repos import borrow_cache, write
@@ -146,7 +146,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
         stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
-        cases = expand_all(load_experiments(root, registry(root)), "quick")
+        cases = expand_all(Project(root).experiments, "quick")
         yield equip(
             cases, root / "logs", apps=root / "apps", locked={"others": stack},
             interpreters={"3.14": python}, generator=oha.find(Project.here().settings.oha),
@@ -164,7 +164,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
 ) -> None:
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
     root = others.apps.parent
-    cases = expand_all(load_experiments(root, registry(root)), "quick")
+    cases = expand_all(Project(root).experiments, "quick")
     case = next(case for case in cases if case.id == f"both/{case_id}")
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long

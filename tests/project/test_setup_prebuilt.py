@@ -16,10 +16,9 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, oha, tools
-from duetbench.project.interpreters import Interpreter
+from duetbench.project import cpython, interpreters, oha, tools
 from duetbench.project.project import Project
-from duetbench.project.settings import OhaSpec
+from duetbench.project.types import Interpreter, OhaSpec
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
 
@@ -61,21 +60,21 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(interpreters.ARCHIVE, raising=False)
+    monkeypatch.delenv(cpython.ARCHIVE, raising=False)
     return listed
 
 
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
     narrator = Narrator(Console(quiet=True))
-    assert interpreters.ensure(Project.here().settings, narrator)
+    assert cpython.ensure(Project.here().settings, narrator)
     found = [Project.here().interpreter(name) for name in Project.here().settings.interpreters]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
         spec = Project.here().settings.interpreters[interpreter.name]
         assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
     downloads.unlink()
-    assert not interpreters.ensure(Project.here().settings, narrator)
+    assert not cpython.ensure(Project.here().settings, narrator)
 
 
 def test_one_that_cannot_be_had_spoils_both(
@@ -88,8 +87,8 @@ def test_one_that_cannot_be_had_spoils_both(
             row["sha256"] = "0" * 64
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
-    monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
-    assert interpreters.ensure(Project.here().settings, Narrator(Console(quiet=True)))
+    monkeypatch.setattr(cpython, "_from_source", lambda name, *_: built.append(name))
+    assert cpython.ensure(Project.here().settings, Narrator(Console(quiet=True)))
     assert built == list(Project.here().settings.interpreters)
 
 

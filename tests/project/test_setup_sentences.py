@@ -14,19 +14,20 @@ from bare import NOBODY, QUIET, Programs
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, oha, settings, setup
+from duetbench.project import cpython, oha, settings, setup
 from duetbench.project.project import Project
+from duetbench.project.types import SetupSpec, SourceBuild
 
 
 def test_missing_headers_are_named_with_their_packages(programs: Programs) -> None:
     """Headers are looked for before a build that would fail a minute later; as is make."""
     programs.write("cc", "read line; case $line in *openssl*) exit 1;; esac")
-    headers, make = interpreters.faults(Project.here().settings)
+    headers, make = cpython.faults(Project.here().settings)
     assert "Python's ssl are missing: install libssl-dev" in headers
     assert "make is needed to build CPython, and is not on PATH" in make
     for name in ("make", "cc"):
         programs.write(name, "exit 0")
-    assert interpreters.faults(Project.here().settings) == []
+    assert cpython.faults(Project.here().settings) == []
 
 
 @pytest.mark.usefixtures("offline")
@@ -40,7 +41,7 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
     """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
     programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
     configured = Project.here().settings
-    vast = configured.model_copy(update={"setup": settings.SetupSpec(disk_gb=1e9)})
+    vast = configured.model_copy(update={"setup": SetupSpec(disk_gb=1e9)})
     monkeypatch.setattr(settings, "load", lambda _root=None: vast)
     with pytest.raises(SetupError) as caught:
         setup.set_up(Project.here(), narrator)
@@ -129,10 +130,8 @@ def test_a_cache_that_cannot_be_written_or_has_no_room(
 def fetched(tmp_path: Path) -> Path:
     """Ask for an archive with the content `source`."""
     digest = hashlib.sha256(b"source").hexdigest()
-    recipe = settings.SourceBuild(
-        archive="pool/python.tar", sha256=digest, cflags="-O3", configure=()
-    )
-    return interpreters.source_archive(recipe, tmp_path / "kept", QUIET)
+    recipe = SourceBuild(archive="pool/python.tar", sha256=digest, cflags="-O3", configure=())
+    return cpython.source_archive(recipe, tmp_path / "kept", QUIET)
 
 
 def test_archive_from_a_path_is_taken_and_kept(
@@ -141,7 +140,7 @@ def test_archive_from_a_path_is_taken_and_kept(
     """With the pinned checksum only, else both are told; once kept it is not needed again."""
     given = tmp_path / "given.tar"
     given.write_bytes(b"tampered")
-    monkeypatch.setenv(interpreters.ARCHIVE, str(given))
+    monkeypatch.setenv(cpython.ARCHIVE, str(given))
     with pytest.raises(SetupError, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
         fetched(tmp_path)
     assert [p.name for p in (tmp_path / "kept").iterdir()] == [".python.tar.lock"]
@@ -161,25 +160,25 @@ def test_archive_comes_from_the_mirrors_of_apt(
     Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
     it the sentence says what was tried, how it ended, and that a copy can be named.
     """
-    with pytest.raises(SetupError, match=f"apt names no mirror.*set {interpreters.ARCHIVE}"):
+    with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
         fetched(tmp_path)
     address = httpserver.url_for("")
     tried = f"echo {address}/none/; echo {NOBODY}/debian/; echo mirror+file:/none/"
     httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
     programs.write("apt-get", tried)
-    told = f"answered 404.*no connection.*set {interpreters.ARCHIVE} to a copy"
+    told = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
     with pytest.raises(SetupError, match=told):
         fetched(tmp_path)
 
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    assert interpreters.mirrors() == (
+    assert cpython.mirrors() == (
         f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
     )  # fmt: skip
     (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
     programs.write("apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
-    assert interpreters.mirrors() == (f"{address}/first/", f"{address}/debian/")
+    assert cpython.mirrors() == (f"{address}/first/", f"{address}/debian/")
     assert fetched(tmp_path).read_bytes() == b"source"
 
 
@@ -191,10 +190,10 @@ def test_only_what_is_built_needs_a_recipe(
     (tmp_path / "pyproject.toml").write_text(text.replace('build."3.14.7"', 'build."3.14.6"'))
     configured = settings.load(tmp_path)
     assert not empty_cache.exists()
-    monkeypatch.setenv(interpreters.ARCHIVE, "set")  # prebuilt ones are not asked for
+    monkeypatch.setenv(cpython.ARCHIVE, "set")  # prebuilt ones are not asked for
     told = r"interpreter 3\.14: .*source-build\.\"3\.14\.7\"\].*declare"
     with pytest.raises(SetupError, match=told):
-        interpreters.ensure(configured, QUIET)
+        cpython.ensure(configured, QUIET)
 
 
 _NETWORK = "the network or the index cannot be reached"

@@ -10,8 +10,8 @@ from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
 from duetbench.project import settings, target
 from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import InterpreterSpec
-from duetbench.project.target import Target
+from duetbench.project.settings import Target
+from duetbench.project.types import InterpreterSpec
 from repos import write
 
 KEYS = """\
@@ -184,7 +184,7 @@ def test_threads_are_for_wsgi_alone() -> None:
 
 
 def test_its_own_file_stands_instead_of_the_table(shop: Path) -> None:
-    write(shop, target.FILE, 'app = "other:app"\n')
+    write(shop, settings.FILE, 'app = "other:app"\n')
     found = target.of(shop, {})
     assert found is not None
     assert (found.app, found.requests) == ("other:app", ("GET /",))

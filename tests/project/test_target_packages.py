@@ -10,11 +10,11 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import locks, stacks, target, target_packages, tools, wheels
-from duetbench.project.interpreters import Interpreter
+from duetbench.project import locks, settings, stacks, target_packages, tools, wheels
 from duetbench.project.project import Deployment, Project
-from duetbench.project.target import Target
+from duetbench.project.settings import Target
 from duetbench.project.target_packages import ProjectPackages
+from duetbench.project.types import Interpreter
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -82,7 +82,7 @@ def deployed(root: Path) -> Project:
 
 def laid(root: Path) -> Path:
     root.mkdir(exist_ok=True)
-    (root / target.FOLDER).mkdir()
+    (root / settings.FOLDER).mkdir()
     return root
 
 

@@ -16,7 +16,7 @@ from anchored_files import ratio
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
 from duetbench.host.console import Console
-from duetbench.project.target import STACK
+from duetbench.project.settings import STACK
 from duetbench.show import layout, report, tidy
 from duetbench.show.report import print_comparison, print_overview
 from duetbench.show.rows import ViewRow

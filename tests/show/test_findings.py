@@ -12,7 +12,7 @@ from duetbench.core.errors import RecordError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult, Profile, Run
-from duetbench.project.experiments import load_experiments
+from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published
 from duetbench.show.claims import change
 from duetbench.show.findings import RunSource, write_findings
@@ -218,7 +218,7 @@ def full_run(profile: Profile) -> Run:
     )
     results = [
         synthetic.steady_result(case, figures)
-        for experiment in load_experiments(ROOT)
+        for experiment in Project(ROOT).experiments
         for case in experiment.cases[profile]
     ]
     return synthetic.make_run(results, profile=profile)

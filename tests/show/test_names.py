@@ -11,7 +11,7 @@ from duetbench.core.model import Case
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.project.project import Project
-from duetbench.project.target import STACK
+from duetbench.project.settings import STACK
 from duetbench.show import formats
 from duetbench.show.change import describe
 from duetbench.store.change import Release, SeriesName, Share

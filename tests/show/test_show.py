@@ -26,7 +26,7 @@ from duetbench.core.flags import Flag, FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
 from duetbench.host import console as printing
-from duetbench.project.experiments import load_experiments
+from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published
 from duetbench.show import formats
 from duetbench.show.claims import judge
@@ -150,7 +150,7 @@ def test_statements_about_what_was_not_measured_are_one_line() -> None:
 def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
     source = random.Random(5)
     results = []
-    for experiment in load_experiments(ROOT):
+    for experiment in Project(ROOT).experiments:
         for case in experiment.cases["published"]:
             launches = [
                 synthetic.ok(case.id, n, synthetic.figures(source, source.uniform(2, 70_000)))

@@ -18,7 +18,7 @@ from duetbench.core.flags import Flag
 from duetbench.core.model import Case, Launch, Profile, Run, Status
 from duetbench.host import proc
 from duetbench.measure import verify
-from duetbench.project import experiments
+from duetbench.project.project import Project
 from duetbench.store import store
 
 PROJECT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def make_checkout(folder: Path) -> Path:
 def declared(case_id: str, profile: Profile = "quick", root: Path = PROJECT) -> Case:
     return next(
         case
-        for experiment in experiments.load_experiments(root)
+        for experiment in Project(root).experiments
         for case in experiment.cases[profile]
         if case.id == case_id
     )

@@ -10,9 +10,9 @@ from typer import Option
 from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console
-from duetbench.project import discover, target, target_packages, target_python
+from duetbench.project import discover, settings, target_packages, target_python
 from duetbench.project.schema import read_toml
-from duetbench.project.target import FILE
+from duetbench.project.settings import FILE
 from duetbench.store import files
 
 _HEADER = "[tool.duetbench]"
@@ -42,7 +42,7 @@ def init_command(
     """
     console = Console()
     root = repository(console).root
-    file, table = target.written(root)
+    file, table = settings.read_table(root)
     if table or any((root / "apps").glob("*/experiment.toml")):
         raise UsageError(
             f"{file} declares already what is measured: change it there, or remove its {_HEADER} "

@@ -55,7 +55,7 @@ def plan_command(
     console = Console()
     project = repository(console)
     root = project.root
-    plan = planning.make_plan(project, profile, list(select or ()), launches, seed)
+    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed)
     if seconds is not None:
         plan = planning.lasting(plan, seconds)
     if not plan.cases:

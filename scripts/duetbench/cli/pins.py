@@ -15,8 +15,8 @@ from duetbench.github.actions import API
 from duetbench.host import cache, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import interruptible
-from duetbench.project import interpreters, oha, settings
-from duetbench.project.settings import Settings
+from duetbench.project import cpython, oha, settings
+from duetbench.project.types import Settings
 
 _TIMEOUT_S: Final = 600.0
 _SUITES: Final = ("sid main", "devel main universe")  # Debian's and Ubuntu's newest sources
@@ -101,7 +101,7 @@ def _source(package: str, folder: Path) -> tuple[str, str, list[str]]:
     fetch = [*apt, "source", "--only-source", "--download-only", package]
     keys = ",".join(str(file) for file in sorted(_KEYRINGS.glob("*-archive-keyring.gpg")))
     problem = "apt names no mirror"
-    for mirror in interpreters.mirrors():
+    for mirror in cpython.mirrors():
         for suite in _SUITES:
             (folder / "list").write_text(f"deb-src [signed-by={keys}] {mirror} {suite}\n")
             try:

@@ -233,7 +233,7 @@ def _planned(
         return planning.of_run(earlier)
     if assigned is not None:
         return assigned.plan
-    plan = planning.make_plan(project, profile, list(select or ()), launches, seed)
+    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed)
     return planning.lasting(plan, seconds) if seconds is not None else plan
 
 

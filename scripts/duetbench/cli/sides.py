@@ -9,7 +9,7 @@ from duetbench.judge import sides as sides_
 from duetbench.judge import targets
 from duetbench.judge.sides import Scope, Sides
 from duetbench.project.project import Project
-from duetbench.project.target import STACK
+from duetbench.project.settings import STACK
 
 AS_LOCKED: Final = "locked"
 """Stands for the locks in place of a date."""

@@ -33,8 +33,8 @@ from duetbench.judge.sides import Side, Sides
 from duetbench.project.anchor import FILE as ANCHOR
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
-from duetbench.project.stacks import Stack
-from duetbench.project.target import FILE as TARGET
+from duetbench.project.settings import FILE as TARGET
+from duetbench.project.types import Stack
 from duetbench.store.comparison import Missing, PackageChange
 
 EVERYTHING: Final = "asked for with --all"

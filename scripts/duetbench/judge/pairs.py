@@ -24,8 +24,7 @@ from duetbench.project.experiments import Experiment, expand_all
 from duetbench.project.project import Project
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
-from duetbench.project.settings import Settings
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Settings, Stack
 from duetbench.store.comparison import Missing
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})

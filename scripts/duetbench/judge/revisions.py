@@ -32,7 +32,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Stack
 
 MAIN: Final = ("main", "master")
 """Names of default branches, where a clone does not say which it is."""

@@ -23,7 +23,7 @@ from typing import Final
 from duetbench.core.model import Case
 from duetbench.host import cache, command, paths, proc
 from duetbench.measure.testbed import SideCase, Testbed, server_of
-from duetbench.project.interpreters import Interpreter
+from duetbench.project.types import Interpreter
 from duetbench.store.comparison import SideName
 
 COPIES: Final = 6

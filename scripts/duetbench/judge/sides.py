@@ -26,12 +26,11 @@ from duetbench.judge.pairs import Declarer, SideSource, declares, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import Testbed, equip
-from duetbench.project import interpreters, oha, stacks
+from duetbench.project import cpython, interpreters, oha, stacks
 from duetbench.project import plan as planning
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
-from duetbench.project.settings import Settings
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Settings, Stack
 from duetbench.store.comparison import AS_OF, LOCKED, Missing, SideRecord
 
 
@@ -378,7 +377,7 @@ def _selected(
         if not matching:
             label = head.record.label
             # Says what may have been meant.
-            planning.make_plan(head.project, scope.profile, [glob], None, 0)
+            planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
     for pair in paired(base.cases, head.cases, cross=cross)[0]:
@@ -400,7 +399,7 @@ def _side(
         located = {name: interpreters.locate(name, part.settings(name)) for name in names}
     except SetupError:  # they are not there yet
         for name in names:
-            interpreters.ensure(part.settings(name), scope.narrator)
+            cpython.ensure(part.settings(name), scope.narrator)
         located = {name: interpreters.locate(name, part.settings(name)) for name in names}
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):

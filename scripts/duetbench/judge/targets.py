@@ -17,12 +17,11 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
-from duetbench.project import interpreters, stacks, target, target_packages, target_python
-from duetbench.project.interpreters import Interpreter
+from duetbench.project import interpreters, settings, stacks, target, target_packages, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.stacks import Stack
-from duetbench.project.target import STACK, Target
+from duetbench.project.settings import STACK, Target
+from duetbench.project.types import Interpreter, Stack
 
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI by itself."""
@@ -74,7 +73,7 @@ def deploy(
     ]
     python, *_ = here
     notes = _builders(here) if like is None else _other_interpreter(place, application, python)
-    (place / target.FOLDER).mkdir(exist_ok=True)
+    (place / settings.FOLDER).mkdir(exist_ok=True)
     source = lock or _own(place)
     locked = target_packages.NOTHING
     if source is not None:

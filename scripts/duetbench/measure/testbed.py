@@ -19,10 +19,10 @@ from duetbench.host.console import Narrator
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.project import oha, stacks
-from duetbench.project.interpreters import Interpreter
 from duetbench.project.plan import ceiling
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
+from duetbench.project.types import Interpreter, Stack
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a
@@ -60,7 +60,7 @@ class Testbed:
     machine: Machine
     pythons: Mapping[tuple[str, str], Path]
     interpreters: Mapping[str, Interpreter]
-    stacks: Mapping[str, stacks.Stack]
+    stacks: Mapping[str, Stack]
     logs: Path
     inherited: Mapping[str, str]
     private: Mapping[str, str] = field(default_factory=dict)
@@ -255,7 +255,7 @@ def _list(cores: Iterable[int]) -> str:
     return ",".join(map(str, cores))
 
 
-def require_packages(cases: Iterable[Case], locked: Mapping[str, stacks.Stack]) -> None:
+def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None:
     """Prove that the stacks have what the servers of the cases import; DeclarationError if not."""
     for case in cases:
         server, stack = SERVERS[case.server], locked[case.stack]
@@ -304,7 +304,7 @@ def equip(
     logs: Path,
     *,
     apps: Path,
-    locked: Mapping[str, stacks.Stack],
+    locked: Mapping[str, Stack],
     interpreters: Mapping[str, Interpreter],
     private: Mapping[str, str] | None = None,
     generator: Path,

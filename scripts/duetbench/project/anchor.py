@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
 from duetbench.project.schema import read_toml, validated
-from duetbench.project.settings import Digest, PatchVersion
+from duetbench.project.types import Digest, PatchVersion
 
 FILE: Final = "anchor.toml"
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]

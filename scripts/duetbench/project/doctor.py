@@ -12,7 +12,7 @@ from duetbench.core.model import Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.project import interpreters, oha, prune, stacks, tools
 from duetbench.project.project import Project
-from duetbench.project.settings import OhaSpec
+from duetbench.project.types import OhaSpec
 
 _STEAL_WINDOW_S: Final = 0.5
 

@@ -20,7 +20,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.formula import CEILING_NAMES, FormulaError, evaluate
 from duetbench.core.model import Case, Endpoint, Load, Profile
 from duetbench.host import paths
-from duetbench.project import requests, settings
+from duetbench.project import requests
 from duetbench.project.schema import (
     ALL,
     FILE,
@@ -37,8 +37,8 @@ from duetbench.project.schema import (
     read_toml,
     validated,
 )
-from duetbench.project.servers import SERVERS, Server
-from duetbench.project.settings import InterpreterSpec
+from duetbench.project.servers import Server
+from duetbench.project.types import InterpreterSpec
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -351,14 +351,13 @@ class Experiment:
     titles: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_experiments(root: Path, known: Registry | None = None) -> tuple[Experiment, ...]:
+def load_experiments(root: Path, known: Registry) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, by name.
 
     Raises:
         DeclarationError: One of them is wrong; says where, what was found and what is allowed.
         UsageError: There is none.
     """
-    known = known or registry(root)
     declared = sorted((root / "apps").glob(f"*/{FILE}"))
     if not declared:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
@@ -372,11 +371,6 @@ def load_experiments(root: Path, known: Registry | None = None) -> tuple[Experim
 def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
     """The cases of several experiments in a profile, one experiment after the other."""
     return tuple(case for experiment in experiments for case in experiment.cases[profile])
-
-
-def registry(root: Path) -> Registry:
-    """The registries of interpreters, stacks and servers of a checkout."""
-    return Registry(settings.load(root).interpreters, settings.stacks(root), SERVERS)
 
 
 def _read(

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from duetbench.host import command
 from duetbench.host.console import Narrator
 from duetbench.project import tools
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Stack
 from duetbench.store.packages import Kind, LinksByVersion, VersionLinks
 
 LABELS: Final[dict[str, Kind]] = {

@@ -14,9 +14,10 @@ from duetbench.core.text import short
 from duetbench.core.units import count
 from duetbench.host import paths
 from duetbench.project import settings
-from duetbench.project.experiments import Experiment, load_experiments
+from duetbench.project.experiments import Experiment
+from duetbench.project.project import Project
+from duetbench.project.settings import STACK
 from duetbench.project.suites import read_suites
-from duetbench.project.target import STACK
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
 _LONGEST: Final = 60  # letters of a request
@@ -136,7 +137,7 @@ def _names(root: Path) -> Mapping[str, CaseName]:
 
 @cache
 def _experiments(root: Path) -> tuple[Experiment, ...]:
-    return load_experiments(root)
+    return Project(root).experiments
 
 
 @cache

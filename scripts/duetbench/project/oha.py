@@ -11,8 +11,8 @@ from typing import Final, Literal
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, tools
-from duetbench.project.settings import OhaSpec, Settings
+from duetbench.project import tools
+from duetbench.project.types import OhaSpec, Settings
 
 RUST: Final = "1.88"
 """The oldest Rust that compiles it, as its crate says (`rust-version`)."""
@@ -145,7 +145,7 @@ def faults(configured: Settings) -> list[str]:
     found = command.missing("cargo", _WHY_CARGO, _REMEDY)
     if cargo := shutil.which("cargo"):
         found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
-    found += interpreters.no_compiler()
+    found += tools.no_compiler()
     return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 

@@ -7,7 +7,7 @@ tell stands in `Costs`, and in the costs of a server's entry in `servers`.
 import difflib
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
@@ -16,7 +16,6 @@ from duetbench.core.errors import UsageError
 from duetbench.core.formula import evaluate
 from duetbench.core.model import Case, LoadModel, Plan, Profile, Run
 from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
-from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import costs
 
@@ -24,11 +23,18 @@ LAUNCHES: Final[dict[Profile, int]] = {"quick": 1, "nightly": 1, "published": 1}
 """Launches per case. They give absolute figures: what moved is said by duets. (An interval takes
 two, and a judgement three.)"""
 
+Declared = Callable[[Profile], tuple[Case, ...]]
+"""Gives the cases that are declared for a profile: `Project.cases`."""
+
 _SUGGESTIONS: Final = 3
 
 
 def make_plan(
-    project: Project, profile: Profile, select: Sequence[str], launches: int | None, seed: int
+    declared: Declared,
+    profile: Profile,
+    select: Sequence[str],
+    launches: int | None,
+    seed: int,
 ) -> Plan:
     """Choose the cases of a profile that any of the globs in `select` matches; no globs: all.
 
@@ -37,10 +43,10 @@ def make_plan(
     """
     if launches is not None and launches < 1:
         raise UsageError(f"launches: expected 1 or more, found {launches}")
-    cases = project.cases(profile)
+    cases = declared(profile)
     for glob in select:
         if not any(fnmatchcase(case.id, glob) for case in cases):
-            raise UsageError(_selects_nothing(glob, profile, project))
+            raise UsageError(_selects_nothing(glob, profile, declared))
     if select:
         cases = tuple(c for c in cases if any(fnmatchcase(c.id, glob) for glob in select))
     return Plan(
@@ -95,13 +101,13 @@ def load_seconds(plan: Plan) -> float:
     return plan.launches * sum(expected(case, plan.profile).load for case in plan.cases)
 
 
-def _selects_nothing(glob: str, profile: Profile, project: Project) -> str:
+def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
     message = f"--select {glob!r} selects nothing in profile {profile}"
     for other in PROFILES:
-        matches = [c.id for c in project.cases(other) if fnmatchcase(c.id, glob)]
+        matches = [c.id for c in declared(other) if fnmatchcase(c.id, glob)]
         if matches:
             return f"{message}; in profile {other} it selects {len(matches)}, such as {matches[0]}"
-    ids = [case.id for case in project.cases(profile)]
+    ids = [case.id for case in declared(profile)]
     near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3) or ids[:_SUGGESTIONS]
     return f"{message}; near: {', '.join(near)}" if near else f"{message}, which has no cases"
 

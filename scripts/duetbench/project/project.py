@@ -10,10 +10,9 @@ from duetbench.core.model import Case, Profile
 from duetbench.host import paths
 from duetbench.project import experiments, interpreters, settings, stacks
 from duetbench.project.experiments import Experiment
-from duetbench.project.interpreters import Interpreter
-from duetbench.project.settings import InterpreterSpec, Settings
-from duetbench.project.stacks import Stack
-from duetbench.project.target import FOLDER, STACK, Target
+from duetbench.project.servers import SERVERS
+from duetbench.project.settings import FOLDER, STACK, Target
+from duetbench.project.types import Interpreter, InterpreterSpec, Settings, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,10 @@ class Project:
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; errors as `experiments.load_experiments`."""
-        return experiments.load_experiments(self.root)
+        known = experiments.Registry(
+            settings.load(self.root).interpreters, settings.stacks(self.root), SERVERS
+        )
+        return experiments.load_experiments(self.root, known)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from duetbench.core.errors import DuetbenchError
 from duetbench.host import cache, paths
 from duetbench.project import anchor, interpreters, oha, stacks
 from duetbench.project.project import Project
+from duetbench.project.types import ORIGINS
 
 DAYS: Final = 30
 """A month: longer than a pull request is usually looked at, and a night's locks are used once."""
@@ -88,7 +89,7 @@ def _declared(project: Project) -> Iterator[Path]:
     configured = project.settings
     yield oha.place(configured.oha)
     for name in configured.interpreters:
-        for origin in interpreters.ORIGINS:
+        for origin in ORIGINS:
             yield interpreters.place(name, origin, configured).parent
     for stack, pythons in project.known_stacks.items():
         for python in pythons:

@@ -2,89 +2,34 @@
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Frozen
+from duetbench.core.model import Frozen, Interface
 from duetbench.host import paths
-from duetbench.project import target
-from duetbench.project.schema import read_toml, validated
+from duetbench.project.schema import (
+    EnvName,
+    HeaderName,
+    HeaderText,
+    Several,
+    Text,
+    read_toml,
+    validated,
+)
+from duetbench.project.types import Settings
 
 _Model = TypeVar("_Model", bound=BaseModel)
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
 
+FILE: Final = "duetbench.toml"
+"""Stands instead of `[tool.duetbench]` of `pyproject.toml`."""
 
-class InterpreterSpec(Frozen):
-    """One interpreter to measure with."""
+STACK: Final = "project"
+"""What the packages of a target are called."""
 
-    version: PatchVersion
-    free_threaded: bool
-
-
-class SourceBuild(Frozen):
-    """How an interpreter is built where no prebuilt one can be reached."""
-
-    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
-    sha256: Digest
-    cflags: str
-    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
-
-
-class OhaSpec(Frozen):
-    """The load generator."""
-
-    version: PatchVersion
-    sha256: Digest = Field(description="SHA-256 of the crate.")
-    prebuilt: dict[str, Digest] = Field(
-        default_factory=dict, description="File of the release → its SHA-256."
-    )
-
-
-class GoToolSpec(Frozen):
-    """A program that Go builds, which checks its module against Go's checksum database."""
-
-    package: str
-    version: PatchVersion
-
-
-class SetupSpec(Frozen):
-    """What set-up asks of the machine."""
-
-    disk_gb: float = Field(default=3.0, gt=0, description="Free space (10⁹ bytes) to build in.")
-
-
-class Settings(Frozen):
-    """The harness's own `[tool.duetbench]`, without the keys of a target."""
-
-    interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
-    source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
-    oha: OhaSpec
-    setup: SetupSpec = SetupSpec()
-    go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
-    fleet: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="Machine's id → globs of the cases that it measures."
-    )
-    cooldown_days: int = Field(
-        default=3, ge=0, alias="cooldown-days",
-        description="Days that a release has to be out before nights lock it.",
-    )  # fmt: skip
-    cooldown_exempt: tuple[str, ...] = Field(
-        default=(), alias="cooldown-exempt",
-        description="Packages that nights lock at once: one's own.",
-    )  # fmt: skip
-
-    @property
-    def gil(self) -> str | None:
-        """The interpreter with the GIL that is measured where only one is: the first of them."""
-        return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
-
-    @property
-    def free_threaded(self) -> str | None:
-        """The interpreter without the GIL that is held against it: the first of them."""
-        return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
+FOLDER: Final = ".duetbench-target"
+"""What is ours in a copy: the lock, and what is installed of the project itself."""
 
 
 class _StackSpec(Frozen):
@@ -96,14 +41,57 @@ class _AppsSettings(Frozen):
     stacks: dict[str, _StackSpec] = Field(default_factory=dict)
 
 
+class Target(Frozen):
+    """An application and how it is measured; what is not said is found out, or is usual."""
+
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
+    factory: bool = False
+    interface: Interface | None = Field(default=None, description="None: found out.")
+    requests: Several = ("GET /",)
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
+    expect_status: int = Field(default=200, ge=100, le=599, alias="expect-status")
+    server: str | None = Field(default=None, description="None: the first of ours that is locked.")
+    workers: int = Field(default=1, gt=0)
+    threads: int | None = Field(default=None, gt=0)
+    loop: Text = "asyncio"
+    connections: int = Field(default=64, gt=0)
+    rate: float | None = Field(default=None, gt=0, description="Requests/s; None: a closed loop.")
+    env: dict[EnvName, str] = Field(default_factory=dict)
+    env_file: Several = Field(default=(), alias="env-file")
+    before: Several = ()
+    after: Several = ()
+    python: Annotated[Several, Field(max_length=1)] = Field(
+        default=(), description="Such as 3.13t; none: see `pythons`. Two only where it is compared."
+    )
+    groups: Several = Field(default=(), description="Dependency groups that it needs, too.")
+    extras: Several = ()
+    results: Text | None = Field(default=None, description="Folder of the repository for results.")
+
+
+KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
+"""As `[tool.duetbench]` spells them."""
+
+
+def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
+    """The table of a repository, and the file that it stands in; DeclarationError: it is no TOML.
+
+    Without a file it is empty.
+    """
+    own, file = root / FILE, root / "pyproject.toml"
+    if own.is_file():
+        return own, read_toml(own)
+    table = read_toml(file).get("tool", {}).get("duetbench", {}) if file.is_file() else {}
+    return file, table
+
+
 @functools.cache
 def load(root: Path) -> Settings:
     """Read and validate a repository's settings; DeclarationError: the table is wrong."""
-    file, table = target.written(root)
-    table = {key: value for key, value in table.items() if key not in target.KEYS}
+    file, table = read_table(root)
+    table = {key: value for key, value in table.items() if key not in KEYS}
     if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
-        table = {**target.written(paths.OWN)[1], **table}
+        table = {**read_table(paths.OWN)[1], **table}
     found = _validated(Settings, file, table)
     for name, spec in found.interpreters.items():
         key, base = f"tool.duetbench.interpreters.{name}", name.removesuffix("t")

@@ -7,7 +7,6 @@ interpreters that it is made for. A target has one stack, its project's packages
 
 import contextlib
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -22,46 +21,13 @@ from packaging.utils import (
 )
 
 from duetbench.core.errors import DeclarationError, SetupError
-from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 from duetbench.project import tools
-from duetbench.project.interpreters import Interpreter
+from duetbench.project.types import Interpreter, Stack
 
 _PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `duetbench stack lock`"
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """A locked set of packages: a dependency group and its lock file.
-
-    Attributes:
-        digest: SHA-256 of the lock file, 64 hex digits.
-        packages: Normalised name → version, of the packages that this platform gets.
-        home: Folder by whose settings of uv (its index) they are had; None: uv's own.
-    """
-
-    name: str
-    lock: Path
-    digest: str
-    packages: dict[str, str]
-    home: Path | None = None
-
-    def record(self) -> StackRecord:
-        return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
-
-    def files(self) -> dict[str, frozenset[str]]:
-        """Read the hashes of the files that each package may be installed from, by its name."""
-        text = self.lock.read_text("utf-8").replace("\\\n", " ")
-        pinned = (line.split() for line in text.splitlines())
-        return {
-            canonicalize_name(words[0].partition("==")[0]): frozenset(
-                word for word in words if word.startswith("--hash=")
-            )
-            for words in pinned
-            if words and not words[0].startswith("#")
-        }
 
 
 def lock_file(name: str, root: Path) -> Path:

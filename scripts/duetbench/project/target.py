@@ -8,16 +8,15 @@ target is a case.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import ValidationError
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import (
     Case,
     Endpoint,
     Expectation,
-    Frozen,
     Interface,
     Load,
     LoadModel,
@@ -25,26 +24,13 @@ from duetbench.core.model import (
 )
 from duetbench.project import requests
 from duetbench.project.schema import (
-    EnvName,
-    HeaderName,
-    HeaderText,
-    Several,
-    Text,
     key_path,
     mistake,
     read_toml,
     validated,
 )
 from duetbench.project.servers import SERVERS
-
-FILE: Final = "duetbench.toml"
-"""Stands instead of `[tool.duetbench]` of `pyproject.toml`."""
-
-STACK: Final = "project"
-"""What the packages of a target are called."""
-
-FOLDER: Final = ".duetbench-target"
-"""What is ours in a copy: the lock, and what is installed of the project itself."""
+from duetbench.project.settings import FILE, KEYS, STACK, Target, read_table
 
 _THREADS: Final = 8
 """Blocking threads of a WSGI server, if nobody says how many."""
@@ -57,49 +43,6 @@ _LONGEST: Final = 40  # characters of a request in a case's id
 _WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
-class Target(Frozen):
-    """An application and how it is measured; what is not said is found out, or is usual."""
-
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
-    factory: bool = False
-    interface: Interface | None = Field(default=None, description="None: found out.")
-    requests: Several = ("GET /",)
-    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
-    expect_status: int = Field(default=200, ge=100, le=599, alias="expect-status")
-    server: str | None = Field(default=None, description="None: the first of ours that is locked.")
-    workers: int = Field(default=1, gt=0)
-    threads: int | None = Field(default=None, gt=0)
-    loop: Text = "asyncio"
-    connections: int = Field(default=64, gt=0)
-    rate: float | None = Field(default=None, gt=0, description="Requests/s; None: a closed loop.")
-    env: dict[EnvName, str] = Field(default_factory=dict)
-    env_file: Several = Field(default=(), alias="env-file")
-    before: Several = ()
-    after: Several = ()
-    python: Annotated[Several, Field(max_length=1)] = Field(
-        default=(), description="Such as 3.13t; none: see `pythons`. Two only where it is compared."
-    )
-    groups: Several = Field(default=(), description="Dependency groups that it needs, too.")
-    extras: Several = ()
-    results: Text | None = Field(default=None, description="Folder of the repository for results.")
-
-
-KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
-"""As `[tool.duetbench]` spells them."""
-
-
-def written(root: Path) -> tuple[Path, dict[str, Any]]:
-    """The table of a repository, and the file that it stands in; DeclarationError: it is no TOML.
-
-    Without a file it is empty.
-    """
-    own, file = root / FILE, root / "pyproject.toml"
-    if own.is_file():
-        return own, read_toml(own)
-    table = read_toml(file).get("tool", {}).get("duetbench", {}) if file.is_file() else {}
-    return file, table
-
-
 def of(root: Path, options: Mapping[str, Any]) -> Target | None:
     """The target of a repository, by its keys and by options, which win; None: it has none.
 
@@ -109,7 +52,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
         DeclarationError: A key is wrong.
         UsageError: An option is, or there are options and no application.
     """
-    file, table = written(root)
+    file, table = read_table(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
     given = {key: value for key, value in options.items() if was_given(value)}
     if "app" not in {**keys, **given}:

@@ -21,17 +21,16 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Narrator, Tick
-from duetbench.project import locks, stacks, target, tools, wheels
-from duetbench.project.interpreters import Interpreter
+from duetbench.project import locks, settings, stacks, tools, wheels
 from duetbench.project.schema import read_toml
-from duetbench.project.stacks import Stack
-from duetbench.project.target import Target
+from duetbench.project.settings import Target
+from duetbench.project.types import Interpreter, Stack
 
 UV: Final = "uv.lock"
 PYLOCK: Final = "pylock.toml"
 PYPROJECT: Final = "pyproject.toml"
 
-SITE: Final = f"{target.FOLDER}/site"
+SITE: Final = f"{settings.FOLDER}/site"
 """Folder of a copy with what is installed of the project itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
@@ -154,7 +153,7 @@ def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
     named = [line for line in lines if _name(line)]
     if named and all("==" in line or " @ " in line for line in named):
         return None
-    return (f"-r {os.path.relpath(file, root / target.FOLDER)}",)
+    return (f"-r {os.path.relpath(file, root / settings.FOLDER)}",)
 
 
 def _of_uv(root: Path, wanted: Target, python: Interpreter) -> str:
@@ -260,7 +259,7 @@ def locked(
     Raises:
         SetupError: uv finds no such set of packages, or cannot reach its index.
     """
-    file = root / target.FOLDER / f"{target.STACK}.txt"
+    file = root / settings.FOLDER / f"{settings.STACK}.txt"
     lacking = sorted(set(added) - given.packages.keys())
     text = given.text
     before = file.with_suffix(".given")
@@ -275,7 +274,7 @@ def locked(
     locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
     locks.write(before, given.text)
     locks.write(file, text)
-    return stacks.read_lock(target.STACK, file, python.version, root)
+    return stacks.read_lock(settings.STACK, file, python.version, root)
 
 
 def _with(
@@ -306,7 +305,7 @@ def _compiled(
 ) -> str:
     argv = [*locks.for_python(python.version), *arguments]
     what = f"the packages of {label}"
-    text = locks.compiled(argv, what, target.STACK, tick, root, keep, config=True)
+    text = locks.compiled(argv, what, settings.STACK, tick, root, keep, config=True)
     return locks.one_line_per_package(text)
 
 

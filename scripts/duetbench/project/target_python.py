@@ -21,7 +21,7 @@ from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, tools
 from duetbench.project.schema import read_toml
-from duetbench.project.settings import InterpreterSpec, Settings
+from duetbench.project.types import InterpreterSpec, Settings
 
 OLDEST: Final = Version("3.10")
 """What of ours runs beside an application runs from here on."""

@@ -1,4 +1,4 @@
-"""Programs that set-up brings or asks for: uv, packages of the system, what Go builds for tests.
+"""Programs that set-up brings or asks for: uv, and packages of the system.
 
 None of the system's packages is required. They are installed where that is allowed (Debian, as root
 or in CI); else the command that installs them is told.
@@ -17,12 +17,10 @@ import uv as uv_package
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator, Tick
-from duetbench.project.settings import GoToolSpec
 
 _TIMEOUT_S: Final = 30
+COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
 _CHUNK: Final = 1 << 18
-_GO_ROOM_GB: Final = 2.0
-"""What sources and objects of a Go program take while they are built (10⁹ bytes)."""
 
 
 def uv() -> Path:
@@ -46,6 +44,11 @@ def no_build() -> tuple[str, ...]:
     """
     asked = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
     return ("--no-build",) if asked else ()
+
+
+def no_compiler() -> list[str]:
+    """Say that there is no C compiler, which CPython and the load generator need."""
+    return command.missing("cc", "to compile what has to be built", COMPILER_REMEDY)
 
 
 def new_log(name: str) -> Path:
@@ -172,45 +175,6 @@ def _install(apt: list[str], package: Package, tick: Tick) -> None:
         # Its lists of packages may be old, or not there at all.
         command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
         command.run(install, what=what, log=log, tick=tick, env=env)
-
-
-def go_place(name: str, spec: GoToolSpec) -> Path:
-    """Where set-up puts a program that Go builds: another place for every pin."""
-    return place(name, spec.version, spec.model_dump_json())
-
-
-def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
-    """Build a program if it is not there, as `ensure` installs packages."""
-    try:
-        return cache.make(
-            go_place(name, spec),
-            fault=lambda target: fault(name, target),
-            build=lambda staging: _build_go_tool(name, spec, staging, narrator),
-            narrator=narrator,
-        )
-    except SetupError as error:
-        narrator.say(f"{name} is not here ({error}); tests of the workflows use it")
-        return None
-
-
-def _build_go_tool(name: str, spec: GoToolSpec, staging: Path, narrator: Narrator) -> cache.Facts:
-    command.require(command.space_faults(paths.cache_dir(), _GO_ROOM_GB))
-    go = command.need(
-        "go", f"to build {name}", "install Go (Debian: apt-get install golang-go, or its own site)"
-    )
-    objects = paths.cache_dir() / "building" / f"go-{name}-{spec.version}"
-    with narrator.step(f"{name} {spec.version}", "building it, about a minute") as tick:
-        command.run(
-            [go, "install", "-trimpath", f"{spec.package}@v{spec.version}"],
-            what=f"building {name}",
-            log=new_log(name),
-            tick=tick,
-            # Another folder for programs, or another system to build for, would lose it.
-            env={"GOBIN": str(staging / "bin"), "GOCACHE": str(objects), "GOOS": "", "GOARCH": ""},
-        )
-    program = staging / "bin" / name
-    shutil.rmtree(objects, ignore_errors=True)
-    return {"version": spec.version, "sha256": cache.sha256(program)}
 
 
 def place(name: str, version: str, spec: str) -> Path:

@@ -18,15 +18,15 @@ from packaging.utils import parse_wheel_filename
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import target, tools
-from duetbench.project.interpreters import Interpreter
+from duetbench.project import settings, target, tools
+from duetbench.project.types import Interpreter
 
 _NAME: Final = r"[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s*"
 _NAMED: Final = re.compile(rf"{_NAME}(?:==|@\s)")
 _PLACED: Final = re.compile(rf"(?:-e\s+)?(?:{_NAME}@\s*)?(?P<place>\S+)")
 _MARKER: Final = re.compile(r"\s;\s*(?P<marker>.+)$")
 _LEFT_OUT: Final = frozenset(
-    {".git", ".venv", "__pycache__", "node_modules", target.FOLDER, target.FILE}
+    {".git", ".venv", "__pycache__", "node_modules", settings.FOLDER, settings.FILE}
 )
 _ALLOWED: Final = {"UV_NO_BUILD": "0"}
 """That is for releases, which come by night; this is somebody's own."""

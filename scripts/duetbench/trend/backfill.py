@@ -27,7 +27,7 @@ from duetbench.judge.sides import Anchored, Scope
 from duetbench.project import locks, metadata
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Stack
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release

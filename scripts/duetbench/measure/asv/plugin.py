@@ -28,7 +28,7 @@ from duetbench.host.machine import held_for_us, measuring
 from duetbench.measure.asv import runs
 from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
-from duetbench.project.stacks import Stack
+from duetbench.project.types import Stack
 
 _NOT_MEASURING: Final = ("discover", "check")
 """Commands of asv's `benchmark.py` that measure nothing."""
