@@ -11,12 +11,13 @@ from bench import Bench, Done
 from comparing import comparison_of, judged_case
 from duetbench.cli.options import budget_seconds
 from duetbench.core.errors import UsageError
+from duetbench.core.model import Missing, Verdict
 from duetbench.judge import session
 from duetbench.judge.builder import Findings, Question, build
 from duetbench.judge.decide import SequentialTest
 from duetbench.show.view import exit_code
-from duetbench.store import files, store
-from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
+from duetbench.store import comparisons, files
+from duetbench.store.comparison import Comparison, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 CPU = "server_cpu_per_request"
@@ -269,13 +270,13 @@ def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPa
     class Keeping(_Played):
         def __call__(self, *arguments: Any, **more: Any) -> Comparison:
             made = super().__call__(*arguments, **more)
-            store.save_comparison(made)
+            comparisons.save_comparison(made)
             return made
 
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     played = Keeping(comparison(Verdict.NO_CHANGE))
     made = play(bench, monkeypatch, played, "--details").out
-    (kept,) = store.comparison_folder().iterdir()
+    (kept,) = comparisons.comparison_folder().iterdir()
     again = bench("show", kept.stem)
     assert (again.code, again.err) == (0, "")
     assert again.out.count("No change in 1 of 1 cases") == 1

@@ -9,6 +9,7 @@ import pytest
 
 from attributing import attribution, row
 from bench import Done
+from duetbench.core.model import Verdict
 from duetbench.github import comment, text
 from duetbench.store import files
 from duetbench.store.attribution import Function
@@ -18,7 +19,6 @@ from duetbench.store.comparison import (
     Judgement,
     PackageChange,
     SideRecord,
-    Verdict,
 )
 from steps import BASE, BOT, HEAD, NEXT, Step
 from synthetic import MACHINE, make_case

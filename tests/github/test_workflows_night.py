@@ -11,13 +11,13 @@ import pytest
 
 from acting import PROJECT, Stage, need
 from detecting import detect
-from duetbench.core.model import Run, StackRecord, Status
+from duetbench.core.model import Run, StackRecord, Status, Verdict
 from duetbench.github.branches import BRANCH
 from duetbench.project import settings
 from duetbench.store import change as changes
 from duetbench.store import store
 from duetbench.store.change import Change, Release, SeriesName, StackState
-from duetbench.store.comparison import Judgement, PackageChange, Verdict
+from duetbench.store.comparison import Judgement, PackageChange
 from duetbench.trend import table as history
 from duetbench.trend.columns import of_run
 from foreign import MACHINES, commands, conclusion

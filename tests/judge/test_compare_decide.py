@@ -9,10 +9,11 @@ import pytest
 from comparing import CPU, GROWING, NOISY, WRONG, busy, duet, duets, paced
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.judge.decide import SequentialTest, State, judge, seconds_to_decide
 from duetbench.judge.samples import CaseDuets, judged
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
-from duetbench.store.comparison import Duet, Judgement, Verdict
+from duetbench.store.comparison import Duet, Judgement
 from synthetic import make_case
 
 CASE = "x/a/py3.14"

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from duetbench.core.errors import CountError
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Verdict
 from duetbench.host import paths
 from duetbench.judge import inprocess, session
 from duetbench.judge.affected import Affected
@@ -18,7 +18,7 @@ from duetbench.project import oha
 from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Instructions, Verdict
+from duetbench.store.comparison import Comparison, Instructions
 from duetbench.trend.conclude import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
 from synthetic import make_case

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from comparing import CPU, busy, duet
 from duetbench.core import metrics
+from duetbench.core.model import Verdict
 from duetbench.judge.decide import SequentialTest, judge
 from duetbench.judge.samples import CaseDuets
-from duetbench.store.comparison import Judgement, Verdict
+from duetbench.store.comparison import Judgement
 
 SPREAD: Final = 0.012
 METRICS: Final = (CPU, "throughput", "pss_steady")

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from comparing import busy
 from duetbench.core.errors import RecordError
+from duetbench.core.model import Verdict
 from duetbench.judge import builder, durations, session
 from duetbench.judge.affected import Affected
 from duetbench.judge.builder import Question
@@ -23,8 +24,8 @@ from duetbench.judge.statistics import Looks
 from duetbench.measure.duet import duet_load
 from duetbench.measure.testbed import SideCase
 from duetbench.project import oha
-from duetbench.store import store
-from duetbench.store.comparison import Comparison, Duet, Verdict
+from duetbench.store import comparisons
+from duetbench.store.comparison import Comparison, Duet
 from duetbench.store.store import PARTIAL
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
 
@@ -200,14 +201,14 @@ def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = store.save_comparison
+    real = comparisons.save_comparison
 
     def save(comparison: Comparison, place: Path | None = None) -> Path:
         if comparison.status == "partial":
             raise RecordError("the disk is full")
         return real(comparison, place)
 
-    monkeypatch.setattr(store, "save_comparison", save)
+    monkeypatch.setattr(comparisons, "save_comparison", save)
     told = SilentReporter()
     assert compare(FakeInstruments(), names(1), told=told).status == "complete"
     assert told.notes[0] == "not saved yet, going on: the disk is full"
@@ -317,10 +318,10 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
-    store.forget_comparisons(tmp_path)
+    comparisons.forget_comparisons(tmp_path)
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["2", "3"]
 
 

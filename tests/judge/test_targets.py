@@ -10,12 +10,13 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from duetbench.core.errors import UsageError
+from duetbench.core.model import Verdict
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Verdict
+from duetbench.store.comparison import Comparison
 from repos import borrow_cache, commit, git, write
 
 APP = """\

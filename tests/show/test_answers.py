@@ -15,6 +15,7 @@ import anchored_files
 from anchored_files import ratio
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
+from duetbench.core.model import Missing, Verdict
 from duetbench.host.console import Console
 from duetbench.project.settings import STACK
 from duetbench.show import layout, report, tidy
@@ -23,7 +24,7 @@ from duetbench.show.rows import ViewRow
 from duetbench.show.run import print_cases
 from duetbench.show.site import alone
 from duetbench.store import points, store
-from duetbench.store.comparison import Comparison, Judgement, Missing, Verdict
+from duetbench.store.comparison import Comparison, Judgement
 from duetbench.trend.summary import summarise
 
 ROOT: Final = Path(__file__).parents[2]

@@ -21,10 +21,11 @@ from comparing import (
     lines,
     micro,
 )
+from duetbench.core.model import Missing
 from duetbench.judge.statistics import Method
 from duetbench.show.view import make_view
 from duetbench.store import files
-from duetbench.store.comparison import CaseComparison, Comparison, Instructions, Missing, rebuilt
+from duetbench.store.comparison import CaseComparison, Comparison, Instructions, rebuilt
 
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
 TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})

@@ -24,20 +24,14 @@ from comparing import (
     micro,
 )
 from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Missing, Verdict
 from duetbench.judge.statistics import Method
 from duetbench.show import formats
 from duetbench.show.report import LIMIT, print_comparison
 from duetbench.show.report import as_markdown as markdown
 from duetbench.show.view import make_view
 from duetbench.store import files
-from duetbench.store.comparison import (
-    Comparison,
-    Event,
-    Instructions,
-    Missing,
-    PackageChange,
-    Verdict,
-)
+from duetbench.store.comparison import Comparison, Event, Instructions, PackageChange
 
 ROOT: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parents[1] / "data" / "comparison"

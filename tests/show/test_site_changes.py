@@ -13,11 +13,12 @@ import pytest
 import site_builds
 import synthetic
 from duetbench.core.errors import RecordError
+from duetbench.core.model import Verdict
 from duetbench.show import change
 from duetbench.show.site.pages import changes as pages
 from duetbench.store import change as changes
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
-from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.comparison import PackageChange
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 

@@ -11,6 +11,7 @@ import pytest
 import synthetic as runs
 from duetbench.core import units
 from duetbench.core.flags import Flag, FlagName
+from duetbench.core.model import Verdict
 from duetbench.show.site.charts import forest as forests
 from duetbench.show.site.charts.badge import badge
 from duetbench.show.site.charts.declared import value_of
@@ -33,7 +34,6 @@ from duetbench.show.site.charts.forest import (
     scale_of,
 )
 from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot, spark
-from duetbench.store.comparison import Verdict
 from duetbench.trend.summary import summarise_case
 
 PLAIN: Final = Quantity("figure", units.plain)

@@ -14,9 +14,9 @@ import site_builds
 import sites
 import synthetic
 from duetbench.show import formats
-from duetbench.show.site.pages import comparisons
+from duetbench.show.site.pages import comparisons as pages
 from duetbench.show.view import make_view
-from duetbench.store import change, store
+from duetbench.store import change, comparisons
 from duetbench.store.comparison import Comparison
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> P
 
 def put(folder: Path, *stored: Comparison) -> Path:
     for one in stored:
-        store.save_comparison(one, folder / "results" / store.COMPARISONS)
+        comparisons.save_comparison(one, folder / "results" / comparisons.COMPARISONS)
     return site_builds.built(folder)
 
 
@@ -100,14 +100,14 @@ def test_what_rests_on_which_look() -> None:
     """Of 16 duets the third look tells, of 8 none: time was up. Where stages were, nobody knows."""
     found = site_builds.compared(FASTAPI, micro=(comparing.micro("b.One", comparing.SAME),))
     rows = make_view(found).groups.all
-    looks = [(one.name, one.samples, one.rests) for one in comparisons.looks(found, rows)]
+    looks = [(one.name, one.samples, one.rests) for one in pages.looks(found, rows)]
     assert looks == [
         ("look 1", "6", 0), ("look 2", "10", 0), ("look 3", "16", 3), ("look 4", "25", 0),
         ("look 5", "40", 0), ("look 6", "60", 0), ("the last one, taken early", "", 1),
     ]  # fmt: skip
     stages = {"screening_looks": "5 duets: 5%", "confirmation_looks": "10 duets: 20%"}
     before = found.model_copy(update={"method": stages})
-    assert [one.rests for one in comparisons.looks(before, rows)] == [None, None]
+    assert [one.rests for one in pages.looks(before, rows)] == [None, None]
 
 
 def test_failed_and_disturbed_duets_have_their_reason(tmp_path: Path) -> None:

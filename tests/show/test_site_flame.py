@@ -15,7 +15,7 @@ from duetbench.show.site.charts.figure import Caption
 from duetbench.show.site.charts.flame import flame, frames
 from duetbench.store import attribution as attributions
 from duetbench.store import change as changes
-from duetbench.store import store
+from duetbench.store import comparisons
 
 
 def test_frames_are_as_wide_as_the_newer_side() -> None:
@@ -58,7 +58,7 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     """The change and the comparison that proves it, and the release that is all that differs."""
     results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
     comparison = site_builds.compared(case)
-    store.save_comparison(comparison, results / store.COMPARISONS)
+    comparisons.save_comparison(comparison, results / comparisons.COMPARISONS)
     changes.save(results, synthetic.change_record(id="c", evidence=comparison.id))
     site_builds.released(results)
     record = attribution(change="c")

@@ -11,10 +11,10 @@ import site_builds
 import sites
 import synthetic
 from duetbench.core.interval import Interval
+from duetbench.core.model import Missing, Verdict
 from duetbench.show.site.pages import packages as pages
 from duetbench.show.site.pages import trends
-from duetbench.store import change, store
-from duetbench.store.comparison import Missing, Verdict
+from duetbench.store import change, comparisons
 from duetbench.store.packages import VersionLinks
 from duetbench.trend.events import Bump
 from duetbench.trend.releases import ReleaseEffect, Result
@@ -90,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site_builds.stored(results, site_builds.a_run(1))
     site_builds.released(results)
     change.save(results, synthetic.change_record())
-    store.save_comparison(site_builds.compared(JSON), results / store.COMPARISONS)
+    comparisons.save_comparison(site_builds.compared(JSON), results / comparisons.COMPARISONS)
     return site_builds.built(folder)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Load, LoadModel
+from duetbench.core.model import Case, Load, LoadModel, Verdict
 from duetbench.show.view import View
 from duetbench.store.comparison import (
     CaseComparison,
@@ -15,7 +15,6 @@ from duetbench.store.comparison import (
     Judgement,
     MicroComparison,
     SideRecord,
-    Verdict,
 )
 from synthetic import MACHINE, make_case
 

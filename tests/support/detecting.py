@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from duetbench.core.model import Verdict
 from duetbench.store import store
 from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
-from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.comparison import PackageChange
 from duetbench.trend import table as history
 from duetbench.trend.candidates import figures_of, searched, unjudged
 from duetbench.trend.columns import CaseState, RunColumns, RunHeader, Status, empty

@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench import __version__
-from duetbench.core.model import Case, CaseResult, Machine, Plan, Run, StackRecord
+from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
 from duetbench.host.machine import asv_profile
 from duetbench.measure.testbed import Testbed
 from duetbench.store import store
 from duetbench.store.change import Change, SeriesName, StackState, Step
-from duetbench.store.comparison import (
-    CaseComparison,
-    Comparison,
-    Judgement,
-    Missing,
-    SideRecord,
-    Verdict,
-)
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
 from duetbench.store.night import NightPlan, Shard
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.candidates import figures_of

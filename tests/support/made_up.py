@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from detecting import header_of
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.store import change as changes
 from duetbench.store import store
 from duetbench.store.change import Change, Release, SeriesName, StackState
-from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.comparison import PackageChange
 from duetbench.trend.columns import TRENDS, CaseState, RunColumns, empty
 from duetbench.trend.reading import Sources
 from duetbench.trend.reading import read as read_results

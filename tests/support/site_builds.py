@@ -12,11 +12,19 @@ import made_up
 import sites
 import synthetic as runs
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import CaseResult, Commands, InterpreterRecord, Run, StackRecord
+from duetbench.core.model import (
+    CaseResult,
+    Commands,
+    InterpreterRecord,
+    Missing,
+    Run,
+    StackRecord,
+    Verdict,
+)
 from duetbench.host import paths
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
-from duetbench.store import change, packages, store
+from duetbench.store import change, comparisons, packages, store
 from duetbench.store import points as records
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
@@ -25,9 +33,7 @@ from duetbench.store.comparison import (
     Comparison,
     Event,
     Instructions,
-    Missing,
     PackageChange,
-    Verdict,
 )
 from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
@@ -118,7 +124,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
-    store.save_comparison(compared(*DECLARED, duets=5), results / store.COMPARISONS)
+    comparisons.save_comparison(compared(*DECLARED, duets=5), results / comparisons.COMPARISONS)
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
     attributions.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
@@ -177,7 +183,7 @@ def hostile(folder: Path) -> Path:
     for day in (18, 19):
         stored(results, _hostile_run(day))
     change.save(results, _hostile_change())
-    store.save_comparison(_hostile_comparison(), results / store.COMPARISONS)
+    comparisons.save_comparison(_hostile_comparison(), results / comparisons.COMPARISONS)
     attributions.save(results, _hostile_attribution())
     return built(folder)
 

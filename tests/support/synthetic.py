@@ -22,9 +22,10 @@ from duetbench.core.model import (
     RunStatus,
     StackRecord,
     Status,
+    Verdict,
 )
 from duetbench.store.change import Change, Release, SeriesName, StackState
-from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.comparison import PackageChange
 
 PACKAGES = [
     "annotated-doc",

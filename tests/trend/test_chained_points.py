@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
-from duetbench.store.comparison import Missing
+from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
 from duetbench.trend import events
 from duetbench.trend.points import METRICS, anchored, coverage, trended

@@ -30,6 +30,7 @@ from detecting import (
     table,
 )
 from duetbench.core.errors import CountError, HistoryError, RecordError
+from duetbench.core.model import Verdict
 from duetbench.host.console import Narrator, errors
 from duetbench.judge.why import explain
 from duetbench.project import oha
@@ -43,7 +44,7 @@ from duetbench.store.change import (
     Change,
     SeriesName,
 )
-from duetbench.store.comparison import Comparison, PackageChange, Verdict
+from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend import reading
 from duetbench.trend import table as history

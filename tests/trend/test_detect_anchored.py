@@ -12,9 +12,9 @@ import pytest
 import foreign
 from comparing import busy
 from detecting import BUMPED, CPU, MACHINE, detect, dismissed, moved_at, recorded, run_of, table
+from duetbench.core.model import Verdict
 from duetbench.project import oha
 from duetbench.store.change import Change, SeriesName, Step
-from duetbench.store.comparison import Verdict
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.conclude import conclude
 from duetbench.trend.levels import LONE, PRICE, Piece, fitted

@@ -17,7 +17,7 @@ import rich.console
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Verdict
 from duetbench.github import branches
 from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
@@ -40,7 +40,6 @@ from duetbench.store.comparison import (
     Instructions,
     Judgement,
     PackageChange,
-    Verdict,
 )
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.decision import TimeIsUpError

@@ -14,11 +14,10 @@ import synthetic
 from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, RecordError, UsageError
 from duetbench.core.flags import FlagName
-from duetbench.core.model import Case, Plan, Run, RunStatus
+from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
 from duetbench.host.git import Remote
 from duetbench.store import files, store
-from duetbench.store.comparison import Missing
 from duetbench.store.night import NightPlan, NightRecord, Shard, assignment
 from duetbench.trend import nights
 from histories import good, listing, make_remote, night_run, result_of, save

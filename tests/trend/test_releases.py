@@ -5,9 +5,9 @@ import math
 import pytest
 
 import synthetic
+from duetbench.core.model import Verdict
 from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import Change, Effect, Release, SeriesName, Share
-from duetbench.store.comparison import Verdict
 from duetbench.store.points import Points
 from duetbench.trend import releases
 from duetbench.trend.narrowing import narrowed, unmeasured

@@ -31,7 +31,7 @@ from duetbench.judge import revisions, targets
 from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
-from duetbench.store import change, files, store
+from duetbench.store import change, comparisons, files
 from duetbench.store import points as record_points
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
@@ -209,7 +209,8 @@ def _comparison(names: list[str] | None, folder: Path) -> Comparison | None:
     """The comparison that is named, if it is one."""
     if not names or len(names) > 1:
         return None
-    path = Path(names[0]) if Path(names[0]).is_file() else store.find_comparison(names[0], folder)
+    file = Path(names[0])
+    path = file if file.is_file() else comparisons.find_comparison(names[0], folder)
     return None if path is None else files.read(Comparison, path)
 
 

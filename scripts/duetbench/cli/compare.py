@@ -41,7 +41,7 @@ from duetbench.judge.sides import Scope
 from duetbench.show.report import as_markdown, print_comparison, print_overview
 from duetbench.show.view import exit_code
 from duetbench.store import comparison as again
-from duetbench.store import store
+from duetbench.store import comparisons
 from duetbench.store.comparison import Comparison
 
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
@@ -199,7 +199,7 @@ def compare_command(
             console.say("")
             hook("print_attribution")(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
-        if console.is_terminal and store.comparison_file(comparison).is_file():
+        if console.is_terminal and comparisons.comparison_file(comparison).is_file():
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")
     if interruption is not None:
         raise interruption

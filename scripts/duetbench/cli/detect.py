@@ -32,7 +32,7 @@ from duetbench.judge.instruments import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line, title
 from duetbench.show.formats import ends, percent
-from duetbench.store import change, files, store
+from duetbench.store import change, comparisons, files
 from duetbench.store.change import Candidates, Change, Step
 from duetbench.store.comparison import Comparison
 from duetbench.trend import reading
@@ -143,7 +143,7 @@ def _detected(
     sources = reading.read(results, paths.cache_dir() / "site")
     tables = tables_of(sources.nights)
     names = sorted({record.evidence for record in sources.changes if record.evidence})
-    places = (results / store.COMPARISONS / f"{name}.json" for name in names)
+    places = (results / comparisons.COMPARISONS / f"{name}.json" for name in names)
     unread: list[str] = []
     read = files.attempted(filter(Path.is_file, places), partial(files.read, Comparison), unread)
     evidence = {comparison.id: comparison for comparison in read}

@@ -28,7 +28,7 @@ from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.judge.builder import MOVED
 from duetbench.show.view import UNDECIDED
-from duetbench.store import files, store
+from duetbench.store import comparisons, files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
 from duetbench.store.comparison import Comparison
@@ -161,7 +161,7 @@ def compare_command(
     moved = files.read(Attribution, code_file) if code_file.is_file() else None
     actions.summary(comment.report(comparison, partial(comment.preface, upgrade=cause, code=moved)))
     if keep:
-        files.write(results / store.COMPARISONS / f"{comparison.id}.json", comparison)
+        files.write(results / comparisons.COMPARISONS / f"{comparison.id}.json", comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
         _call("run", *target, "--results", str(results))
     if code == 1 and fail_on == "slower":

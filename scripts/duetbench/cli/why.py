@@ -22,7 +22,7 @@ from duetbench.judge.why.attribute import attribute
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.show.attribution import folded, print_attribution
-from duetbench.store import attribution, change, files, store
+from duetbench.store import attribution, change, comparisons, files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
@@ -117,7 +117,7 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
         if path.stem == names[0]:
             return change.read(path), None
     named_file = Path(names[0])
-    file = named_file if named_file.is_file() else store.find_comparison(names[0], folder)
+    file = named_file if named_file.is_file() else comparisons.find_comparison(names[0], folder)
     return None, None if file is None else files.read(Comparison, file)
 
 

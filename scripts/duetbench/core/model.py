@@ -245,6 +245,23 @@ class Machine(Frozen):
     pinned: bool
 
 
+class Verdict(StrEnum):
+    """Verdict of a comparison on one case and metric."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_CHANGE = "no change"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not comparable"
+
+
+class Missing(Frozen):
+    """A case of one side that the other does not have, or that is defined otherwise there."""
+
+    case: str
+    reason: str
+
+
 class StackRecord(Frozen):
     """The locked packages that a run was measured with."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final, Literal
 
+from duetbench.core.model import Verdict
 from duetbench.core.text import short
 from duetbench.github import api, text
 from duetbench.github.api import GitHub, Issue
@@ -20,7 +21,6 @@ from duetbench.show.formats import MISSING, some
 from duetbench.show.site.pages import addresses
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import Verdict
 
 KIND: Final = "issue"
 PAUSE: Final = 1.0

@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from duetbench.core.model import Case, InterpreterRecord
+from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
@@ -35,7 +35,7 @@ from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
 from duetbench.project.settings import FILE as TARGET
 from duetbench.project.types import Stack
-from duetbench.store.comparison import Missing, PackageChange
+from duetbench.store.comparison import PackageChange
 
 EVERYTHING: Final = "asked for with --all"
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 
 from duetbench.core import __version__
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Missing, Verdict
 from duetbench.core.units import utc_now
 from duetbench.judge import statistics
 from duetbench.judge.affected import Affected
@@ -31,8 +31,6 @@ from duetbench.store.comparison import (
     Instructions,
     Judgement,
     MicroComparison,
-    Missing,
-    Verdict,
 )
 
 FEWEST: Final = 3

@@ -19,10 +19,11 @@ from enum import StrEnum
 from typing import Any
 
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.samples import CaseDuets
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
-from duetbench.store.comparison import Duet, Judgement, Verdict
+from duetbench.store.comparison import Duet, Judgement
 
 
 class State(StrEnum):

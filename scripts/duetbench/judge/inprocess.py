@@ -14,11 +14,12 @@ from typing import Final
 
 from duetbench.core.errors import CountError
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Side
 from duetbench.measure.testbed import SideCase
 from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import Instructions, Judgement, MicroComparison, Verdict
+from duetbench.store.comparison import Instructions, Judgement, MicroComparison
 from duetbench.store.points import INSTRUCTIONS
 
 RESOLUTION: Final = 0.001

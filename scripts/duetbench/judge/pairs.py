@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Profile
+from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.project.anchor import FILE as ANCHOR
 from duetbench.project.experiments import Experiment, expand_all
@@ -25,7 +25,6 @@ from duetbench.project.project import Project
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
 from duetbench.project.types import Settings, Stack
-from duetbench.store.comparison import Missing
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """Fields that a case may define differently and stay the same question: where its application is,

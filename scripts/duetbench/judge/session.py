@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from duetbench.core.errors import RecordError
-from duetbench.core.model import LoadModel
+from duetbench.core.model import LoadModel, Missing
 from duetbench.core.units import utc_now
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
@@ -36,8 +36,8 @@ from duetbench.judge.loop import Loop
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.statistics import Method
 from duetbench.measure.testbed import SideCase
-from duetbench.store import store
-from duetbench.store.comparison import Comparison, Duet, Missing
+from duetbench.store import comparisons
+from duetbench.store.comparison import Comparison, Duet
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
@@ -156,8 +156,8 @@ class _Session:
         finally:
             self.reporter.end()
         complete = self._judged("complete")
-        store.save_comparison(complete, self.equipment.folder)
-        store.forget_comparisons(self.equipment.folder)
+        comparisons.save_comparison(complete, self.equipment.folder)
+        comparisons.forget_comparisons(self.equipment.folder)
         return complete
 
     def _count(self) -> None:
@@ -263,6 +263,6 @@ class _Session:
     def _save(self, comparison: Comparison) -> None:
         """A full disk must not end the comparison: what was measured is still in memory."""
         try:
-            store.save_comparison(comparison, self.equipment.folder)
+            comparisons.save_comparison(comparison, self.equipment.folder)
         except RecordError as error:
             self.reporter.note(f"not saved yet, going on: {error}")

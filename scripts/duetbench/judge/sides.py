@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.core.model import Case, Profile
+from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
@@ -31,7 +31,7 @@ from duetbench.project import plan as planning
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.types import Settings, Stack
-from duetbench.store.comparison import AS_OF, LOCKED, Missing, SideRecord
+from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
-from duetbench.store.comparison import Verdict
+from duetbench.core.model import Verdict
 
 GLOSSARY: Final = "docs/glossary.md"
 """What the words of reports mean."""

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
 from duetbench.show import formats
-from duetbench.store.comparison import Verdict
 
 WORDS: Final = f"<sub>What the words mean: `{formats.GLOSSARY}` of duetbench.</sub>\n"
 """The end of a report, where the address of no site is known."""

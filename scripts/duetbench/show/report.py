@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT, visible
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats, layout, rows
 from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.view import Block, make_view
-from duetbench.store.comparison import Comparison, Judgement, Verdict
+from duetbench.store.comparison import Comparison, Judgement
 from duetbench.store.points import AnchoredPoint, Points
 
 WIDEST: Final = 41

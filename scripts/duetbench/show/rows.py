@@ -8,10 +8,11 @@ from typing import Final, Literal
 
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, WORK
+from duetbench.core.model import Verdict
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats
-from duetbench.store.comparison import CaseComparison, Comparison, Judgement, Verdict, rebuilt
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement, rebuilt
 from duetbench.store.points import INSTRUCTIONS
 
 CPU: Final = "server_cpu_per_request"

@@ -7,10 +7,11 @@ from typing import Final, Literal
 
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.project import names
 from duetbench.show import formats, rows
 from duetbench.show.rows import Grid, Groups, ViewRow
-from duetbench.store.comparison import Comparison, Event, Verdict
+from duetbench.store.comparison import Comparison, Event
 
 _INTERVAL: Final = (
     "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "

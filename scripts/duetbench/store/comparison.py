@@ -7,7 +7,6 @@ better says the metric registry.
 import re
 import shlex
 from collections.abc import Sequence
-from enum import StrEnum
 from itertools import dropwhile
 from typing import ClassVar, Final, Literal, Self, get_args
 
@@ -23,8 +22,10 @@ from duetbench.core.model import (
     Frozen,
     InterpreterRecord,
     Machine,
+    Missing,
     Moment,
     StackRecord,
+    Verdict,
 )
 from duetbench.core.units import TIME, read_time
 
@@ -36,16 +37,6 @@ METHOD_VERSION: Final = 3
 sequential test. 3: the same, of installations that take turns (2026-11)."""
 
 SideName = Literal["base", "head"]
-
-
-class Verdict(StrEnum):
-    """Verdict of a comparison on one case and metric."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    NO_CHANGE = "no change"
-    INCONCLUSIVE = "inconclusive"
-    NOT_COMPARABLE = "not comparable"
 
 
 class SideRecord(Frozen):
@@ -227,13 +218,6 @@ class Event(Frozen):
     @property
     def interval(self) -> Interval:
         return Interval(self.ratio, self.low, self.high)
-
-
-class Missing(Frozen):
-    """A case of one side that the other does not have, or that is defined otherwise there."""
-
-    case: str
-    reason: str
 
 
 class Comparison(Artefact):

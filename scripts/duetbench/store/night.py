@@ -7,9 +7,8 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Artefact, Frozen, Moment, Plan, Profile, Run
+from duetbench.core.model import Artefact, Frozen, Missing, Moment, Plan, Profile, Run
 from duetbench.store import files
-from duetbench.store.comparison import Missing
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""

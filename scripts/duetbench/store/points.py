@@ -14,10 +14,9 @@ from pydantic import AwareDatetime, Field
 
 from duetbench.core import metrics
 from duetbench.core.interval import Interval
-from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, StackRecord
+from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, Missing, StackRecord
 from duetbench.store import files
 from duetbench.store.change import Release
-from duetbench.store.comparison import Missing
 
 FOLDER: Final = "points"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from duetbench.core import __version__
 from duetbench.core.errors import HistoryError, SetupError
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Missing
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.core.text import one_line
 from duetbench.host import cache, command, git, paths
@@ -32,7 +32,7 @@ from duetbench.judge.sides import Side, Sides
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.anchor import Anchor
 from duetbench.store.change import Release
-from duetbench.store.comparison import Duet, Instructions, Missing
+from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
 from duetbench.store.points import CANARY, INSTRUCTIONS, AnchoredPoint, CasePoints, Origin, Points
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from duetbench.core.model import Verdict
 from duetbench.host import cache
 from duetbench.store.change import Candidates, Change, StackState, Step
-from duetbench.store.comparison import Verdict
 from duetbench.trend.events import bumps, differences
 from duetbench.trend.steps import anchored_too, steps
 from duetbench.trend.table import Table

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from duetbench.core.metrics import row
+from duetbench.core.model import Verdict
 from duetbench.store.change import Change, Release, SeriesName, Step
-from duetbench.store.comparison import Comparison, Judgement, PackageChange, Verdict
+from duetbench.store.comparison import Comparison, Judgement, PackageChange
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.steps import CPU
 

@@ -18,7 +18,7 @@ from duetbench.judge.change_locks import PROFILE, declared_cases, declared_jobs,
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
-from duetbench.store import change, store
+from duetbench.store import change, comparisons
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import write
@@ -170,7 +170,7 @@ def confirm(
             left.append((candidate, str(problem)))
             continue
         concluded = conclude(candidate, comparison)
-        write(results / store.COMPARISONS / f"{comparison.id}.json", comparison)
+        write(results / comparisons.COMPARISONS / f"{comparison.id}.json", comparison)
         change.save(results, concluded)
         judged.append(concluded)
         if explain and concluded.confirmed:

@@ -13,10 +13,9 @@ from typing import Final
 
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Plan, Run, RunStatus
+from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.core.text import printable
 from duetbench.store import store
-from duetbench.store.comparison import Missing
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from duetbench.store.points import Points
 

@@ -16,6 +16,7 @@ from duetbench.core.errors import SetupError
 from duetbench.store import (
     attribution,
     change,
+    comparisons,
     files,
     night,
     packages,
@@ -75,9 +76,9 @@ def read(results: Path, cache_dir: Path) -> Sources:
     problems: list[str] = []
     runs = _runs(results, cache_dir, problems)
     changes = change.read_all(results, problems)
-    stored = sorted((results / store.COMPARISONS).glob("*.json"))
-    comparisons = files.attempted(stored, _comparison, problems)
-    comparisons.sort(key=lambda one: (one.started, one.id))
+    stored = sorted((results / comparisons.COMPARISONS).glob("*.json"))
+    compared = files.attempted(stored, _comparison, problems)
+    compared.sort(key=lambda one: (one.started, one.id))
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
     points = files.attempted(record_points.paths(results), record_points.read, problems)
     attributions, unread = attribution.every(results)
@@ -97,7 +98,7 @@ def read(results: Path, cache_dir: Path) -> Sources:
         points=tuple(points),
         packages=tuple(about),
         notes=tuple(unchained),
-        comparisons=tuple(comparisons),
+        comparisons=tuple(compared),
         attributions=tuple(sorted(attributions.values(), key=lambda one: (one.when, one.id))),
     )
 

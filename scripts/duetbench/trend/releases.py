@@ -18,10 +18,9 @@ from packaging.version import InvalidVersion, Version
 
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import row
-from duetbench.core.model import Machine
+from duetbench.core.model import Machine, Verdict
 from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
-from duetbench.store.comparison import Verdict
 from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Points
 from duetbench.trend.steps import CPU
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.show import attribution as report_attribution
 from duetbench.show.site.pages import addresses
-from duetbench.store import files, store
+from duetbench.store import comparisons, files
 from duetbench.trend.reading import Sources
 
 OURS: Final = (
@@ -128,7 +128,7 @@ def copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
         text = record.model_dump_json(indent=1) + "\n"
         folder.put(f"{addresses.CHANGES}{record.id}.json", text.encode())
     for one in sources.comparisons:
-        path = results / store.COMPARISONS / f"{one.id}.json"
+        path = results / comparisons.COMPARISONS / f"{one.id}.json"
         folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
     for attribution in sources.attributions:
         folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))

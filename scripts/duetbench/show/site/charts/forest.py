@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
+from duetbench.core.model import Verdict
 from duetbench.show import formats
 from duetbench.show.rows import ViewRow
 from duetbench.show.site.charts.figure import (
@@ -25,7 +26,6 @@ from duetbench.show.site.charts.figure import (
     interval,
     note,
 )
-from duetbench.store.comparison import Verdict
 
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
 """CSS classes of verdicts; of others: open."""

@@ -12,6 +12,7 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.show import formats as verdicts
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import ChangeText, commands, describe, narrowed_line, share_effect
@@ -23,7 +24,7 @@ from duetbench.show.site.pages.page import PageFile, filled, render
 from duetbench.show.site.pages.site import Site
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.store.change import Change
-from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.comparison import PackageChange
 
 _UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.core.units import significant
 from duetbench.project.published import Headline, headlines
 from duetbench.show.site.data import dense
 from duetbench.show.site.pages.page import PageFile
 from duetbench.show.site.pages.site import Site
 from duetbench.store.change import Change
-from duetbench.store.comparison import Verdict
 from duetbench.trend import table as series
 from duetbench.trend.summary import estimate, too_few
 from duetbench.trend.table import STATES, Table

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.project import names
 from duetbench.show import change as change_text
 from duetbench.show import formats
@@ -24,7 +25,7 @@ from duetbench.show.site.pages.changes import blame, may_be
 from duetbench.show.site.pages.page import PageFile, render
 from duetbench.show.site.pages.site import Site, grouped
 from duetbench.show.site.released import ReleasedPackage
-from duetbench.store.comparison import PackageChange, Verdict
+from duetbench.store.comparison import PackageChange
 from duetbench.store.points import INSTRUCTIONS, CasePoints
 from duetbench.trend import releases
 from duetbench.trend.events import differences
