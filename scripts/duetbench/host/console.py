@@ -1,7 +1,7 @@
 """What verbs print: texts, JSON, and what a person sees while something goes on.
 
 The text of a file is shown on a terminal, and does nothing there. Rich lets control characters
-through (its filter of control codes leaves ESC as it is), so everything that is printed with it goes
+through (its filter of control codes leaves ESC as it is), so everything that it prints goes
 through `Console`, and JSON through `print_json`. Progress is a live line on a terminal, and plain
 lines in logs.
 """
