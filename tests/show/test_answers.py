@@ -22,7 +22,7 @@ from duetbench.show import layout, report, tidy
 from duetbench.show.report import print_comparison, print_overview
 from duetbench.show.rows import ViewRow
 from duetbench.show.run import print_cases
-from duetbench.show.site import alone
+from duetbench.show.site.pages import comparisons
 from duetbench.store import points, store
 from duetbench.store.comparison import Comparison, Judgement
 from duetbench.trend.summary import summarise
@@ -163,7 +163,7 @@ def test_rows_without_change_are_counted_where_there_are_many() -> None:
 
 def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     many = tuple(duet("x/a", {CPU: 1.02}) for _ in range(3))
-    text = alone.of_comparison(comparison_of(judged_case("x/a", SLOWER, duets=many)))
+    text = comparisons.one_file(comparison_of(judged_case("x/a", SLOWER, duets=many)))
     assert not re.search(r"<script|<link|src=|@import|url\(|href=\"[^#]", text)
     assert "light-dark(" in text
     assert "width=device-width" in text

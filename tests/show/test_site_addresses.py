@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from duetbench.show.site.pages import addresses
+from duetbench.show import addresses
 
 HOSTILE = (
     "../../etc/passwd", "/etc/passwd", "a//b", "a/./b", "a/../b", ".hidden/x", "a/index.html",

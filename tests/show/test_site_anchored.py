@@ -10,7 +10,8 @@ import site_builds
 import sites
 import synthetic as runs
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
-from duetbench.show.site.pages import addresses, case, trends
+from duetbench.show import addresses
+from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
 from duetbench.store import points as records
 from duetbench.store.change import SeriesName

@@ -19,8 +19,8 @@ import browsing
 import made_up
 import site_builds
 from browsing import NewPage, Watched
+from duetbench.show import addresses
 from duetbench.show.change import describe
-from duetbench.show.site.pages import addresses
 from duetbench.store import points as records
 from duetbench.store.change import Change
 from site_builds import JSON

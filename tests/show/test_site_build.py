@@ -14,8 +14,8 @@ import synthetic as runs
 from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
+from duetbench.show import addresses
 from duetbench.show.site import asv_site, build
-from duetbench.show.site.pages import addresses
 from duetbench.store import files, store
 from duetbench.store.night import NightRecord, ShardRecord
 

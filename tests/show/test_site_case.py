@@ -12,7 +12,9 @@ import site_builds
 import sites
 import synthetic as runs
 from duetbench.core.metrics import METRICS
-from duetbench.show.site.pages import addresses, case, repeat, trends
+from duetbench.show import addresses
+from duetbench.show.site import words
+from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
 from duetbench.store import store
 from made_up import Imagined
@@ -46,7 +48,7 @@ def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, Imagined]
     moved = {one.series.case: one for one in site.changes}
     name = next(one for one in imagined.cases if one in moved)
     files = {page.path: page.text for page in case.pages(site)}
-    document = json.loads(files[addresses.file(case.data_file(name))])
+    document = json.loads(files[addresses.file(addresses.data_file(name))])
     (found,) = document["tables"]
     row = table.cases.index(name)
     planned = np.flatnonzero(table.status[:, row])
@@ -67,7 +69,7 @@ def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, Imagined]
     assert change["href"] == addresses.change(record.id)
     assert found["bumps"]
     html = files[addresses.file(addresses.case(name))]
-    assert f'"source": "{case.data_file(name)}"' in html
+    assert f'"source": "{addresses.data_file(name)}"' in html
     assert f'href="{"../" * 6}{addresses.change(record.id)}"' in html
 
 
@@ -104,7 +106,7 @@ def test_every_series_is_in_the_table_of_newest_figures(real: dict[str, str]) ->
 
 def test_a_point_of_a_past_date_says_how_it_was_measured(reference_site: Site) -> None:
     header = reference_site.headers["20261124T124111Z-backfill-221461"]
-    assert repeat.point(header, JSON) == (
+    assert words.point_command(header, JSON) == (
         f"duetbench backfill --from 2025-10-15 --to 2025-10-15 --select {JSON}"
     )
 
@@ -134,9 +136,9 @@ def test_the_longest_series_comes_first_and_siblings_may_stand_beside(tmp_path: 
     site_builds.stored(tmp_path / "results", a_run(4, machine=other))
     site = site_builds.built(tmp_path)
     page = (site / addresses.file(addresses.case(JSON))).read_text()
-    document = json.loads((site / addresses.file(case.data_file(JSON))).read_bytes())
+    document = json.loads((site / addresses.file(addresses.data_file(JSON))).read_bytes())
     assert [table["machine"] for table in document["tables"]] == [runs.MACHINE.id, other.id]
-    assert f'"source": "{case.data_file(FREE)}"' in page.partition('"siblings"')[2]
+    assert f'"source": "{addresses.data_file(FREE)}"' in page.partition('"siblings"')[2]
 
 
 def test_crumbs_lead_from_a_case_to_its_endpoint_and_from_there_to_the_experiment(

@@ -13,7 +13,6 @@ from duetbench.core import units
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Verdict
 from duetbench.show.site.charts import forest as forests
-from duetbench.show.site.charts.badge import badge
 from duetbench.show.site.charts.declared import value_of
 from duetbench.show.site.charts.figure import (
     STYLES,
@@ -34,6 +33,7 @@ from duetbench.show.site.charts.forest import (
     scale_of,
 )
 from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot, spark
+from duetbench.show.site.pages.packages import badge
 from duetbench.trend.summary import summarise_case
 
 PLAIN: Final = Quantity("figure", units.plain)

@@ -14,11 +14,13 @@ from duetbench.core import units
 from duetbench.core.model import Load, LoadModel
 from duetbench.project.published import BarsLayout, LinesLayout, Published
 from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
+from duetbench.show import addresses
 from duetbench.show.claims import ONE_LAUNCH
 from duetbench.show.inprocess import SpeedUp, speed_ups
+from duetbench.show.site import words
 from duetbench.show.site.charts import declared
 from duetbench.show.site.charts.declared import ChartCases
-from duetbench.show.site.pages import addresses, experiment, front, words
+from duetbench.show.site.pages import answers, experiment, front
 from duetbench.show.site.pages.site import Site
 from duetbench.store.asv_results import Snapshot, newest
 from duetbench.trend.summary import CaseSummary, summarise_case
@@ -199,7 +201,7 @@ def test_the_answer_inside_the_process_is_the_same_wherever_it_stands(
 ) -> None:
     suite, snapshot, found = of_gil(site)
     gains = [f"{one.gain:.2f} times as fast on {python}" for python, one in found.items()]
-    question = next(one for one in experiment.questions(site) if one.name == suite.title)
+    question = next(one for one in answers.questions(site) if one.name == suite.title)
     answer = question.answer
     assert answer is not None
     assert answer.text == (

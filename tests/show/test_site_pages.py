@@ -10,7 +10,8 @@ import synthetic as runs
 from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult
 from duetbench.project import published
-from duetbench.show.site.pages import headlines, repeat, words
+from duetbench.show.site import words
+from duetbench.show.site.pages import headlines
 from duetbench.trend.table import Table
 from site_builds import FREE, JSON, a_run, disturbed, scattered, steady, table_of
 
@@ -124,7 +125,7 @@ def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
 def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:
-    assert repeat.command(case, profile, commit) == expected
+    assert words.case_command(case, profile, commit) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from duetbench.cli.options import require_writable
 from duetbench.host.console import Console, write
 
 _STANDARD: Final = Path("-")
-_PAGES: Final = "duetbench.show.site.alone"
+_PAGES: Final = "duetbench.show.site.pages.comparisons"
 
 HtmlOption = Annotated[
     Path | None,
@@ -56,7 +56,7 @@ def put(text: str, path: Path | None) -> None:
 def put_html(path: Path | None, comparison: object) -> None:
     """Write a comparison as one HTML page, with the site, which nothing else of a verb imports."""
     if path is not None:
-        put(import_module(_PAGES).of_comparison(comparison), path)
+        put(import_module(_PAGES).one_file(comparison), path)
 
 
 def _file(path: Path | None) -> Path | None:

@@ -15,10 +15,9 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import short
 from duetbench.github import api, text
 from duetbench.github.api import GitHub, Issue
-from duetbench.show import attribution
+from duetbench.show import addresses, attribution
 from duetbench.show.change import commands, describe, title
 from duetbench.show.formats import MISSING, some
-from duetbench.show.site.pages import addresses
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 

@@ -234,6 +234,20 @@ class Change(Artefact):
         note = SUSPECTS.search(self.note)
         return frozenset(note[1].split(", ")) if note else frozenset()
 
+    def blame(self, package: PackageChange) -> str:
+        """Whether a package did it: `no` only where a search tried the change without it."""
+        blamed = [release for share in self.shares for release in share.releases]
+        if package.package in {release.package for release in (*blamed, self.culprit) if release}:
+            return "yes"
+        if not self.suspects and self.culprit is None:
+            return "not tested"
+        return "possible" if package.package in self.suspects else "no"
+
+    def may_be_of(self, package: str) -> bool:
+        """Whether a package may have done it: it was blamed, or nothing says that it did not."""
+        moves = [move for move in self.packages if move.package == package]
+        return not moves or self.blame(moves[0]) != "no"
+
     def blames(self, package: str, version: str) -> bool:
         """Whether it is put down to a release."""
         return any(

@@ -12,23 +12,20 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from duetbench.host.console import Narrator
+from duetbench.show import addresses
 from duetbench.show.site import asv_site, data
 from duetbench.show.site.charts import forest
 from duetbench.show.site.data import Folder
 from duetbench.show.site.pages import (
-    addresses,
     case,
     changes,
     comparisons,
     experiment,
     front,
-    headlines,
     packages,
     reference,
-    why,
 )
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site, gather
+from duetbench.show.site.pages.site import PageFile, Site, gather, render
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
@@ -136,8 +133,6 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     changes.pages,
     packages.pages,
     comparisons.pages,
-    why.pages,
-    headlines.pages,
     reference.pages,
     missing_pages,
 )

@@ -18,8 +18,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from duetbench.core.errors import RecordError, UsageError
+from duetbench.show import addresses
 from duetbench.show import attribution as report_attribution
-from duetbench.show.site.pages import addresses
 from duetbench.store import comparisons, files
 from duetbench.trend.reading import Sources
 

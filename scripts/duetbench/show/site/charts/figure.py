@@ -5,15 +5,12 @@ import re
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, Self
-
-import jinja2
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, Direction
-from duetbench.core.text import clean
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 
@@ -151,18 +148,3 @@ def _assigned(names: tuple[str, ...]) -> dict[str, int]:
         choice = fresh or free or list(range(STYLES))
         styles[name] = choice[zlib.crc32(name.encode("utf-8", "replace")) % len(choice)]
     return styles
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """The site's templates, whose values are cleaned and escaped."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("duetbench.show.site.pages", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-        # Not `isinstance`: markup is a str too, and is clean already.
-        finalize=lambda value: clean(value) if type(value) is str else value,
-    )

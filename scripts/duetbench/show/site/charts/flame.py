@@ -14,7 +14,8 @@ from markupsafe import Markup
 from duetbench.core import units
 from duetbench.show import formats
 from duetbench.show.attribution import GREY, of_all, own_counts, place
-from duetbench.show.site.charts.figure import Caption, environment
+from duetbench.show.site.charts.figure import Caption
+from duetbench.show.site.words import drawing
 from duetbench.store.attribution import Attribution, Function, Node
 
 LEAST: Final = 0.002
@@ -55,19 +56,15 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
     every = frames(record.tree)
     shown = _drawn(every)
     tones = {tone(record, one.node) for one in every if one.width > 0}
-    html = (
-        environment()
-        .get_template("flame.html.j2")
-        .render(
-            about=about,
-            height=(1 + max(one.depth for one in shown)) * _HEIGHT,
-            frames=[_frame(record, one, address) for one in shown],
-            legend=[(kind, label) for kind, label in _LEGEND.items() if kind in tones],
-            notes=list(_notes(record, every)),
-            rows=_rows(record, every)[:ROWS],
-        )
+    return drawing(
+        "flame.html.j2",
+        about=about,
+        height=(1 + max(one.depth for one in shown)) * _HEIGHT,
+        frames=[_frame(record, one, address) for one in shown],
+        legend=[(kind, label) for kind, label in _LEGEND.items() if kind in tones],
+        notes=list(_notes(record, every)),
+        rows=_rows(record, every)[:ROWS],
     )
-    return Markup(html)  # noqa: S704 - made by a template that escapes
 
 
 def frames(tree: Node) -> tuple[Frame, ...]:

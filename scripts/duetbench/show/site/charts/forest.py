@@ -22,10 +22,10 @@ from duetbench.show.site.charts.figure import (
     Quantity,
     Value,
     assign,
-    environment,
     interval,
     note,
 )
+from duetbench.show.site.words import drawing
 
 TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
 """CSS classes of verdicts; of others: open."""
@@ -156,8 +156,8 @@ def forest(data: Forest) -> Markup:
         )
         for group in data.groups
     ]
-    module = environment().get_template("forest.html.j2")
-    html = module.render(
+    return drawing(
+        "forest.html.j2",
         about=data.about,
         title=data.quantity.title,
         axis=_axis(data, scale) if scale else "",
@@ -166,7 +166,6 @@ def forest(data: Forest) -> Markup:
         further=any(_further(data.quantity, dot.value) for dot in dots),
         legend=list(_legend(data, styles)) if scale else [],
     )
-    return Markup(html)  # noqa: S704 - made by a template that escapes
 
 
 def judged(rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: "") -> Iterator[Dot]:

@@ -15,10 +15,10 @@ from duetbench.show.site.charts.figure import (
     Quantity,
     Value,
     assign,
-    environment,
     interval,
     note,
 )
+from duetbench.show.site.words import drawing
 
 ROWS: Final = 150
 """Most rows of the table below; all figures are in the data."""
@@ -95,20 +95,16 @@ def figure(
     """
     every = list(rows)
     words = len(heads)
-    html = (
-        environment()
-        .get_template("plot.html.j2")
-        .render(
-            about=about,
-            kind=kind,
-            model=model,
-            heads=heads,
-            title=title,
-            rows=[(row[:words], row[words], row[words + 1 :]) for row in every[:ROWS]],
-            hidden=max(0, len(every) - ROWS),
-        )
+    return drawing(
+        "plot.html.j2",
+        about=about,
+        kind=kind,
+        model=model,
+        heads=heads,
+        title=title,
+        rows=[(row[:words], row[words], row[words + 1 :]) for row in every[:ROWS]],
+        hidden=max(0, len(every) - ROWS),
     )
-    return Markup(html)  # noqa: S704 - made by a template that escapes
 
 
 def cells(quantity: Quantity, value: Value) -> tuple[str, str, str]:

@@ -14,12 +14,13 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Endpoint, LoadModel
 from duetbench.project import names
 from duetbench.project.suites import SHARED_PAGE
+from duetbench.show import addresses
 from duetbench.show.change import ChangeText, describe
+from duetbench.show.site import words
 from duetbench.show.site.charts.figure import Caption, interval
 from duetbench.show.site.data import dense
-from duetbench.show.site.pages import addresses, repeat, trends, words
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site, grouped
+from duetbench.show.site.pages import trends
+from duetbench.show.site.pages.site import PageFile, Site, grouped, render
 from duetbench.store.change import Change
 from duetbench.trend import table as history
 from duetbench.trend.columns import RunHeader
@@ -90,13 +91,10 @@ def pages(site: Site) -> Iterator[PageFile]:
         yield _page(site, case, many, changes, seen[case], siblings)
         if many:
             document = trends.document(site, case, many, changes)
-            yield PageFile(addresses.file(data_file(case)), dense(document).decode("utf-8"))
+            yield PageFile(
+                addresses.file(addresses.data_file(case)), dense(document).decode("utf-8")
+            )
     yield from _lists(site, tables)
-
-
-def data_file(case: str) -> str:
-    """Address of all figures of a case."""
-    return addresses.case(case) + trends.FILE
 
 
 def _page(
@@ -117,12 +115,15 @@ def _page(
     place = header.cases.index(case)
     recorded = [("Python", header.pythons[place]), ("stack", header.stack_of[place])]
     experiment, label = _experiment(site, case)
-    sources = {names.name(one).variant: data_file(one) for one in siblings[:_MOST_SIBLINGS]}
+    sources = {
+        names.name(one).variant: addresses.data_file(one) for one in siblings[:_MOST_SIBLINGS]
+    }
     caption = (
         "Ratios to the frozen anchor, at the time of each stack."
         if (tables and tables[0].track.ratio)
         else ""
     )
+    source = addresses.data_file(case)
     about = Caption("trend", views[0].title, caption) if views else None
     return render(
         site,
@@ -135,13 +136,13 @@ def _page(
         experiment_label=label,
         prefixes=prefixes(site, case),
         views=views,
-        chart=trends.trend(case, tables, data_file(case), sources, about) if about else None,
+        chart=trends.trend(case, tables, source, sources, about) if about else None,
         changes=[(one, _where(one, case)) for one in map(describe, changes)],
-        files=repeat.files(site, seen),
+        files=site.files_of(seen),
         summary=summary,
         facts=_declared_facts(summary.case) if summary else recorded,
-        command=repeat.point(header, case),
-        data=data_file(case) if tables else "",
+        command=words.point_command(header, case),
+        data=source if tables else "",
     )
 
 
@@ -157,7 +158,7 @@ def _view(site: Site, table: Table, case: str) -> CaseView:
         figure=words.figure(newest.mean, trends.unit(table, metric)),
         interval=_interval(table, newest, metric),
         header=table.nights[night],
-        files=repeat.files(site, newest.run),
+        files=site.files_of(newest.run),
         lines=tuple(_lines(table, newest, night, case, known)),
     )
 

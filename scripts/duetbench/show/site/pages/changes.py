@@ -1,55 +1,46 @@
-"""Change points: a list of them, a feed, and for each a frozen page with its evidence.
+"""Change points: a list, a feed, and of each a frozen page with its evidence; their attributions.
 
-What a page says comes from the change's record, whose figures do not move any more; the trend
-around it comes from run files, which do not either.
+What a page says comes from records and run files, whose figures do not move any more.
 """
 
-import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
 
 from markupsafe import Markup
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
-from duetbench.show import formats as verdicts
-from duetbench.show.attribution import FIRST
+from duetbench.show import addresses, formats
+from duetbench.show import attribution as attribution_text
 from duetbench.show.change import ChangeText, commands, describe, narrowed_line, share_effect
+from duetbench.show.site import words
 from duetbench.show.site.charts import forest
 from duetbench.show.site.charts.figure import Caption, Value
+from duetbench.show.site.charts.flame import flame
 from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest
-from duetbench.show.site.pages import addresses, why, words
-from duetbench.show.site.pages.page import PageFile, filled, render
-from duetbench.show.site.pages.site import Site
+from duetbench.show.site.pages.site import PageFile, Site, render
 from duetbench.show.site.pages.trends import trend_around
+from duetbench.show.site.words import filled
+from duetbench.store.attribution import Attribution, Function, Row
 from duetbench.store.change import Change
-from duetbench.store.comparison import PackageChange
-
-_UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The list, and one page for each change."""
-    still, over = listed(site.changes)
+    """The list, one page for each change and for each attribution, and the feed."""
     yield render(
         site,
         "changes.html.j2",
         addresses.CHANGES,
         "Changes",
         "Where the Python web stack became faster or slower for good, and why.",
-        still=[describe(record) for record in still],
-        over=[describe(record) for record in over],
+        still=[describe(record) for record in site.open_changes],
+        over=[describe(record) for record in site.closed_changes],
     )
     for record in site.changes:
         yield _page(site, record)
     yield PageFile(addresses.FEED, feed(site.changes, site.base))
-
-
-def may_be(record: Change, package: str) -> bool:
-    """Whether a change may be a package's: it was found to be, or nothing says that it is not."""
-    moves = [one for one in record.packages if one.package == package]
-    return not moves or blame(record, moves[0]) != "no"
+    for attribution in site.attributions.values():
+        yield _why(site, attribution)
 
 
 def feed(changes: Iterable[Change], base: str = "") -> str:
@@ -76,22 +67,6 @@ def feed_title(record: Change) -> str:
     return f"{sentence} [closed]" if record.status == "closed" else sentence
 
 
-def listed(
-    records: Iterable[Change],
-) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """Open changes, the worst first; and closed ones, in the order given."""
-    found = tuple(records)
-    still = sorted((one for one in found if one.status == "open"), key=_weight, reverse=True)
-    return tuple(still), tuple(one for one in found if one.status == "closed")
-
-
-def _weight(record: Change) -> tuple[bool, float]:
-    """Worse before better, and what is furthest beyond its relevance floor first."""
-    row = METRICS.get(record.series.metric)
-    floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
-    return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
-
-
 def _page(site: Site, record: Change) -> PageFile:
     name, text = record.series, describe(record)
     before, after = (
@@ -110,7 +85,7 @@ def _page(site: Site, record: Change) -> PageFile:
         forest=_forest(text),
         trend=trend_around(site, record),
         packages=sorted(
-            ((one, blame(record, one)) for one in record.packages),
+            ((one, record.blame(one)) for one in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
         commands=commands(record, before, after),
@@ -118,20 +93,9 @@ def _page(site: Site, record: Change) -> PageFile:
             *map(share_effect, record.shares),
             *([narrowed_line(record.narrowed)] if record.narrowed else ()),
         ),
-        why=why.of_change(site, record),
-        most_rows=FIRST,
+        why=site.explanations([record]),
+        most_rows=attribution_text.FIRST,
     )
-
-
-def blame(record: Change, package: PackageChange) -> str:
-    """Whether a package did it: `no` only where a search tried the change without it."""
-    found = [release for share in record.shares for release in share.releases]
-    if package.package in {one.package for one in (*found, record.culprit) if one}:
-        return "yes"
-    suspected = record.suspects
-    if not suspected and record.culprit is None:
-        return "not tested"
-    return "possible" if package.package in suspected else "no"
 
 
 def _forest(text: ChangeText) -> Markup:
@@ -140,7 +104,7 @@ def _forest(text: ChangeText) -> Markup:
         f"{record.series.case} · {text.title}",
         Value.of(record.interval),
         record.verdict,
-        f"{verdicts.MARKS[record.verdict]} {text.word}",
+        f"{formats.MARKS[record.verdict]} {text.word}",
     )
     about = Caption(
         "evidence",
@@ -148,3 +112,45 @@ def _forest(text: ChangeText) -> Markup:
         "After over before, with its 95 % interval. These figures do not move any more.",
     )
     return forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change"))
+
+
+def _why(site: Site, record: Attribution) -> PageFile:
+    """Where the instructions of a change are: flame graph, ranked rows, what they are good for."""
+    text = attribution_text.describe(record)
+    change = next((change for change in site.changes if change.id == record.change), None)
+    caption = Caption(
+        "flame",
+        "Where the instructions of a request are",
+        "The newer side: a frame is a function, as wide as what it and all that it calls execute, "
+        "below its caller, in the order of names. Colour is change. Those of ranked functions lead "
+        "to their row.",
+    )
+    return render(
+        site,
+        "why.html.j2",
+        addresses.attribution(record.id),
+        f"Why: {text.headline.partition(':')[0]}",
+        text.cause,
+        text=text,
+        record=record,
+        change=describe(change) if change else None,
+        source=partial(_source, site, record),
+        chart=flame(caption, record, partial(_anchor, attribution_text.moved_rows(record))),
+    )
+
+
+def _source(site: Site, record: Attribution, row: Row) -> str:
+    """Where a row's function is in its release's source, on the side that has it; or empty."""
+    function = row.function
+    package = site.packages.get(function.package)
+    moved = next((one for one in record.packages if one.package == function.package), None)
+    version = moved and (moved.base if row.state == "went" else moved.head)
+    if package is None or not version or not function.line:
+        return ""
+    return package.links(version).line(version, function.file, function.line) or ""
+
+
+def _anchor(rows: Iterable[Row], function: Function) -> str:
+    """Where a function's row is on the page; empty: it has none."""
+    numbered = (n for n, row in enumerate(rows, 1) if row.function == function)
+    return next((f"#row-{n}" for n in numbered), "")

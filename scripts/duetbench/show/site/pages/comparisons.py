@@ -8,22 +8,33 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from markupsafe import Markup
 
+from duetbench.core import __version__
 from duetbench.core.metrics import METRICS
 from duetbench.project import names
 from duetbench.project.names import CaseName
-from duetbench.show import formats, rows
+from duetbench.show import addresses, formats, rows
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import describe
 from duetbench.show.rows import Grid, ViewRow
 from duetbench.show.site.charts.figure import Caption, Value
-from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest, change, forest, judged
-from duetbench.show.site.pages import addresses, why
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site, grouped
+from duetbench.show.site.charts.forest import (
+    CHANGE,
+    Dot,
+    DotGroup,
+    Forest,
+    change,
+    forest,
+    judged,
+    stylesheet,
+)
+from duetbench.show.site.pages.site import PageFile, Site, grouped, render
+from duetbench.show.site.words import filled
 from duetbench.show.view import View, make_view
 from duetbench.store.change import Change
 from duetbench.store.comparison import (
@@ -119,7 +130,7 @@ def _page(site: Site, comparison: Comparison, view: View, confirmed: Sequence[Ch
         f"{comparison.base.label} → {comparison.head.label}",
         view.headline,
         confirmed=[describe(record) for record in confirmed],
-        why=why.of_comparison(site, comparison),
+        why=site.explanations(confirmed, comparison.id),
         most_rows=FIRST,
         **content(comparison, view, case),
     )
@@ -139,6 +150,26 @@ def content(
         "looks": [*looks(comparison, view.groups.all)],
         "method": [(key.replace("_", " "), str(one)) for key, one in comparison.method.items()],
     }
+
+
+def one_file(comparison: Comparison) -> str:
+    """A comparison with every duet as one HTML file: no server, no script, nothing to fetch.
+
+    Template, charts and styles are the site's; what leads to its other pages is left out.
+    """
+    style = (Path(__file__).parents[1] / "static" / "site.css").read_text("utf-8")
+    return filled(
+        "comparison.html.j2",
+        layout="alone.html.j2",
+        style=Markup(f"{stylesheet()}\n{style}"),  # noqa: S704 - our own files
+        # No case and no package has a page.
+        site=SimpleNamespace(planned=frozenset(), packages={}),
+        root="",
+        title=f"{comparison.base.label} → {comparison.head.label}",
+        version=__version__,
+        confirmed=(),
+        **content(comparison, make_view(comparison)),
+    )
 
 
 def _forest(view: View, address: Callable[[str], str]) -> Markup | None:

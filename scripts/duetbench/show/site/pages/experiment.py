@@ -1,6 +1,5 @@
 """The experiments: a list of them, and for each its question, answer, charts and evidence."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,49 +9,26 @@ from markupsafe import Markup
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Run
 from duetbench.project import names
-from duetbench.project.published import FILE, ChartLayout
+from duetbench.project.published import ChartLayout
 from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
-from duetbench.show import claims, findings, inprocess
+from duetbench.show import addresses, findings, inprocess
 from duetbench.show.page import Section, facts, make_section
+from duetbench.show.site import words
 from duetbench.show.site.charts import declared
 from duetbench.show.site.charts.declared import ChartCases
-from duetbench.show.site.pages import addresses, repeat, words
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site, grouped
+from duetbench.show.site.pages.answers import (
+    SHARED_QUESTION,
+    answers,
+    cases_of,
+    has_inprocess,
+    is_measured,
+    questions,
+    speakers,
+    suite_answer,
+)
+from duetbench.show.site.pages.site import PageFile, Site, grouped, render
 from duetbench.store.asv_results import newest
-from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary
-
-ORDER: Final = ("published", "nightly", "quick")
-"""Profiles in the order in which they speak."""
-
-_SHARED_QUESTION: Final = "What does a request take inside the process, and Pydantic alone?"
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentAnswer:
-    """A sentence with figures, and the run that it speaks of.
-
-    Attributes:
-        run: The run's id, or the commit that asv measured; empty: no run has all of its figures,
-            and the text says so.
-    """
-
-    text: str
-    run: str
-    profile: str
-    machine: str
-    flags: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentQuestion:
-    """An experiment in a list."""
-
-    name: str
-    question: str
-    answer: ExperimentAnswer | None
-    cases: int = 0
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -66,97 +42,12 @@ def pages(site: Site) -> Iterator[PageFile]:
         questions=questions(site),
     )
     cases = grouped((case.partition("/")[0], case) for case in site.cases())
-    shared = [SHARED_PAGE] if _has_inprocess(site) else []
+    shared = [SHARED_PAGE] if has_inprocess(site) else []
     for name in (*site.experiments(), *shared):
         if suites := tuple(suite for suite in site.suites if suite.page == name):
             yield _inprocess(site, name, suites)
         else:
             yield _page(site, name, cases.get(name, ()))
-
-
-def questions(site: Site) -> Iterator[ExperimentQuestion]:
-    """Every experiment with the first sentence of its answer."""
-    cases = {case for table in site.newest_tables for case in table.cases}
-    measured = Counter(case.partition("/")[0] for case in cases)
-    suites = {suite.page: suite for suite in site.suites if suite.source}
-    for name in site.experiments():
-        if name in suites:
-            yield ExperimentQuestion(name, suites[name].question, _answer(site, suites[name]))
-        else:
-            about = site.about.get(name)
-            answer = next(answers(site, name), None)
-            yield ExperimentQuestion(name, about.question if about else "", answer, measured[name])
-    if _has_inprocess(site):
-        yield ExperimentQuestion(SHARED_PAGE, _SHARED_QUESTION, None)
-
-
-def speakers(site: Site, experiment: str) -> tuple[RunSummary, ...]:
-    """The newest runs that measured an experiment, in the order in which they speak.
-
-    The machine that has measured most of its cases comes first, and of equal ones that with the
-    newest run: a few cases tried elsewhere do not take a whole page's figures away. Nor does a
-    night of one launch those of a run of the same profile that had enough.
-    """
-    # Of one machine and profile enough launches sort last, and take the place of too few.
-    measured = {
-        (machine, profile): summary
-        for (machine, profile, _), summary in sorted(site.newest.items(), key=lambda one: one[0])
-        if _measured(_cases(summary, experiment))
-    }
-    of = grouped(
-        (machine, summary)
-        for profile in ORDER
-        for (machine, name), summary in measured.items()
-        if name == profile
-    )
-    ranked = sorted(
-        of.values(),
-        key=lambda runs: (
-            len({case.id for run in runs for case in _cases(run, experiment)}),
-            max(run.run.started for run in runs),
-        ),
-        reverse=True,
-    )
-    return tuple(run for runs in ranked for run in runs)
-
-
-def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
-    """The experiment's sentences; none without a run of it, or where none is declared."""
-    published = site.published.get(experiment)
-    having = speakers(site, experiment)
-    if published is None or not having:
-        return
-    for template in published.answers:
-        tried = [
-            (summary, claims.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
-            for summary in having
-        ]
-        filled = [one for one in tried if one[1].measured] or tried[:1]
-        summary, found = next((one for one in filled if one[0].run.launches > 1), filled[0])
-        run = summary.run
-        shown = run.id if found.measured else ""
-        yield ExperimentAnswer(found.text, shown, run.profile, run.machine.id, tuple(found.flags))
-
-
-def _has_inprocess(site: Site) -> bool:
-    """Whether asv measured anything, or a trend is of a job inside the process."""
-    return bool(site.snapshots) or any(case.startswith(INPROCESS) for case in site.planned)
-
-
-def _answer(site: Site, suite: SuiteDeclaration) -> ExperimentAnswer | None:
-    snapshot = newest(site.snapshots, *suite.benchmarks)
-    text = inprocess.answer(snapshot, suite) if snapshot else ""
-    if snapshot is None or not text:
-        return None
-    return ExperimentAnswer(text, snapshot.commit, "asv", snapshot.machine, ())
-
-
-def _cases(summary: RunSummary, experiment: str) -> tuple[CaseSummary, ...]:
-    return tuple(case for case in summary.cases.values() if case.case.experiment == experiment)
-
-
-def _measured(cases: Sequence[CaseSummary]) -> bool:
-    return any(case.status == "measured" for case in cases)
 
 
 def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
@@ -184,9 +75,10 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         article_url=about.url if about else "",
         validity=[(one, _flags(one), _failures(one)) for one in found],
         commands=[
-            (one.label, repeat.experiment(name, one.run.profile, one.run.commit)) for one in found
+            (one.label, words.experiment_command(name, one.run.profile, one.run.commit))
+            for one in found
         ]
-        or [("", repeat.experiment(name))],
+        or [("", words.experiment_command(name))],
         cases=cases,
         measured=tuple(
             dict.fromkeys(one.id for many in found for one in many.cases if one.id not in cases)
@@ -200,8 +92,8 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
     address = addresses.experiment(name)
     root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
     latest = [(suite, newest(snapshots, *suite.benchmarks)) for suite in suites]
-    answer = _answer(site, own) if own else None
-    question = own.question if own else _SHARED_QUESTION
+    answer = suite_answer(site, own) if own else None
+    question = own.question if own else SHARED_QUESTION
     newest_files = tuple(
         f"{addresses.RAW_ASV}{snapshot.machine}/{snapshot.commit[:8]}-"
         for _, snapshot in latest
@@ -268,9 +160,9 @@ def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
         machine = one.run.machine.id
         elsewhere = machine != runs[0].run.machine.id
         cases = tuple(
-            case for case in _cases(one, experiment) if known.get(case.id, machine) == machine
+            case for case in cases_of(one, experiment) if known.get(case.id, machine) == machine
         )
-        if not _measured(cases):
+        if not is_measured(cases):
             continue
         known |= dict.fromkeys((case.id for case in cases if case.status == "measured"), machine)
         section = make_section(one, experiment, cases, published, about)

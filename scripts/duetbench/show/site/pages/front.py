@@ -11,15 +11,14 @@ from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.project.published import Headline, headlines
 from duetbench.project.suites import SHARED_PAGE
-from duetbench.show import formats
+from duetbench.show import addresses, formats
 from duetbench.show.change import ChangeText, describe
+from duetbench.show.site import words
 from duetbench.show.site.charts.figure import Caption
-from duetbench.show.site.pages import addresses, trends, words
-from duetbench.show.site.pages.changes import listed
-from duetbench.show.site.pages.experiment import questions
+from duetbench.show.site.pages import trends
+from duetbench.show.site.pages.answers import questions
 from duetbench.show.site.pages.headlines import newest, speaker
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site
+from duetbench.show.site.pages.site import PageFile, Site, render
 from duetbench.store.change import Change
 from duetbench.trend.steps import CPU
 from duetbench.trend.table import STATES, Table
@@ -55,8 +54,7 @@ class EndpointRow:
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The first page."""
-    still, over = listed(site.changes)
-    lead = next(iter((*still, *over)), None)
+    lead = next(iter((*site.open_changes, *site.closed_changes)), None)
     tables = site.cases()
     headline = _headline(lead, tables)
     served = site.newest_tables
@@ -80,7 +78,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         headline=headline,
         night=last_night(site, served[0]) if served else "",
         record=next(iter(site.sources.night_records[-1:]), None),
-        open_changes=len(still),
+        open_changes=len(site.open_changes),
         rows=list(endpoint_rows(site, tables)),
         questions=[one for one in questions(site) if one.name != SHARED_PAGE],
         problems=site.sources.problems,

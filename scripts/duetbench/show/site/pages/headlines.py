@@ -1,7 +1,7 @@
 """The figures that stand for the experiments, each of one machine, and their badges."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,9 +12,6 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import significant
 from duetbench.project.published import Headline, headlines
-from duetbench.show.site.data import dense
-from duetbench.show.site.pages.page import PageFile
-from duetbench.show.site.pages.site import Site
 from duetbench.store.change import Change
 from duetbench.trend import table as series
 from duetbench.trend.summary import estimate, too_few
@@ -124,12 +121,6 @@ def speaker(tables: Iterable[Table]) -> Table | None:
 
     there = (table for table in tables if not table.track.ratio and table.nights)
     return max(there, key=rank, default=None)
-
-
-def pages(site: Site) -> Iterator[PageFile]:
-    """A file for each badge."""
-    for name, shield in badges(site.newest_tables, site.changes).items():
-        yield PageFile(f"badge/{name}.json", dense(shield).decode())
 
 
 def badges(tables: Iterable[Table], changes: Iterable[Change]) -> dict[str, dict[str, Any]]:

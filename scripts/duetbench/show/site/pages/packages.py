@@ -1,29 +1,28 @@
 """Packages over their releases, and what each release did: pages and badges."""
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
+from duetbench.core.text import clean
 from duetbench.project import names
+from duetbench.show import addresses, formats
 from duetbench.show import change as change_text
-from duetbench.show import formats
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import ChangeText
 from duetbench.show.formats import ends, percent
+from duetbench.show.site import words
 from duetbench.show.site.charts import forest
-from duetbench.show.site.charts.badge import badge
 from duetbench.show.site.charts.figure import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest
 from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
-from duetbench.show.site.pages import addresses, why, words
-from duetbench.show.site.pages.changes import blame, may_be
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site, grouped
+from duetbench.show.site.pages.site import PageFile, Site, grouped, render
 from duetbench.show.site.released import ReleasedPackage
 from duetbench.store.comparison import PackageChange
 from duetbench.store.points import INSTRUCTIONS, CasePoints
@@ -39,6 +38,21 @@ LINKS: Final = {
     "home": "Home page", "source": "Source", "changelog": "Changelog",
     "documentation": "Documentation", "issues": "Issues",
 }  # fmt: skip
+
+TONES: Final = {"worse": "#9a3d00", "better": "#005a8f", "same": "#4a5159", "open": "#635400"}
+"""Colours of results: white text has five times their contrast, and more."""
+
+_NAME: Final = "#1c1f23"
+_PAD: Final = 7.0  # px at either side of a text
+_HEIGHT: Final = 20
+_FONT: Final = 12.0  # px
+_WIDTHS: Final = {
+    **dict.fromkeys("iIjl.,:;|!'`·", 0.30),
+    **dict.fromkeys('frt()[]{}/\\-" ', 0.38),
+    **dict.fromkeys("mwMW@%…—▲▼◆", 0.98),
+    **dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ&+=<>−×~#", 0.76),
+}
+"""Widths in em of characters that are not near the average of common sans-serif faces."""
 
 Row = tuple[Measured, Result | None]
 """A measured release, and what it did over the one before it; the first one has none."""
@@ -124,8 +138,8 @@ def _changes(
         if version and not record.blames(package.name, version):
             continue
         moves = [one for one in record.packages if one.package == package.name]
-        if may_be(record, package.name):
-            said = blame(record, moves[0]) if moves else "yes"
+        if record.may_be_of(package.name):
+            said = record.blame(moves[0]) if moves else "yes"
             found.append((change_text.describe(record), next(iter(moves), None), said))
     return found
 
@@ -265,7 +279,10 @@ def _release(
         links=_links(package, version, next(filter(None, known), None)),
         sections=sections,
         changes=_changes(package, version),
-        why=why.of_release(site, name, version),
+        why=site.explanations(
+            (record for record in site.changes if record.blames(name, version)),
+            release=(name, version),
+        ),
         most_rows=FIRST,
         badge=Markup(drawn),  # noqa: S704 - `svg` escapes
         differences=_differences,
@@ -331,3 +348,43 @@ def picture(axis: ReleaseAxis, result: Result) -> str:
         f"{names.name(one.case)} {percent(one.ratio.estimate)} ({ends(one.ratio)})" for one in moved
     )
     return badge(name, text, tone, ": ".join(filter(None, (told, "; ".join(named)))))
+
+
+def badge(name: str, result: str, tone: str, label: str) -> str:
+    """The badge as an `<svg>`; `label` is read aloud, and shown under the pointer.
+
+    It stands alone, where no stylesheet of ours is, and inside pages that forbid styles: all of its
+    looks are in attributes.
+    """
+    left, right = (_width(text) + 2 * _PAD for text in (name, result))
+    name, result, label = (str(escape(clean(text))) for text in (name, result, label))
+    width = _px(left + right)
+    size = f'viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
+    right_half = f'x="{_px(left)}" width="{_px(right)}" height="{_HEIGHT}"'
+    font = 'font-family="Verdana,DejaVu Sans,Arial,sans-serif" font-size="12" fill="#fff"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">'
+        f'<title>{label}</title><rect width="{_px(left)}" height="{_HEIGHT}" fill="{_NAME}"/>'
+        f'<rect {right_half} fill="{TONES[tone]}"/>'
+        f'<g {font}><text x="{_px(_PAD)}" y="14">{name}</text>'
+        f'<text x="{_px(left + _PAD)}" y="14">{result}</text></g></svg>'
+    )
+
+
+def _px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _width(text: str) -> float:
+    """Width of a text in px; SVG has no way to ask for it before it is shown."""
+    return _FONT * sum(map(_em, clean(text)))
+
+
+def _em(character: str) -> float:
+    if (known := _WIDTHS.get(character)) is not None:
+        return known
+    if character.isascii():
+        return 0.63
+    if unicodedata.combining(character):
+        return 0.0
+    return 1.0 if unicodedata.east_asian_width(character) in "WF" else 0.72

@@ -7,11 +7,10 @@ from duetbench.core.flags import FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.project.published import headlines
+from duetbench.show import addresses
 from duetbench.show.site.data import dense
-from duetbench.show.site.pages import addresses
-from duetbench.show.site.pages.case import data_file
-from duetbench.show.site.pages.page import PageFile, render
-from duetbench.show.site.pages.site import Site
+from duetbench.show.site.pages.headlines import badges
+from duetbench.show.site.pages.site import PageFile, Site, render
 from duetbench.show.site.pages.trends import FORMAT
 from duetbench.trend.columns import TRACKS
 from duetbench.trend.points import coverage
@@ -53,16 +52,18 @@ def pages(site: Site) -> Iterator[PageFile]:
         table=TABLE,
         tracks=TRACKS,
         format=FORMAT,
-        example=data_file(min(cases)) if cases else "",
+        example=addresses.data_file(min(cases)) if cases else "",
         badges=[(one.name, one.label) for one in headlines()] + [("changes", "open regressions")],
         schemas=[one for one in site.downloads.items() if one[0].endswith("schema.json")],
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
         metrics=list(METRICS.values()),
     )
+    for name, shield in badges(site.newest_tables, site.changes).items():
+        yield PageFile(f"badge/{name}.json", dense(shield).decode())
     index = {
         "format": FORMAT,
         "feed": addresses.FEED,
-        "cases": {case: data_file(case) for case in sorted(cases)},
+        "cases": {case: addresses.data_file(case) for case in sorted(cases)},
         "runs": [addresses.run_file(run) for run in site.runs],
         "points": [addresses.points_file(name) for name in sorted(site.points)],
         "changes": [f"{addresses.CHANGES}{one.id}.json" for one in site.changes],

@@ -1,18 +1,29 @@
-"""All that pages are made from, gathered once. Pages read nothing else, and no clock."""
+"""All that pages are made from, gathered once, and the file that a page becomes.
 
+Every kind of page is a module with a function `pages(site) -> Iterator[PageFile]` and a template
+`templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them. Pages read nothing
+but the site, and no clock: the same `results/` give the same bytes.
+"""
+
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from duetbench.core.errors import RecordError
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
 from duetbench.project.published import Published, load_published
 from duetbench.project.suites import SuiteDeclaration, read_suites
+from duetbench.show import addresses, attribution
+from duetbench.show.attribution import AttributionText
 from duetbench.show.page import About, read_about
 from duetbench.show.site import released
 from duetbench.show.site.released import ReleasedPackage
+from duetbench.show.site.words import filled
 from duetbench.store import asv_results, store
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
@@ -28,6 +39,8 @@ from duetbench.trend.table import Table, tables
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+_UNKNOWN_FLOOR: Final = 0.01  # relevance floor of benchmarks inside the process
+
 Trended = tuple[str, Kind]
 """A machine's id and a kind of figures: what has a table of its own."""
 
@@ -38,6 +51,19 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return {key: tuple(many) for key, many in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file of the site.
+
+    Attributes:
+        path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
+        text: A page, or data or a picture beside it.
+    """
+
+    path: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +124,40 @@ class Site:
         return {one.id: one for one in reversed(self.sources.attributions)}
 
     @property
+    def open_changes(self) -> tuple[Change, ...]:
+        """Worse before better, and what is furthest beyond its relevance floor first."""
+        ongoing = (record for record in self.changes if record.status == "open")
+        return tuple(sorted(ongoing, key=_weight, reverse=True))
+
+    @property
+    def closed_changes(self) -> tuple[Change, ...]:
+        """The newest first."""
+        return tuple(record for record in self.changes if record.status == "closed")
+
+    def explanations(
+        self,
+        changes: Iterable[Change],
+        comparison: str = "",
+        release: tuple[str, str] | None = None,
+    ) -> list[AttributionText]:
+        """Attributions of these changes, of a comparison, or of a release alone; newest first."""
+        explained = {record.id for record in changes}
+        return [
+            attribution.describe(record)
+            for record in self.attributions.values()
+            if record.change in explained
+            or (comparison and record.comparison == comparison)
+            or {(move.package, move.head) for move in record.packages} == {release}
+        ]
+
+    def files_of(self, run: str) -> list[str]:
+        """Addresses of the raw files of a night; one that was made up has none."""
+        if run in self.runs:
+            return [addresses.run_file(run)]
+        anchored = run in self.headers and self.headers[run].track.ratio
+        return [addresses.points_file(run)] if anchored and run in self.points else []
+
+    @property
     def newest_tables(self) -> tuple[Table, ...]:
         of_runs = (table for table in self.tables.values() if not table.track.ratio)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
@@ -116,6 +176,36 @@ class Site:
         measured = {case.partition("/")[0] for one in self.newest_tables for case in one.cases}
         declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
+
+
+def render(
+    site: Site,
+    template: str,
+    address: str,
+    title: str,
+    description: str = "",
+    *,
+    root: str | None = None,
+    **context: Any,
+) -> PageFile:
+    """Make the page of a template at an address.
+
+    Besides `context` a template has `site`, `path`, `root` (see `addresses.root`), `static` (of
+    stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
+    `words`.
+    """
+    path = addresses.file(address)
+    html = filled(
+        template,
+        site=site,
+        path=path,
+        root=addresses.root(path) if root is None else root,
+        static=site.static,
+        title=title,
+        description=description,
+        **context,
+    )
+    return PageFile(path, html)
 
 
 def gather(
@@ -181,3 +271,9 @@ def _newest(
     for key, run in last.items():
         with suppress(RecordError):  # it was there a moment ago
             yield key, summarise(store.load(sources.runs[run]))
+
+
+def _weight(record: Change) -> tuple[bool, float]:
+    row = METRICS.get(record.series.metric)
+    floor = (row.floor if row else 0) or _UNKNOWN_FLOOR
+    return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor

@@ -10,12 +10,13 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.show import addresses
 from duetbench.show.change import describe
 from duetbench.show.formats import MARKS, percent
+from duetbench.show.site import words
 from duetbench.show.site.charts import plot
 from duetbench.show.site.charts.figure import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import TONES
-from duetbench.show.site.pages import addresses, repeat, words
 from duetbench.show.site.pages.site import Site
 from duetbench.store.change import Change, SeriesName
 from duetbench.trend import table as history
@@ -25,8 +26,6 @@ from duetbench.trend.table import STATES, Table
 
 FORMAT: Final = 3
 """Version of the data files; goes up with every change of what they mean."""
-FILE: Final = "data.json"
-"""Beside the page of a case: all its figures."""
 AROUND: Final = 45
 """So many nights before a change and after it are on its page, which is frozen then."""
 YEAR: Final = 400
@@ -160,7 +159,7 @@ def _table(
         "time": [header.time for header in headers],
         "status": [STATES[code] for code in table.status[nights, row].tolist()],
         "note": [_note(table, night, row) for night in nights.tolist()],
-        "file": [next(iter(repeat.files(site, header.run)), "") for header in headers],
+        "file": [next(iter(site.files_of(header.run)), "") for header in headers],
         "metrics": [
             {
                 "name": metric,

@@ -115,3 +115,8 @@ attribution = partial(_below, WHY)
 """Where the instructions of a change are."""
 package = partial(_below, PACKAGES)
 """A package over its releases."""
+
+
+def data_file(name: str) -> str:
+    """All figures of a case, beside its page."""
+    return f"{case(name)}data.json"

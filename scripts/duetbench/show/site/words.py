@@ -1,21 +1,26 @@
-"""Figures, times and addresses as a page writes them: the filters of the templates. Pure."""
+"""What pages say: figures, times and addresses in words, and the templates that hold them."""
 
+import glob
 import re
+import shlex
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Final
+from functools import cache, lru_cache
+from typing import Any, Final
 
+import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import clean
 from duetbench.core.units import count, seconds, significant
+from duetbench.host import paths
 from duetbench.project.names import experiment, name
-from duetbench.show import formats
-from duetbench.show.site.pages import addresses
+from duetbench.show import addresses, formats
 from duetbench.store.comparison import PackageChange
+from duetbench.trend.columns import RunHeader
 
 __all__ = ["experiment", "name"]
 
@@ -25,6 +30,8 @@ RATIO: Final = "×"
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")
+_INSIDE: Final = "inprocess/"
+_PROFILES: Final = frozenset({"quick", "nightly", "published"})
 
 
 def figure(value: float | None, metric: str) -> str:
@@ -126,3 +133,93 @@ def _utc(time: float | str | datetime) -> datetime:
     if isinstance(time, datetime):
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     return datetime.fromtimestamp(time, UTC)
+
+
+def case_command(case_id: str, profile: str = "nightly", commit: str | None = None) -> str:
+    """The shell command that measures a case again.
+
+    `commit`: If given, the applications and locks of this commit are measured.
+
+    >>> case_command("asgi-wsgi/asgi-json/py3.14/w1/c128", "quick")
+    'duetbench run --profile quick --select asgi-wsgi/asgi-json/py3.14/w1/c128'
+    """
+    if case_id.startswith(_INSIDE):
+        benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
+        parts = ("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*")
+        return _checkout(commit) + shlex.join(parts)
+    return _run(profile, commit, glob.escape(case_id))
+
+
+def experiment_command(name: str, profile: str = "nightly", commit: str | None = None) -> str:
+    """The shell command that measures all cases of an experiment again.
+
+    >>> experiment_command("asgi-wsgi", "published")
+    "duetbench run --profile published --select 'asgi-wsgi/*'"
+    """
+    return _run(profile, commit, f"{glob.escape(name)}/*")
+
+
+def point_command(header: RunHeader, case_id: str) -> str:
+    """The shell command that measures a case of a night again."""
+    if not header.track.ratio:
+        return case_command(case_id, header.profile, header.commit)
+    # What is measured inside the process goes with what is played of a stack.
+    options = () if case_id.startswith(_INSIDE) else ("--select", glob.escape(case_id))
+    if header.as_of is not None:
+        day = header.as_of
+        return shlex.join(("duetbench", "backfill", "--from", day, "--to", day, *options))
+    return _checkout(header.commit) + shlex.join(("duetbench", "anchor", "play", *options))
+
+
+def _run(profile: str, commit: str | None, select: str) -> str:
+    if profile not in _PROFILES:
+        profile = "nightly"
+    return _checkout(commit) + shlex.join(
+        ("duetbench", "run", "--profile", profile, "--select", select)
+    )
+
+
+def _checkout(commit: str | None) -> str:
+    if not commit or not commit.isalnum():
+        return ""
+    return f"git switch --detach {commit[:12]} && duetbench setup && "
+
+
+def filled(template: str, **context: Any) -> str:
+    """Fill a template of the site."""
+    return _environment().get_template(template).render(context)
+
+
+def drawing(template: str, **context: Any) -> Markup:
+    """Fill the template of a chart, for a page."""
+    return Markup(filled(template, **context))  # noqa: S704 - made by a template that escapes
+
+
+def _compiled() -> jinja2.BytecodeCache | None:
+    """Where compiled templates stay from build to build; None: the folder cannot be made."""
+    folder = paths.cache_dir() / "templates"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return jinja2.FileSystemBytecodeCache(str(folder))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("duetbench.show.site.pages", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        bytecode_cache=_compiled(),
+        # Not `isinstance`: markup is a str too, and is clean already.
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    )
+    filters = (figure, spread, moment, iso, day, change, breakable, prose)
+    numbers = (formats.ratio, formats.percent, formats.size)
+    environment.filters |= {function.__name__: function for function in (*filters, *numbers)}
+    environment.globals |= {"at": addresses, "words": sys.modules[__name__], "ends": formats.ends}
+    return environment
