@@ -63,14 +63,14 @@ def prepare(target: str) -> Unit:
         )
     from . import pydantic_models  # noqa: PLC0415 - imports the application
 
-    what, size, form = rest.split("/")
+    kind, size, form = rest.split("/")
     jobs = {
         "valid": pydantic_models._validation,
         "refused": pydantic_models._refusal,
         "written": pydantic_models._serialisation,
     }
     n = _VALIDATIONS[size]
-    return Unit(jobs[what](int(size), form), n=n, warmup=n)
+    return Unit(jobs[kind](int(size), form), n=n, warmup=n)
 
 
 def _served(unit: type[Unit]) -> Unit:

@@ -55,8 +55,8 @@ class Ask:
     def all_headers(self) -> dict[str, str]:
         """Everything that is sent, by names in small letters."""
         length = {"content-length": str(len(self.body))} if self.body else {}
-        own = {name.lower(): value for name, value in self.headers.items()}
-        return {"host": _HOST, "accept": "*/*", **length, **own}
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return {"host": _HOST, "accept": "*/*", **length, **headers}
 
 
 def asgi(app: AsgiApp, ask: Ask, *, lifespan: bool = False) -> AsgiDriver:
@@ -257,8 +257,8 @@ def wsgi(app: WsgiApp, ask: Ask) -> Callable[[], WsgiAnswer]:
 def _environ(ask: Ask, path: str) -> dict[str, Any]:
     raw, _, query = path.partition("?")
     headers = {name.upper().replace("-", "_"): text for name, text in ask.all_headers().items()}
-    named = {name: headers.pop(name) for name in ("CONTENT_TYPE", "CONTENT_LENGTH")
-             if name in headers}  # fmt: skip
+    names = ("CONTENT_TYPE", "CONTENT_LENGTH")
+    content = {name: headers.pop(name) for name in names if name in headers}
     return {
         "REQUEST_METHOD": ask.method,
         "SCRIPT_NAME": "",
@@ -269,7 +269,7 @@ def _environ(ask: Ask, path: str) -> dict[str, Any]:
         "SERVER_PORT": str(_PORT),
         "SERVER_PROTOCOL": "HTTP/1.1",
         "REMOTE_ADDR": _HOST,
-        **named,
+        **content,
         **{f"HTTP_{name}": text for name, text in headers.items()},
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "http",

@@ -78,17 +78,17 @@ def check_answer(
     name: str, expect: Mapping[str, Any], status: int, headers: Iterable[Any], body: bytes
 ) -> None:
     """Compare an answer with its declaration, but for JSON schemas; ValueError: they differ."""
-    found: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
+    answer: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
     wanted = {"status": expect.get("status", 200)}
-    wanted["content_type"] = expect.get("content_type", found["content_type"])
-    if found == wanted and "json_value" in expect:
-        found["body"], wanted["body"] = json.loads(body), expect["json_value"]
-    if found == wanted and "text" in expect:
-        found["body"], wanted["body"] = body.decode(), expect["text"]
+    wanted["content_type"] = expect.get("content_type", answer["content_type"])
+    if answer == wanted and "json_value" in expect:
+        answer["body"], wanted["body"] = json.loads(body), expect["json_value"]
+    if answer == wanted and "text" in expect:
+        answer["body"], wanted["body"] = body.decode(), expect["text"]
         if re.fullmatch(expect["text"], body.decode()):
             return
-    if found != wanted:
-        raise ValueError(f"{name}: expected {wanted}, found {found} with body {body[:200]!r}")
+    if answer != wanted:
+        raise ValueError(f"{name}: expected {wanted}, found {answer} with body {body[:200]!r}")
 
 
 def _media_type(headers: Iterable[Any]) -> str:

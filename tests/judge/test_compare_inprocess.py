@@ -34,8 +34,8 @@ def models(stack: str = "pydantic-v2") -> Pair:
 
 def test_the_models_are_counted_once_per_environment_with_their_experiment() -> None:
     other = make_case("one/a")
-    found = inprocess.jobs([models(), models(), models("pydantic-v1"), Pair(other, other)])
-    assert [(job.name, job.pair.head.stack) for job in found] == [
+    jobs = inprocess.jobs([models(), models(), models("pydantic-v1"), Pair(other, other)])
+    assert [(job.name, job.pair.head.stack) for job in jobs] == [
         (name, stack)
         for stack in ("pydantic-v2", "pydantic-v1")
         for name in (
@@ -44,9 +44,9 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
             "instructions.Written.track_serialisation(20, 'json')",
         )
     ]
-    assert found[1].series == f"{JSON}/py3.14/pydantic-v2"
-    assert all(INSIDE.fullmatch(job.series) for job in found)
-    assert [inprocess.unit_of(job.series) for job in found[:2]] == [job.unit for job in found[:2]]
+    assert jobs[1].series == f"{JSON}/py3.14/pydantic-v2"
+    assert all(INSIDE.fullmatch(job.series) for job in jobs)
+    assert [inprocess.unit_of(job.series) for job in jobs[:2]] == [job.unit for job in jobs[:2]]
 
 
 def test_what_asv_alone_measures_is_not_counted() -> None:
@@ -68,11 +68,11 @@ def test_what_asv_alone_measures_is_not_counted() -> None:
 )
 def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdict) -> None:
     job, *_ = inprocess.jobs([models()])
-    found = inprocess.judged(job, Instructions(base=1e6, head=1e6 * ratio, spread=0.02))
-    assert (found.judgement.verdict, found.unit) == (verdict, "instructions")
-    assert found.judgement.ratio == pytest.approx(ratio)
-    assert found.judgement.low == pytest.approx(ratio / 1.001)
-    assert found.judgement.detectable == pytest.approx(0.003)
+    micro = inprocess.judged(job, Instructions(base=1e6, head=1e6 * ratio, spread=0.02))
+    assert (micro.judgement.verdict, micro.unit) == (verdict, "instructions")
+    assert micro.judgement.ratio == pytest.approx(ratio)
+    assert micro.judgement.low == pytest.approx(ratio / 1.001)
+    assert micro.judgement.detectable == pytest.approx(0.003)
 
 
 def compared(folder: Path, pairs: tuple[Pair, ...], fake: FakeInstruments) -> Comparison:
@@ -93,20 +93,25 @@ def _no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_no_oha")
 def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
     fake = FakeInstruments(slower={models().head.id: 0.06})
-    found = compared(tmp_path / "kept", (), fake)
-    assert (found.status, found.planned, found.cases, fake.played) == ("complete", 0, (), [])
-    assert [one.judgement.verdict for one in found.micro] == [Verdict.SLOWER] * 3
-    assert found.method["inprocess_floor"] == inprocess.FLOOR
-    view = make_view(found)
+    comparison = compared(tmp_path / "kept", (), fake)
+    assert (comparison.status, comparison.planned, comparison.cases, fake.played) == (
+        "complete",
+        0,
+        (),
+        [],
+    )
+    assert [micro.judgement.verdict for micro in comparison.micro] == [Verdict.SLOWER] * 3
+    assert comparison.method["inprocess_floor"] == inprocess.FLOOR
+    view = make_view(comparison)
     assert view.headline.startswith(
         "Worse in 3 of 3 in-process benchmarks, most of all instructions.Pydantic.track_validation"
     )
     assert "takes 6.00 % more instructions in process (5.89…6.11 %)" in view.headline
-    assert exit_code(found) == 1
-    (kept,) = (tmp_path / "kept").iterdir()
-    assert Comparison.model_validate_json(kept.read_bytes()) == found
+    assert exit_code(comparison) == 1
+    (stored,) = (tmp_path / "kept").iterdir()
+    assert Comparison.model_validate_json(stored.read_bytes()) == comparison
     validator = jsonschema.Draft202012Validator(json.loads(files.schema(Comparison)))
-    good = json.loads(found.model_dump_json())
+    good = json.loads(comparison.model_dump_json())
     assert list(validator.iter_errors(good)) == []
     for change in ({"surprise": 1}, {"format": 3}, {"status": "fine"}):
         assert not validator.is_valid({**good, **change})
@@ -116,23 +121,23 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
 def test_jobs_are_counted_beside_cases(tmp_path: Path) -> None:
     """In one go with the requests of the same environment, before the first duet."""
     fake = FakeInstruments()
-    found = compared(tmp_path / "kept", (models(),), fake)
+    comparison = compared(tmp_path / "kept", (models(),), fake)
     assert fake.counted == [models().head.id] * 4
-    assert [one.judgement.verdict for one in found.micro] == [Verdict.NO_CHANGE] * 3
-    assert found.cases[0].instructions is not None
-    assert math.isclose(found.micro[0].base[0], 300_000)
+    assert [micro.judgement.verdict for micro in comparison.micro] == [Verdict.NO_CHANGE] * 3
+    assert comparison.cases[0].instructions is not None
+    assert math.isclose(comparison.micro[0].base[0], 300_000)
 
 
 @pytest.mark.usefixtures("_no_oha")
 def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake, lacking = FakeInstruments(), "counting instructions needs valgrind on PATH"
     monkeypatch.setattr(fake, "instructions", lambda pairs, _: (lacking,) * len(pairs))
-    found = compared(tmp_path / "kept", (), fake)
-    assert found.micro == ()
-    assert [(one.case, one.reason) for one in found.missing][1:2] == [
+    comparison = compared(tmp_path / "kept", (), fake)
+    assert comparison.micro == ()
+    assert [(missing.case, missing.reason) for missing in comparison.missing][1:2] == [
         (f"{JSON}/py3.14/pydantic-v2", lacking)
     ]
-    assert not untouched(found)
+    assert not untouched(comparison)
 
 
 def test_the_schema_in_results_is_the_one_of_the_types() -> None:

@@ -76,26 +76,33 @@ class Repository:
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
         results = Results.load(str(file), HERE)
-        found: dict[str, float | None] = {}
+        figures: dict[str, float | None] = {}
         for key in results.get_all_result_keys():
             params = results.get_result_params(key)
             values = results.get_result_value(key, params)
             for combination, value in zip(itertools.product(*params), values, strict=True):
                 if value is None or not math.isnan(value):
-                    found[" ".join((key, *combination))] = value
-        return found
+                    figures[" ".join((key, *combination))] = value
+        return figures
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
     names = {
-        f"GIT_{who}_{what}": value
+        f"GIT_{who}_{field}": value
         for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "somebody"), ("EMAIL", "somebody@localhost"))
+        for field, value in (("NAME", "somebody"), ("EMAIL", "somebody@localhost"))
     }
     # The variables below must not reach a benchmark.
-    return {**kept, **names, "HOME": str(home), "PYTHON_GIL": "1", "PYTHONOPTIMIZE": "1", **more}
+    return {
+        **inherited,
+        **names,
+        "HOME": str(home),
+        "PYTHON_GIL": "1",
+        "PYTHONOPTIMIZE": "1",
+        **more,
+    }
 
 
 def lay_out(root: Path) -> None:
@@ -120,7 +127,7 @@ def index() -> Iterator[Index]:
 
 
 @pytest.fixture(scope="module")
-def made(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+def repository(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
     folder = tmp_path_factory.mktemp("asv")
     cache = folder / "cache" / "duetbench"
     cache.mkdir(parents=True)
@@ -142,9 +149,9 @@ def made(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 @pytest.fixture(scope="module")
-def measured(made: Repository) -> Repository:
-    made.asv("run", "ALL", *QUICK, "-E", WITH_GIL, "-E", WITHOUT)
-    return made
+def measured(repository: Repository) -> Repository:
+    repository.asv("run", "ALL", *QUICK, "-E", WITH_GIL, "-E", WITHOUT)
+    return repository
 
 
 @pytest.mark.parametrize("written", [True, False], ids=["duetbench's", "asv's alone"])
@@ -196,41 +203,43 @@ def environments(repository: Repository) -> Path:
     return Path(repository.env["XDG_CACHE_HOME"]) / "duetbench" / "environments"
 
 
-def clone(made: Repository, folder: Path) -> Repository:
-    made.git("clone", "--quiet", str(made.root), str(folder / "clone"))
-    return Repository(folder / "clone", made.env)
+def clone(repository: Repository, folder: Path) -> Repository:
+    repository.git("clone", "--quiet", str(repository.root), str(folder / "clone"))
+    return Repository(folder / "clone", repository.env)
 
 
 def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
-    made: Repository, index: Index, tmp_path: Path
+    repository: Repository, index: Index, tmp_path: Path
 ) -> None:
     """The sentence names commit, file and remedy; other commits of the same call are measured."""
-    there = clone(made, tmp_path)
+    there = clone(repository, tmp_path)
     there.lock("pydantic\n")
     unpinned = there.commit("not pinned")
     there.lock("pydantic==9.9.9 --hash=sha256:" + "0" * 64 + "\n")
     unknown = there.commit("no such version")
     there.lock(index.add("pydantic", "2.14.4", "2026-11-01"))
     good = there.commit("as it was")
-    said = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
-    assert f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in said
-    assert "line: found 'pydantic'; allowed: name==version" in said
-    assert f"for commit {unknown[:8]}: installing stack current for 3.14 failed" in said
-    assert "Traceback" not in said
+    output = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
+    assert (
+        f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in output
+    )
+    assert "line: found 'pydantic'; allowed: name==version" in output
+    assert f"for commit {unknown[:8]}: installing stack current for 3.14 failed" in output
+    assert "Traceback" not in output
     for commit in (unpinned, unknown):
         assert set(there.figures(commit, WITH_GIL).values()) == {None}
     assert there.figures(good, WITH_GIL) == {GIL: 1, f"{VERSION} 'pydantic'": 2.014004}
 
 
-def test_nobody_measures_beside_another(made: Repository) -> None:
+def test_nobody_measures_beside_another(repository: Repository) -> None:
     """While somebody measures servers on this machine, asv looks at most, and says why."""
     with measuring():
-        said = made.asv("run", "HEAD^!", "--dry-run", *QUICK, "-E", WITH_GIL, code=1)
+        output = repository.asv("run", "HEAD^!", "--dry-run", *QUICK, "-E", WITH_GIL, code=1)
         # Unless it is the one who measures that has started asv for it.
-        ours = Repository(made.root, {**made.env, HOLDER: str(os.getpid())})
+        ours = Repository(repository.root, {**repository.env, HOLDER: str(os.getpid())})
         ours.asv("run", "HEAD^!", "--dry-run", "--bench", "gil_state", "-E", WITH_GIL)
-    assert "another duetbench is measuring on it" in said
-    assert "Traceback" not in said
+    assert "another duetbench is measuring on it" in output
+    assert "Traceback" not in output
 
 
 def run_guard(
@@ -247,8 +256,12 @@ def run_guard(
     file = tmp_path / "result.json"
     done = subprocess.run(
         [*argv, benchmark, "{}", "None", file],
-        cwd=tmp_path, env={**env, **changed}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**env, **changed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode == 0) == file.exists(), done.stderr
     return done.stderr, json.loads(file.read_text()) if file.exists() else None
 
@@ -280,25 +293,35 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         (GIL, "3.14", {"DUETBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
         (f"{VERSION}-0", "3.14", {"DUETBENCH_CHECKOUT": str(tmp_path)}, packages),
     ):
-        said, figure = run_guard(benchmark, tmp_path, python, **changed)
-        assert words in said
+        output, figure = run_guard(benchmark, tmp_path, python, **changed)
+        assert words in output
         assert figure is None
 
 
 def test_nothing_of_ours_reaches_a_benchmark() -> None:
     inherited = {
-        "PATH": "/bin", "HOME": "/home/me", "PYTHON_GIL": "1", "PYTHONPATH": "/mine",
-        "DUETBENCH_FULL": "1", "http_proxy": "x", "DUETBENCH_STACK": "other",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "HOME": "/home/me",
+        "PYTHON_GIL": "1",
+        "PYTHONPATH": "/mine",
+        "DUETBENCH_FULL": "1",
+        "http_proxy": "x",
+        "DUETBENCH_STACK": "other",
+    }
     variables = runs.runner_variables(
         inherited, executable=Path("/e/bin/python"), python="3.14", stack="s", checkout=Path("/c")
     )
     runner = variables["PYTHONPATH"]
     assert variables == {
-        "PATH": "/e/bin:/bin", "HOME": "/home/me", "DUETBENCH_FULL": "1",
-        "PYTHONPATH": runner, "ASV_PYTHONPATH": runner, "DUETBENCH_PYTHON": "3.14",
-        "DUETBENCH_STACK": "s", "DUETBENCH_CHECKOUT": "/c",
-    }  # fmt: skip
+        "PATH": "/e/bin:/bin",
+        "HOME": "/home/me",
+        "DUETBENCH_FULL": "1",
+        "PYTHONPATH": runner,
+        "ASV_PYTHONPATH": runner,
+        "DUETBENCH_PYTHON": "3.14",
+        "DUETBENCH_STACK": "s",
+        "DUETBENCH_CHECKOUT": "/c",
+    }
     assert [entry.name for entry in Path(runner).iterdir()] == ["asv_runner"]
 
 

@@ -129,8 +129,8 @@ def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subproces
 
 def run_micro(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
     with running_micro(root, home, *arguments) as process:
-        output, said = process.communicate(timeout=250)
-        return process.returncode, output, said
+        output, messages = process.communicate(timeout=250)
+        return process.returncode, output, messages
 
 
 @pytest.mark.long
@@ -147,9 +147,12 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
         f"scaling.Scaling.time_threads('fastapi', {threads})",
     )
     selection = [argument for glob in globs for argument in ("--select", glob)]
-    code, output, said = run_micro(repository, tmp_path / "home", "--json", *selection)
-    assert code == 1, said
-    assert "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t" in said
+    code, output, messages = run_micro(repository, tmp_path / "home", "--json", *selection)
+    assert code == 1, messages
+    assert (
+        "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
+        in messages
+    )
     log = tmp_path / "home" / "state" / "duetbench" / "logs" / "inprocess-gil.log"
     assert "expected 1 counts of 100000," in log.read_text("utf-8")
     described: dict[str, Any] = json.loads(output)
@@ -168,7 +171,7 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
         for python in ("3.14", "3.14t")
     ]
     assert [section["name"] for section in described["sections"]] == ["gil-in-process", "scaling"]
-    assert "gil (1 of 2)" in said
+    assert "gil (1 of 2)" in messages
     assert not (repository / "results").exists()
 
 

@@ -211,8 +211,11 @@ def test_a_def_handler_keeps_its_thread(python: str) -> None:
     )
     done = subprocess.run(
         [executable, "-c", _THREADS, ROOT],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert (done.stdout.strip(), done.stderr) == ("1", "")
 
 

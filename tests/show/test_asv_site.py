@@ -63,7 +63,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 results,
                 python,
                 "current",
-                [(one, {(): 1e-4 * by * source.lognormvariate(0, 0.01)}) for one, by in figures],
+                [
+                    (bench, {(): 1e-4 * by * source.lognormvariate(0, 0.01)})
+                    for bench, by in figures
+                ],
                 commit=commit,
                 committed=1000 * (FIRST + 86_400 * day),
             )
@@ -105,7 +108,7 @@ def test_the_site_is_made_again_in_its_place(site: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("element", "told"),
+    ("element", "words"),
     [
         (
             '<script src="https://a.b/c.js" integrity="sha256-x"></script>',
@@ -115,10 +118,10 @@ def test_the_site_is_made_again_in_its_place(site: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_an_asv_that_wants_other_libraries_is_refused(
-    tmp_path: Path, element: str, told: str
+    tmp_path: Path, element: str, words: str
 ) -> None:
     (tmp_path / "index.html").write_text(element)
-    with pytest.raises(SetupError, match=told):
+    with pytest.raises(SetupError, match=words):
         asv_site.localise(tmp_path)
     assert (tmp_path / "index.html").read_text() == element
 

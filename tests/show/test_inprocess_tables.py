@@ -42,8 +42,8 @@ def only(results: Path) -> Snapshot:
 
 
 def section(snapshot: Snapshot, suite: str, run: RunSummary | None = None) -> Section:
-    (made,) = inprocess.sections((snapshot,), [DECLARED[suite]], run)
-    return made
+    (section_,) = inprocess.sections((snapshot,), [DECLARED[suite]], run)
+    return section_
 
 
 def lines(table: FigureTable) -> list[str]:
@@ -56,8 +56,8 @@ def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> No
     cpu = {("serial", 1): [1.0, 3.0, 2.0], ("threads", 1): None, ("serial", 4): SKIPPED}
     asv_files.write(tmp_path, "3.14t", "gil-in-process", [(CPU, cpu), (SLOWEST, {(): 0.25})])
     snapshot = only(tmp_path)
-    named = snapshot.machine, snapshot.cores, snapshot.commit
-    assert named == ("synthetic-2c", 2, asv_files.COMMIT)
+    identity = snapshot.machine, snapshot.cores, snapshot.commit
+    assert identity == ("synthetic-2c", 2, asv_files.COMMIT)
     first, skipped, failed, *_ = snapshot.of("gil.Cpu")
     assert first.params == (("mode", "serial"), ("tasks", "1"))
     assert (first.python, first.stack, first.unit) == ("3.14t", "gil-in-process", "seconds")
@@ -86,9 +86,9 @@ def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: P
     asv_files.list_benchmarks(tmp_path, ALL)
     snapshots = asv_results.read(tmp_path)
     assert [s.commit[0] for s in snapshots] == ["c", "b", "a", "d"]
-    found = asv_results.newest(snapshots, "gil")
-    assert found is not None
-    assert found.commit == "b" * 40
+    newest = asv_results.newest(snapshots, "gil")
+    assert newest is not None
+    assert newest.commit == "b" * 40
     assert asv_results.newest(snapshots, "handlers") is None
 
 
@@ -154,19 +154,19 @@ def test_tasks_are_held_against_serial_time_and_cores(tmp_path: Path) -> None:
 def test_statements_about_the_gil_are_checked_with_intervals(tmp_path: Path) -> None:
     """Threads 1.05 times serial: no faster. Processes 0.52: faster. What is missing: not said."""
     shapes = section(gil_results(tmp_path), "gil").shapes
-    found = {shape.statement: shape for shape in shapes}
-    threads = found["with the GIL, four CPU threads are no faster than serial"]
+    by_statement = {shape.statement: shape for shape in shapes}
+    threads = by_statement["with the GIL, four CPU threads are no faster than serial"]
     assert threads.ours is not None
     assert threads.ours.estimate == pytest.approx(1.05, rel=0.01)
     assert threads.published == pytest.approx(2.7011 / 2.1103)
     assert threads.verdict == "holds"
-    assert found["with the GIL, four processes are"].verdict == "holds"
-    asyncio = found["asyncio does not help CPU work with the GIL"]
+    assert by_statement["with the GIL, four processes are"].verdict == "holds"
+    asyncio = by_statement["asyncio does not help CPU work with the GIL"]
     assert (asyncio.verdict, asyncio.ours) == ("not measured", None)
     assert asyncio.reason == "no figures of asyncio on 3.14"
     assert asyncio.published == pytest.approx(1.7862 / 2.0004)
-    assert found["network waits favour threads with the GIL"].verdict == "holds"
-    alone = found["without the GIL, four threads are, too"]
+    assert by_statement["network waits favour threads with the GIL"].verdict == "holds"
+    alone = by_statement["without the GIL, four threads are, too"]
     assert (alone.verdict, alone.published) == ("holds", None)
 
 
@@ -192,8 +192,8 @@ def test_costs_stand_side_by_side_per_environment(tmp_path: Path) -> None:
     assert table.columns == ("current 3.14", "current 3.14t", "current 3.14t / 3.14")
     assert lines(table) == ["| request: asgi-wsgi/json | ours | 300,000 | 330,000 | 1.10 |"]
     assert inprocess.sections((snapshot,), [DECLARED["handlers"]]) == ()
-    named = inprocess.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),))
-    assert named == "cpu: driver/asgi"
+    label = inprocess.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),))
+    assert label == "cpu: driver/asgi"
     assert inprocess.label("gil.track_slowest_round", ()) == "slowest round"
 
 
@@ -213,8 +213,8 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
     for stack, time in (("pydantic-v1", 80e-6), ("pydantic-v2", 20e-6), ("current", 25e-6)):
         asv_files.write(tmp_path, "3.14", stack, [(VALIDATE, {(20, "python"): [time, time]})])
     snapshot = only(tmp_path)
-    made = section(snapshot, "pydantic_models", pydantic_run())
-    alone, response, *_ = (line for line in lines(made.tables[0]) if "failed" not in line)
+    models = section(snapshot, "pydantic_models", pydantic_run())
+    alone, response, *_ = (line for line in lines(models.tables[0]) if "failed" not in line)
     assert alone == (
         "| in process | validate: 20, python | ours | 80.0 µs | 20.0 µs | 4.00 | 25.0 µs |"
     )
@@ -222,7 +222,7 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
         "| end to end | CPU/request, 16 connections | ours | 3.00 ms | 1.50 ms "
         "| 2.00 (2.00…2.00) | — |"
     )
-    (shape,) = made.shapes
+    (shape,) = models.shapes
     assert shape.ours is not None
     assert shape.ours.estimate == pytest.approx(2.0)
     assert shape.verdict == "holds"
@@ -250,7 +250,7 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replaced", "by", "said"),
+    ("replaced", "by", "words"),
     [
         ('best = "base / min(tasks, cores)"', 'best = "base / hats"', "hats"),
         ('table = "files"', 'table = "flies"', "no table 'flies'"),
@@ -260,12 +260,12 @@ def test_the_findings_tell_what_was_measured_inside(tmp_path: Path) -> None:
         ("question =", "question", "TOML"),
     ],
 )
-def test_a_wrong_declaration_is_refused(tmp_path: Path, replaced: str, by: str, said: str) -> None:
+def test_a_wrong_declaration_is_refused(tmp_path: Path, replaced: str, by: str, words: str) -> None:
     text = (paths.project_root() / "benchmarks" / "gil.toml").read_text("utf-8")
     assert replaced in text
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "gil.toml").write_text(text.replace(replaced, by), "utf-8")
-    with pytest.raises(DeclarationError, match=rf"benchmarks/gil\.toml.*{said}"):
+    with pytest.raises(DeclarationError, match=rf"benchmarks/gil\.toml.*{words}"):
         read_suites(tmp_path)
 
 
@@ -330,10 +330,10 @@ def test_a_suite_is_added_by_its_declaration_alone(
     page = sites.read(tmp_path / "site" / "x" / "sorting-threads" / "index.html")
     assert {"speed-up-sort"} <= page.ids
     # 2.0 / 2.5 and 2.0 / 1.0; the source's 4.0 / 5.0
-    told = "Sorting in 2 threads: 0.800 times as fast on 3.14 and 2.00 times as fast on 3.14t"
-    assert told in page.text
+    sentence = "Sorting in 2 threads: 0.800 times as fast on 3.14 and 2.00 times as fast on 3.14t"
+    assert sentence in page.text
     assert "two threads take no longer ≤ 1 — 0.500 (0.500…0.500) holds" in page.text
     assert "published 0.800" in page.text
     for other in ("index.html", "x/index.html"):
-        assert told in sites.read(tmp_path / "site" / other).text
+        assert sentence in sites.read(tmp_path / "site" / other).text
     assert list(sites.dead_links(tmp_path / "site")) == []

@@ -56,8 +56,8 @@ class Job:
         """As asv shows it: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
         benchmark, _, parameters = self.benchmark.rstrip(")").partition("(")
         values = (parameter.partition("=")[2] for parameter in parameters.split(", "))
-        shown = (value if value.isdigit() else repr(value) for value in values)
-        return f"{benchmark}({', '.join(shown)})"
+        arguments = (value if value.isdigit() else repr(value) for value in values)
+        return f"{benchmark}({', '.join(arguments)})"
 
     @property
     def series(self) -> str:
