@@ -74,7 +74,7 @@ def test_a_badge_says_no_more_than_was_seen(
     axis = site_builds.axis_of(FIRST, THIRD)
     first, last = axis.releases
     result = Result(first, last, tuple(an_effect(*one) for one in found))
-    assert pages.said(result) == (text, tone)
+    assert pages.summary(result) == (text, tone)
     drawn = pages.picture(axis, result)
     assert bool(drawn) == bool(text)
     if drawn:

@@ -60,7 +60,7 @@ def made(
     results = results or folder / "results"
     order = Order(root, results, folder / output, folder / "cache", base, with_asv)
     sources = made_up.read(results, order.cache)
-    return build.made(order, sources, Narrator(Console(quiet=True)))
+    return build.update(order, sources, Narrator(Console(quiet=True)))
 
 
 @dataclass

@@ -65,15 +65,15 @@ class Built:
 
 
 def build(order: Order, narrator: Narrator) -> Built:
-    """Read the results and bring the site up to date; errors as `made`.
+    """Read the results and bring the site up to date; errors as `update`.
 
     SetupError: the cache cannot be written.
     """
     data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
-    return made(order, reading.read(order.results, order.cache), narrator)
+    return update(order, reading.read(order.results, order.cache), narrator)
 
 
-def made(order: Order, sources: Sources, narrator: Narrator) -> Built:
+def update(order: Order, sources: Sources, narrator: Narrator) -> Built:
     """Bring the site of what was read up to date.
 
     Raises:
@@ -159,13 +159,13 @@ _SERVED: Final = frozenset({".css", ".js", ".svg", ".txt", ".png"})
 
 def static_files() -> dict[str, bytes]:
     """Every file by its name below the folder; the stylesheet with the charts' part."""
-    found = {
+    files = {
         path.relative_to(STATICS).as_posix(): path.read_bytes()
         for path in sorted(STATICS.rglob("*"))
         if path.suffix in _SERVED and path.is_file()
     }
-    found["site.css"] = forest.stylesheet().encode() + b"\n" + found["site.css"]
-    return found
+    files["site.css"] = forest.stylesheet().encode() + b"\n" + files["site.css"]
+    return files
 
 
 def static_folder(served: Mapping[str, bytes]) -> str:

@@ -103,13 +103,13 @@ class Folder:
         return self.root / name
 
 
-def refuse_others_work(site: Path, sign: str, made: str, option: str = "") -> None:
+def refuse_others_work(site: Path, sign: str, origin: str, option: str = "") -> None:
     """Raise UsageError if there is a file, or a folder with things in it, but none named `sign`."""
     if site.exists() and not site.is_dir():
         raise UsageError(f"{site}: expected a folder, found a file; name another place{option}")
     if site.is_dir() and any(site.iterdir()) and not (site / sign).is_file():
         raise UsageError(
-            f"{site}: expected an empty folder, or a site that {made}; found something else: "
+            f"{site}: expected an empty folder, or a site that {origin}; found something else: "
             f"name another folder{option}"
         )
 
@@ -127,8 +127,8 @@ def copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     for record in sources.changes:
         text = record.model_dump_json(indent=1) + "\n"
         folder.put(f"{addresses.CHANGES}{record.id}.json", text.encode())
-    for one in sources.comparisons:
-        path = results / comparisons.COMPARISONS / f"{one.id}.json"
+    for comparison in sources.comparisons:
+        path = results / comparisons.COMPARISONS / f"{comparison.id}.json"
         folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
     for attribution in sources.attributions:
         folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
@@ -136,8 +136,8 @@ def copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
             stacks = report_attribution.folded(attribution, side).encode()
             folder.put(addresses.folded(attribution.id, side), stacks)
     downloads = {
-        folder.put(name, (results / name).read_bytes()): what
-        for name, what in _SCHEMAS.items()
+        folder.put(name, (results / name).read_bytes()): meaning
+        for name, meaning in _SCHEMAS.items()
         if (results / name).is_file()
     }
     recorded = results / "asv"

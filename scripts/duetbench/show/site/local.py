@@ -90,13 +90,13 @@ def served(folder: Path, port: int) -> Iterator[str]:
 
 def stamp(*folders: Path) -> Stamp:
     """What stands in the folders: names, sizes and dates. Another one means that files changed."""
-    found = set()
+    entries = set()
     for path in (path for folder in folders for path in folder.rglob("*")):
         with suppress(OSError):  # gone between the two
             status = path.stat()
             if not S_ISDIR(status.st_mode):
-                found.add((str(path), status.st_size, status.st_mtime_ns))
-    return frozenset(found)
+                entries.add((str(path), status.st_size, status.st_mtime_ns))
+    return frozenset(entries)
 
 
 def watch(

@@ -36,14 +36,14 @@ class ReleasedPackage:
 
     def links(self, version: str = "") -> VersionLinks:
         """Where a version leads, or the newest one that is known; and how tags are named."""
-        known = self.about.versions if self.about else {}
-        if not known:
+        versions = self.about.versions if self.about else {}
+        if not versions:
             return VersionLinks()
-        newest = sorted(known, key=order)
-        found = known.get(version) or known[newest[-1]]
-        tags = (known[one].tag for one in newest[::-1] if known[one].tag is not None)
-        tag = found.tag if found.tag is not None else next(tags, None)
-        return found.model_copy(update={"tag": tag})
+        newest = sorted(versions, key=order)
+        links = versions.get(version) or versions[newest[-1]]
+        tags = (versions[number].tag for number in newest[::-1] if versions[number].tag is not None)
+        tag = links.tag if links.tag is not None else next(tags, None)
+        return links.model_copy(update={"tag": tag})
 
 
 def packages(
@@ -58,7 +58,7 @@ def packages(
     `headers` with the oldest first, changes and comparisons with the newest.
     """
     measured = axes(points)
-    named: dict[str, list[Change]] = defaultdict(list)
+    mentions: dict[str, list[Change]] = defaultdict(list)
     compared: dict[str, list[Comparison]] = defaultdict(list)
     versions: dict[str, set[str]] = defaultdict(set)
     stacks: dict[str, Mapping[str, str]] = {}
@@ -68,26 +68,26 @@ def packages(
         for lock in header.packages.values():
             names |= lock.keys()
     for record in changes:
-        moved = {one.package for one in record.packages}
-        for name in moved | {one.package for one in record.releases}:
-            named[name].append(record)
-        for one in record.releases:
-            versions[one.package].add(one.version)
+        moved = {move.package for move in record.packages}
+        for name in moved | {release.package for release in record.releases}:
+            mentions[name].append(record)
+        for release in record.releases:
+            versions[release.package].add(release.version)
     for comparison in comparisons:
-        for name in {one.package for one in comparison.packages}:
+        for name in {move.package for move in comparison.packages}:
             compared[name].append(comparison)
-    for name, many in measured.items():
-        versions[name] |= {one.version for axis in many for one in axis.releases}
-    known = {one.id: one for one in about}
+    for name, of_package in measured.items():
+        versions[name] |= {release.version for axis in of_package for release in axis.releases}
+    metadata = {record.id: record for record in about}
     return {
         name: ReleasedPackage(
             name,
             measured.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-            tuple(named.get(name, ())),
+            tuple(mentions.get(name, ())),
             tuple(compared.get(name, ())),
             tuple(sorted(versions.get(name, ()), key=order)),
-            known.get(name),
+            metadata.get(name),
         )
-        for name in sorted({*names, *named, *compared, *versions})
+        for name in sorted({*names, *mentions, *compared, *versions})
     }

@@ -118,11 +118,11 @@ def case_items(root: str, cases: tuple[str, ...]) -> Markup:
 def moved(packages: Iterable[PackageChange]) -> str:
     """The packages that differ between two locks, in words; empty if nothing but hashes does."""
     return ", ".join(
-        f"{one.package} {one.base or 'new'} → {one.head or 'gone'}" for one in packages
+        f"{move.package} {move.base or 'new'} → {move.head or 'gone'}" for move in packages
     )
 
 
-def many(number: int, singular: str, plural: str = "") -> str:
+def quantity(number: int, singular: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,825 nights`."""
     return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
 

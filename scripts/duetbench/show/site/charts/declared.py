@@ -81,20 +81,18 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
     )
 
 
-def figures(shown: ChartCases, layout: ChartLayout) -> int:
+def figures(run: ChartCases, layout: ChartLayout) -> int:
     """How many figures a chart would have of these cases."""
-    return sum(
-        metric in case.metrics for case in _chosen(shown, layout) for metric in layout.figures
-    )
+    return sum(metric in case.metrics for case in _chosen(run, layout) for metric in layout.figures)
 
 
-def draw(shown: ChartCases, layout: ChartLayout) -> Markup | None:
+def draw(run: ChartCases, layout: ChartLayout) -> Markup | None:
     """Draw a chart; None if its cases have no figure."""
-    if not figures(shown, layout):
+    if not figures(run, layout):
         return None
     if isinstance(layout, BarsLayout):
-        return _forest(shown, layout)
-    return plot(_lines(shown, layout) if isinstance(layout, LinesLayout) else _curve(shown, layout))
+        return _forest(run, layout)
+    return plot(_lines(run, layout) if isinstance(layout, LinesLayout) else _curve(run, layout))
 
 
 def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
@@ -110,8 +108,8 @@ def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
     )
 
 
-def _chosen(shown: ChartCases, layout: ChartLayout) -> list[CaseSummary]:
-    return select(shown.cases, layout.select, layout.but_not)
+def _chosen(run: ChartCases, layout: ChartLayout) -> list[CaseSummary]:
+    return select(run.cases, layout.select, layout.but_not)
 
 
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:
@@ -127,37 +125,37 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _forest(shown: ChartCases, layout: BarsLayout) -> Markup:
-    cases = _chosen(shown, layout)
+def _forest(run: ChartCases, layout: BarsLayout) -> Markup:
+    cases = _chosen(run, layout)
     names = [_words(case, (*layout.group, *layout.keys)) for case in cases]
     # Rows with the same words would be taken for repetitions.
     keys = layout.keys if len(set(names)) == len(names) else (*layout.keys, "id")
     groups: dict[str, list[Dot]] = {}
     for case in ordered(cases, (*layout.group, *keys)):
         series = KEYS[layout.series].text(case.case) if layout.series else ""
-        value = shown.value(case, layout.metric)
-        dot = Dot(_words(case, keys), value, series, shown.address(case.id))
+        value = run.value(case, layout.metric)
+        dot = Dot(_words(case, keys), value, series, run.address(case.id))
         groups.setdefault(_words(case, layout.group), []).append(dot)
-    made = tuple(DotGroup(title, tuple(many)) for title, many in groups.items())
-    return forest(Forest(shown.about(layout), Quantity.of(layout.metric), made))
+    drawn = tuple(DotGroup(title, tuple(dots)) for title, dots in groups.items())
+    return forest(Forest(run.about(layout), Quantity.of(layout.metric), drawn))
 
 
-def _lines(shown: ChartCases, layout: LinesLayout) -> Plot:
+def _lines(run: ChartCases, layout: LinesLayout) -> Plot:
     varied = KEYS[layout.x]
     lines: dict[tuple[str, str], list[PlotPoint]] = {}
-    for case in ordered(_chosen(shown, layout), (*layout.series, layout.x)):
+    for case in ordered(_chosen(run, layout), (*layout.series, layout.x)):
         x = varied.of(case.case)
         if not isinstance(x, int | float):
             continue  # the server was not told how many: there is no place on the axis for it
         for metric in layout.metrics:
-            point = PlotPoint(float(x), shown.value(case, metric), href=shown.address(case.id))
+            point = PlotPoint(float(x), run.value(case, metric), href=run.address(case.id))
             short = metric.removeprefix("service_").removeprefix("response_")
             variant = METRICS[metric].title if short == metric else short.replace("p999", "p99.9")
             variant = variant if len(layout.metrics) > 1 else ""
             lines.setdefault((_words(case, layout.series), variant), []).append(point)
     row = METRICS[layout.metrics[0]]
     return Plot(
-        shown.about(layout),
+        run.about(layout),
         Quantity(varied.title, count),
         Quantity(layout.unit, row.format, row.better, script=row.format.name),
         tuple(
@@ -168,21 +166,21 @@ def _lines(shown: ChartCases, layout: LinesLayout) -> Plot:
     )
 
 
-def _curve(shown: ChartCases, layout: CurveLayout) -> Plot:
+def _curve(run: ChartCases, layout: CurveLayout) -> Plot:
     lines: dict[str, list[PlotPoint]] = {}
-    for case in ordered(_chosen(shown, layout), (*layout.series, layout.label)):
+    for case in ordered(_chosen(run, layout), (*layout.series, layout.label)):
         across = case.metrics.get(layout.x)
         if across is None:
             continue  # a case without throughput has no place in the plane; the table above has it
         point = PlotPoint(
             across.estimate,
-            shown.value(case, layout.y),
+            run.value(case, layout.y),
             _words(case, (layout.label,)),
-            shown.address(case.id),
+            run.address(case.id),
         )
         lines.setdefault(_words(case, layout.series), []).append(point)
     return Plot(
-        shown.about(layout),
+        run.about(layout),
         Quantity.of(layout.x),
         Quantity.of(layout.y),
         tuple(PlotSeries(name, tuple(points)) for name, points in lines.items()),
@@ -193,12 +191,16 @@ def _curve(shown: ChartCases, layout: CurveLayout) -> Plot:
 def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
     """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
     for table in suite.tables:
-        found = [one for one in speed_ups(snapshot, suite, table) if one.variant != table.base]
-        if all(one.gain is None for one in found):
+        ratios = [
+            ratio for ratio in speed_ups(snapshot, suite, table) if ratio.variant != table.base
+        ]
+        if all(ratio.gain is None for ratio in ratios):
             continue
         groups: dict[str, list[Dot]] = {}
-        for one in found:
-            groups.setdefault(one.title, []).append(_speed_up_dot(one, table.variant or "", asv))
+        for ratio in ratios:
+            groups.setdefault(ratio.title, []).append(
+                _speed_up_dot(ratio, table.variant or "", asv)
+            )
         base = plural(table.base or "", table.variant or "")
         caption = f"That of {base} is 1."
         if table.best:
@@ -208,21 +210,21 @@ def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> It
                 Caption(f"speed-up-{table.name}", table.title, caption),
                 Quantity(f"times as fast as {base}", units.plain, "higher"),
                 tuple(
-                    DotGroup(title, tuple(sorted(many, key=lambda dot: (dot.label, dot.series))))
-                    for title, many in sorted(groups.items(), key=lambda entry: len(entry[0]))
+                    DotGroup(title, tuple(sorted(dots, key=lambda dot: (dot.label, dot.series))))
+                    for title, dots in sorted(groups.items(), key=lambda entry: len(entry[0]))
                 ),
             )
         )
 
 
-def _speed_up_dot(one: SpeedUp, variant: str, asv: str) -> Dot:
-    published = next((gain for _, gain in one.published if gain), None)
-    if one.gain is None:
-        failed = one.reading is not None and one.reading.status == "failed"
+def _speed_up_dot(ratio: SpeedUp, variant: str, asv: str) -> Dot:
+    published = next((gain for _, gain in ratio.published if gain), None)
+    if ratio.gain is None:
+        failed = ratio.reading is not None and ratio.reading.status == "failed"
         note = "failed" if failed else "not measured"
         value = Value(None, published=published, note=note)
     else:
-        value = Value(one.gain, ceiling=one.ceiling, published=published)
-    name = plural(one.variant, variant)
-    href = f"{asv}#{one.reading.benchmark}" if one.reading else ""
-    return Dot(f"{name}, {one.python}", value, one.python, href)
+        value = Value(ratio.gain, ceiling=ratio.ceiling, published=published)
+    name = plural(ratio.variant, variant)
+    href = f"{asv}#{ratio.reading.benchmark}" if ratio.reading else ""
+    return Dot(f"{name}, {ratio.python}", value, ratio.python, href)

@@ -18,7 +18,9 @@ _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 _SPREAD: Final = 0.25  # up to here both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 _STACKS: Final = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4}
-_SERVERS: Final = {one.name: one.style for one in SERVERS.values() if one.style is not None}
+_SERVERS: Final = {
+    server.name: server.style for server in SERVERS.values() if server.style is not None
+}
 
 STYLES: Final = 10
 """Styles of series: the stylesheet has five colours (Okabe and Ito's), the first five styles with

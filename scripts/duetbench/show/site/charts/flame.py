@@ -54,13 +54,13 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
     Places are per cent of the width: one drawing fits pages of every size.
     """
     every = frames(record.tree)
-    shown = _drawn(every)
-    tones = {tone(record, one.node) for one in every if one.width > 0}
+    visible = _drawn(every)
+    tones = {tone(record, frame.node) for frame in every if frame.width > 0}
     return drawing(
         "flame.html.j2",
         about=about,
-        height=(1 + max(one.depth for one in shown)) * _HEIGHT,
-        frames=[_frame(record, one, address) for one in shown],
+        height=(1 + max(frame.depth for frame in visible)) * _HEIGHT,
+        frames=[_frame(record, frame, address) for frame in visible],
         legend=[(kind, label) for kind, label in _LEGEND.items() if kind in tones],
         notes=list(_notes(record, every)),
         rows=_rows(record, every)[:ROWS],
@@ -74,19 +74,19 @@ def frames(tree: Node) -> tuple[Frame, ...]:
     counts may add up to a little more than it.
     """
     whole = Frame(tree, 0, 0.0, 1.0)
-    found, waiting = [whole], [whole]
+    placed, waiting = [whole], [whole]
     while waiting:
         above = waiting.pop()
-        sum_ = sum(one.head for one in above.node.below)
+        sum_ = sum(node.head for node in above.node.below)
         most = max(sum_, above.node.head)
         left = above.left
-        for one in sorted(above.node.below, key=_order):
-            width = above.width * one.head / most if most else 0.0
-            frame = Frame(one, above.depth + 1, left, width)
-            found.append(frame)
+        for node in sorted(above.node.below, key=_order):
+            width = above.width * node.head / most if most else 0.0
+            frame = Frame(node, above.depth + 1, left, width)
+            placed.append(frame)
             waiting.append(frame)
             left += width
-    return tuple(found)
+    return tuple(placed)
 
 
 def tone(record: Attribution, node: Node) -> str:
@@ -106,23 +106,25 @@ def _order(node: Node) -> tuple[str, str, int]:
 
 def _drawn(every: Sequence[Frame]) -> tuple[Frame, ...]:
     """The frames that can be seen, the widest where there are too many for a page."""
-    wide = sorted((one for one in every if one.width >= LEAST), key=lambda one: -one.width)
-    return tuple(sorted(wide[:FRAMES], key=lambda one: (one.depth, one.left)))
+    wide = sorted(
+        (frame for frame in every if frame.width >= LEAST), key=lambda frame: -frame.width
+    )
+    return tuple(sorted(wide[:FRAMES], key=lambda frame: (frame.depth, frame.left)))
 
 
 def _frame(
-    record: Attribution, one: Frame, address: Callable[[Function], str]
+    record: Attribution, frame: Frame, address: Callable[[Function], str]
 ) -> dict[str, object]:
-    kind = tone(record, one.node)
-    name = _SIGNS.get(kind, "") + _short(one.node.function.name)
+    kind = tone(record, frame.node)
+    name = _SIGNS.get(kind, "") + _short(frame.node.function.name)
     return {
         "kind": kind,
-        "x": f"{100 * one.left:.3f}%",
-        "y": one.depth * _HEIGHT,
-        "width": f"{100 * one.width:.3f}%",
-        "name": name if one.width >= _NAMED else "",
-        "says": _say(record, one.node),
-        "href": address(one.node.function) if kind in _SIGNS else "",
+        "x": f"{100 * frame.left:.3f}%",
+        "y": frame.depth * _HEIGHT,
+        "width": f"{100 * frame.width:.3f}%",
+        "name": name if frame.width >= _NAMED else "",
+        "says": _say(record, frame.node),
+        "href": address(frame.node.function) if kind in _SIGNS else "",
     }
 
 
@@ -135,12 +137,12 @@ def _say(record: Attribution, node: Node) -> str:
     base, head = own_counts(node)
     return (
         f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
-        f"{_both(base, head)}, {of_all(record, base, head)} of all; with what it calls "
-        f"{_both(node.base, node.head)}, {of_all(record, node.base, node.head)}"
+        f"{_pair(base, head)}, {of_all(record, base, head)} of all; with what it calls "
+        f"{_pair(node.base, node.head)}, {of_all(record, node.base, node.head)}"
     )
 
 
-def _both(base: float, head: float) -> str:
+def _pair(base: float, head: float) -> str:
     return f"{units.count(base)} → {units.count(head)}"
 
 
@@ -152,30 +154,30 @@ def _rows(record: Attribution, every: Sequence[Frame]) -> list[tuple[str, ...]]:
         return -abs(head - base)
 
     rows: list[tuple[str, ...]] = []
-    for one in sorted(every, key=lambda one: (size(one), one.depth, one.left)):
-        (base, head), node = own_counts(one.node), one.node
+    for frame in sorted(every, key=lambda frame: (size(frame), frame.depth, frame.left)):
+        (base, head), node = own_counts(frame.node), frame.node
         rows.append(
             (
                 node.function.name,
                 place(node.function),
                 node.function.package,
-                _both(base, head),
+                _pair(base, head),
                 of_all(record, base, head),
-                _both(node.base, node.head),
+                _pair(node.base, node.head),
             )
         )
     return rows
 
 
 def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
-    hidden = len([one for one in every if one.width > 0]) - len(_drawn(every))
+    hidden = len([frame for frame in every if frame.width > 0]) - len(_drawn(every))
     if hidden:
         yield f"{formats.quantity(hidden, 'function')} too narrow to be drawn; the table has them."
     least = GREY * record.counted.base
     # The topmost ones, with all below them: what they called may be called by others now.
-    below = (one for above in every if above.node.head for one in above.node.below)
+    below = (node for above in every if above.node.head for node in above.node.below)
     gone = [node for node in below if not node.head and node.base >= least]
     gone.sort(key=lambda node: (-node.base, _order(node)))
     if gone:
-        names = [f"{one.function.name} {of_all(record, one.base, 0.0)}" for one in gone]
+        names = [f"{node.function.name} {of_all(record, node.base, 0.0)}" for node in gone]
         yield f"Gone, and without width: {formats.some(names, _GONE)}."

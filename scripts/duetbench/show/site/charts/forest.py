@@ -171,11 +171,11 @@ def forest(data: Forest) -> Markup:
 def judged(rows: Iterable[ViewRow], address: Callable[[str], str] = lambda _: "") -> Iterator[Dot]:
     """A comparison's rows that have a ratio; `address`: from a case's id to its page, or empty."""
     for row in rows:
-        one = row.judged
-        if one.ratio is not None:
-            value = Value(one.ratio, one.low, one.high)
+        judgement = row.judged
+        if judgement.ratio is not None:
+            value = Value(judgement.ratio, judgement.low, judgement.high)
             label = f"{row.case} · {row.label}"
-            yield change(label, value, one.verdict, row.verdict, address(row.case))
+            yield change(label, value, judgement.verdict, row.verdict, address(row.case))
 
 
 def stylesheet() -> str:
@@ -195,9 +195,11 @@ def scale_of(data: Forest) -> Scale | None:
         sizes = [*map(abs, means), *widths[math.ceil(0.9 * len(widths)) - 1 :][:1]]
         half = max(_LEAST_CHANGE, 1.15 * max(sizes))
         return Scale(max(-half, -1.0), half)  # nothing gets smaller than nothing
-    own = [end for value in values for end in (value.mean, *(value.ends or ())) if end is not None]
+    inner = [
+        end for value in values for end in (value.mean, *(value.ends or ())) if end is not None
+    ]
     beside = [end for value in values for end in (value.ceiling, value.published) if end]
-    ends = [*own, *(end for end in beside if end <= _REACH * max(own))]
+    ends = [*inner, *(end for end in beside if end <= _REACH * max(inner))]
     low, high = min(ends), max(ends)
     if low >= 0:
         return Scale(0.0, 1.06 * high or 1.0)
@@ -281,12 +283,12 @@ def _legend(data: Forest, styles: dict[str, int]) -> Iterator[tuple[str, str, Ma
             mark = _MARKS[style % len(_MARKS)].format("")
             shape = Markup(f'<svg x="14" y="7" overflow="visible">{mark}</svg>')  # noqa: S704 - ours
             yield f"s{style}", name, shape
-    what = "duets" if data.axis == "change" else "launches"
+    repeats = "duets" if data.axis == "change" else "launches"
     for key, words, there in (
-        ("interval", f"95 % interval over {what}", any(value.ends for value in values)),
+        ("interval", f"95 % interval over {repeats}", any(value.ends for value in values)),
         ("sample", "one duet", any(dot.samples for dot in dots)),
-        ("ceiling", "ceiling: what arithmetic allows", any(one.ceiling for one in values)),
-        ("published", "published, on another machine", any(one.published for one in values)),
+        ("ceiling", "ceiling: what arithmetic allows", any(value.ceiling for value in values)),
+        ("published", "published, on another machine", any(value.published for value in values)),
         ("hollow", "flagged, or too few launches: not judged", not all(v.valid for v in values)),
     ):
         if there:

@@ -68,15 +68,15 @@ class Plot:
     @property
     def figures(self) -> int:
         """How many points can be drawn."""
-        return sum(point.value.mean is not None for one in self.series for point in one.points)
+        return sum(point.value.mean is not None for line in self.series for point in line.points)
 
 
 def plot(data: Plot) -> Markup:
     """The chart with its data for the script, and as a table."""
     rows = [
-        (one.title, point.label or _place(data, point.x), point.href, *cells(data.y, point.value))
-        for one in data.series
-        for point in one.points
+        (line.title, point.label or _place(data, point.x), point.href, *cells(data.y, point.value))
+        for line in data.series
+        for point in line.points
     ]
     return figure(data.about, _model(data), ("series", data.x.title), data.y.title, rows)
 
@@ -127,11 +127,11 @@ def _model(data: Plot) -> dict[str, Any]:
         },
         "series": [
             {
-                "name": one.title,
+                "name": line.title,
                 "slot": slot,
-                "points": [_point(point) for point in one.points],
+                "points": [_point(point) for point in line.points],
             }
-            for one, slot in zip(data.series, slots, strict=True)
+            for line, slot in zip(data.series, slots, strict=True)
         ],
         "marks": [],
     }  # fmt: skip
@@ -139,15 +139,15 @@ def _model(data: Plot) -> dict[str, Any]:
 
 def _slots(series: Sequence[PlotSeries]) -> Iterator[int]:
     """The style of each series: the name gives the colour, of several variants each its dash."""
-    slots = assign(one.name for one in series)
-    variants = list(dict.fromkeys(one.variant for one in series))
-    for one in series:
-        yield (slots[one.name] + variants.index(one.variant) * STYLES // 2) % STYLES
+    slots = assign(line.name for line in series)
+    variants = list(dict.fromkeys(line.variant for line in series))
+    for line in series:
+        yield (slots[line.name] + variants.index(line.variant) * STYLES // 2) % STYLES
 
 
 def _point(point: PlotPoint) -> dict[str, Any]:
     value = point.value
-    found = {
+    fields = {
         "x": point.x,
         "mean": value.mean,
         "low": value.low,
@@ -158,7 +158,11 @@ def _point(point: PlotPoint) -> dict[str, Any]:
         "href": point.href,
         "beside": value.published,
     }
-    return {name: one for name, one in found.items() if one or (one == 0.0 and one is not False)}
+    return {
+        name: field
+        for name, field in fields.items()
+        if field or (field == 0.0 and field is not False)
+    }
 
 
 SPARK: Final = (120, 28)
@@ -170,19 +174,19 @@ def spark(values: Sequence[float | None], describe: Callable[[int], str]) -> Mar
 
     `describe`: What is said of a line of so many figures.
     """
-    known = [(place, value) for place, value in enumerate(values) if value is not None]
-    if len(known) < 2:
+    figures = [(place, value) for place, value in enumerate(values) if value is not None]
+    if len(figures) < 2:
         return Markup("")
     width, height = SPARK
-    low, high = (end(value for _, value in known) for end in (min, max))
+    low, high = (end(value for _, value in figures) for end in (min, max))
     middle, span = (low + high) / 2, max(high - low, 0.02 * abs(high), 1e-12)
     points = [
         f"{3 + (width - 6) * place / (len(values) - 1):.1f},"
         f"{height / 2 - (height - 8) * (value - middle) / span:.1f}"
-        for place, value in known
+        for place, value in figures
     ]
     x, y = points[-1].split(",")
     return Markup(
         '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">'
         '<polyline points="{}"/><circle cx="{}" cy="{}" r="2.5"/></svg>'
-    ).format(width, height, width, height, describe(len(known)), " ".join(points), x, y)
+    ).format(width, height, width, height, describe(len(figures)), " ".join(points), x, y)

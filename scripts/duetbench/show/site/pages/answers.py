@@ -71,7 +71,9 @@ def speakers(site: Site, experiment: str) -> tuple[RunSummary, ...]:
     # Of one machine and profile enough launches sort last, and take the place of too few.
     measured = {
         (machine, profile): summary
-        for (machine, profile, _), summary in sorted(site.newest.items(), key=lambda one: one[0])
+        for (machine, profile, _), summary in sorted(
+            site.newest.items(), key=lambda entry: entry[0]
+        )
         if is_measured(cases_of(summary, experiment))
     }
     of = grouped(
@@ -102,11 +104,13 @@ def answers(site: Site, experiment: str) -> Iterator[ExperimentAnswer]:
             (summary, claims.fill(template, summary, published, f"apps/{experiment}/{FILE}"))
             for summary in having
         ]
-        filled = [one for one in tried if one[1].measured] or tried[:1]
-        summary, found = next((one for one in filled if one[0].run.launches > 1), filled[0])
+        filled = [attempt for attempt in tried if attempt[1].measured] or tried[:1]
+        summary, claim = next(
+            (attempt for attempt in filled if attempt[0].run.launches > 1), filled[0]
+        )
         run = summary.run
-        shown = run.id if found.measured else ""
-        yield ExperimentAnswer(found.text, shown, run.profile, run.machine.id, tuple(found.flags))
+        source = run.id if claim.measured else ""
+        yield ExperimentAnswer(claim.text, source, run.profile, run.machine.id, tuple(claim.flags))
 
 
 def has_inprocess(site: Site) -> bool:

@@ -78,19 +78,21 @@ def pages(site: Site) -> Iterator[PageFile]:
     """One page for each case that any run planned, with its data file; and lists of cases."""
     tables = site.cases()
     before = {header.cases: run for run, header in site.headers.items()}  # mostly the same cases
-    seen = {case: run for planned, run in before.items() for case in planned}
+    newest_runs = {case: run for planned, run in before.items() for case in planned}
     concerned = grouped(
         (case, record)
         for record in site.changes
-        for case in dict.fromkeys(one.case for one in (record.series, *record.others))
+        for case in dict.fromkeys(name.case for name in (record.series, *record.others))
     )
     kin = grouped((endpoint(case), case) for case in tables)
-    for case in dict.fromkeys((*tables, *seen)):
-        many, changes = tables.get(case, ()), concerned.get(case, ())
-        siblings = [one for one in kin.get(endpoint(case), ()) if one != case and endpoint(case)]
-        yield _page(site, case, many, changes, seen[case], siblings)
-        if many:
-            document = trends.document(site, case, many, changes)
+    for case in dict.fromkeys((*tables, *newest_runs)):
+        of_case, changes = tables.get(case, ()), concerned.get(case, ())
+        siblings = [
+            other for other in kin.get(endpoint(case), ()) if other != case and endpoint(case)
+        ]
+        yield _page(site, case, of_case, changes, newest_runs[case], siblings)
+        if of_case:
+            document = trends.document(site, case, of_case, changes)
             yield PageFile(
                 addresses.file(addresses.data_file(case)), dense(document).decode("utf-8")
             )
@@ -102,21 +104,22 @@ def _page(
     case: str,
     tables: tuple[Table, ...],
     changes: tuple[Change, ...],
-    seen: str,
+    newest_run: str,
     siblings: Sequence[str],
 ) -> PageFile:
     views = [_view(site, table, case) for table in tables]
-    summaries = [one for one in site.newest.values() if case in one.cases]
-    described = max(summaries, key=lambda one: one.run.started, default=None)
+    summaries = [summary for summary in site.newest.values() if case in summary.cases]
+    described = max(summaries, key=lambda summary: summary.run.started, default=None)
     summary = described.cases[case] if described else None
     # Of points against the anchor, the newest is measured again.
     alike = [view.header for view in views if view.table.kind == views[0].table.kind]
-    header = max(alike, key=lambda one: one.time, default=site.headers[seen])
+    header = max(alike, key=lambda header: header.time, default=site.headers[newest_run])
     place = header.cases.index(case)
     recorded = [("Python", header.pythons[place]), ("stack", header.stack_of[place])]
     experiment, label = _experiment(site, case)
     sources = {
-        names.name(one).variant: addresses.data_file(one) for one in siblings[:_MOST_SIBLINGS]
+        names.name(sibling).variant: addresses.data_file(sibling)
+        for sibling in siblings[:_MOST_SIBLINGS]
     }
     caption = (
         "Ratios to the frozen anchor, at the time of each stack."
@@ -137,8 +140,8 @@ def _page(
         prefixes=prefixes(site, case),
         views=views,
         chart=trends.trend(case, tables, source, sources, about) if about else None,
-        changes=[(one, _where(one, case)) for one in map(describe, changes)],
-        files=site.files_of(seen),
+        changes=[(text, _where(text, case)) for text in map(describe, changes)],
+        files=site.files_of(newest_run),
         summary=summary,
         facts=_declared_facts(summary.case) if summary else recorded,
         command=words.point_command(header, case),
@@ -147,8 +150,8 @@ def _page(
 
 
 def _view(site: Site, table: Table, case: str) -> CaseView:
-    known = trends.metrics(table, case)
-    metric = known[0] if known else (table.metrics[0] if table.metrics else "")
+    measured = trends.metrics(table, case)
+    metric = measured[0] if measured else (table.metrics[0] if table.metrics else "")
     night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
     newest = history.point(table, night, case, metric)
     return CaseView(
@@ -159,7 +162,7 @@ def _view(site: Site, table: Table, case: str) -> CaseView:
         interval=_interval(table, newest, metric),
         header=table.nights[night],
         files=site.files_of(newest.run),
-        lines=tuple(_lines(table, newest, night, case, known)),
+        lines=tuple(_lines(table, newest, night, case, measured)),
     )
 
 
@@ -171,17 +174,17 @@ def _lines(
     counts = np.count_nonzero(~np.isnan(of_case), axis=0).tolist()
     lowest, highest = (end.reduce(of_case, axis=0).tolist() for end in (np.fmin, np.fmax))
     ends = (block[night, row].tolist() for block in (table.mean, table.low, table.high))
-    mean, low, high = ([None if math.isnan(one) else one for one in end] for end in ends)
+    mean, low, high = ([None if math.isnan(number) else number for number in end] for end in ends)
     for metric in metrics:
         column = table.metrics.index(metric)
-        known = METRICS.get(metric)
+        known_metric = METRICS.get(metric)
         point = replace(newest, mean=mean[column], low=low[column], high=high[column])
         unit = trends.unit(table, metric)
         span = (words.figure(end[column], unit) for end in (lowest, highest))
         yield MetricLine(
             metric=metric,
             title=trends.title(metric),
-            meaning=known.meaning if known else _MEANINGS.get(metric, ""),
+            meaning=known_metric.meaning if known_metric else _MEANINGS.get(metric, ""),
             figure=words.figure(point.mean, unit),
             interval=_interval(table, point, metric),
             range=" … ".join(span) if counts[column] > 1 else "",
@@ -201,9 +204,9 @@ def _interval(table: Table, point: Point, metric: str) -> str:
 def _where(change: ChangeText, case: str) -> str:
     """What of the case a change moved: `CPU/request on xeon-2c`."""
     record = change.record
-    series = [one for one in (record.series, *record.others) if one.case == case]
+    series = [name for name in (record.series, *record.others) if name.case == case]
     return ", ".join(
-        dict.fromkeys(f"{trends.title(one.metric)} on {one.machine}" for one in series)
+        dict.fromkeys(f"{trends.title(name.metric)} on {name.machine}" for name in series)
     )
 
 
@@ -212,7 +215,9 @@ def _experiment(site: Site, case: str) -> tuple[str, str]:
     name = case.partition("/")[0]
     if name == _INSIDE:
         suite = suite_of(case)
-        name = next((one.page for one in site.suites if one.suite == suite), SHARED_PAGE)
+        name = next(
+            (declared.page for declared in site.suites if declared.suite == suite), SHARED_PAGE
+        )
     elif name not in site.experiments():
         return "", name
     return addresses.experiment(name), name
@@ -237,7 +242,7 @@ def prefixes(site: Site, case: str) -> list[tuple[str, str]]:
     return [(addresses.prefix(name), name.partition("/")[2])]
 
 
-def _asked(endpoint: Endpoint) -> str:
+def _request(endpoint: Endpoint) -> str:
     method = "" if endpoint.method == "GET" else f"{endpoint.method} "
     further = len({endpoint.path, *endpoint.paths}) - 1
     return f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
@@ -245,12 +250,12 @@ def _asked(endpoint: Endpoint) -> str:
 
 def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
-    connections = words.many(load.connections, "connection")
+    connections = words.quantity(load.connections, "connection")
     model = f"closed loop, {connections}"
     if load.model is not LoadModel.CLOSED:
         model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
     pairs = [
-        ("endpoint", f"{_asked(endpoint)} ({endpoint.interface.upper()}, {endpoint.app})"),
+        ("endpoint", f"{_request(endpoint)} ({endpoint.interface.upper()}, {endpoint.app})"),
         ("takes at least", words.figure(endpoint.floor, "service_min") if endpoint.floor else ""),
         ("Python", case.python),
         ("stack", case.stack),
@@ -275,15 +280,15 @@ def _lists(site: Site, tables: dict[str, tuple[Table, ...]]) -> Iterator[PageFil
     yield _list(site, addresses.CASES, "Cases", "", groups, {})
     experiments = grouped((case.partition("/")[0], case) for case in every)
     for experiment, cases in experiments.items():
-        found = grouped((endpoint(case) or _group(case), case) for case in cases)
+        endpoints = grouped((endpoint(case) or _group(case), case) for case in cases)
         if experiment not in site.planned:
             title = f"Cases of {experiment}"
-            yield _list(site, addresses.prefix(experiment), title, experiment, found, tables)
-        for name, many in found.items():
-            if endpoint(many[0]) and name not in site.planned:
-                what = {one.what for one in map(names.name, many) if one.known}
-                title = what.pop() if len(what) == 1 else f"Cases of {name}"
-                groups = {"": many}
+            yield _list(site, addresses.prefix(experiment), title, experiment, endpoints, tables)
+        for name, variants in endpoints.items():
+            if endpoint(variants[0]) and name not in site.planned:
+                titles = {name.what for name in map(names.name, variants) if name.known}
+                title = titles.pop() if len(titles) == 1 else f"Cases of {name}"
+                groups = {"": variants}
                 yield _list(site, addresses.prefix(name), title, experiment, groups, tables)
 
 
@@ -314,16 +319,18 @@ def _list(
 
 def _row(case: str, tables: Sequence[Table]) -> CaseRow:
     """The newest absolute figure, and a sketch of the series that its page shows first."""
-    own = next((one for one in tables if not one.track.ratio), tables[0] if tables else None)
-    if own is None:
+    served = next(
+        (table for table in tables if not table.track.ratio), tables[0] if tables else None
+    )
+    if served is None:
         return CaseRow(case)
-    metric = next(iter(trends.metrics(own, case)), "")
-    night = int(np.flatnonzero(own.status[:, own.cases.index(case)])[-1])
+    metric = next(iter(trends.metrics(served, case)), "")
+    night = int(np.flatnonzero(served.status[:, served.cases.index(case)])[-1])
     if not metric:
         return CaseRow(case)
-    newest = history.point(own, night, case, metric)
-    figure = f"{words.figure(newest.mean, trends.unit(own, metric))}"
-    return CaseRow(case, figure, _interval(own, newest, metric), trends.spark(tables[0], case))
+    newest = history.point(served, night, case, metric)
+    figure = f"{words.figure(newest.mean, trends.unit(served, metric))}"
+    return CaseRow(case, figure, _interval(served, newest, metric), trends.spark(tables[0], case))
 
 
 def _group(case: str) -> str:

@@ -54,7 +54,9 @@ def feed(changes: Iterable[Change], base: str = "") -> str:
             "changes.atom.j2",
             base=base,
             updated=newest[0].when if newest else datetime.fromtimestamp(0, UTC),
-            entries=[(one, feed_title(one), words.moved(one.packages)) for one in newest],
+            entries=[
+                (record, feed_title(record), words.moved(record.packages)) for record in newest
+            ],
         )
         + "\n"
     )
@@ -85,7 +87,7 @@ def _page(site: Site, record: Change) -> PageFile:
         forest=_forest(text),
         trend=trend_around(site, record),
         packages=sorted(
-            ((one, record.blame(one)) for one in record.packages),
+            ((move, record.blame(move)) for move in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
         commands=commands(record, before, after),
@@ -143,7 +145,7 @@ def _source(site: Site, record: Attribution, row: Row) -> str:
     """Where a row's function is in its release's source, on the side that has it; or empty."""
     function = row.function
     package = site.packages.get(function.package)
-    moved = next((one for one in record.packages if one.package == function.package), None)
+    moved = next((move for move in record.packages if move.package == function.package), None)
     version = moved and (moved.base if row.state == "went" else moved.head)
     if package is None or not version or not function.line:
         return ""

@@ -48,7 +48,7 @@ from duetbench.store.points import INSTRUCTIONS
 
 _GROUPS: Final = ("worse", "better", "undecided", "unchanged")
 _TITLES: Final = ("Worse", "Better", "Not decided", "No change")
-_KINDS: Final = {mark: one.value.replace(" ", "-") for one, mark in formats.MARKS.items()}
+_KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
 """CSS classes of verdicts by their mark."""
 _LOOK: Final = re.compile(r"(\d+) duets: ([\d.]+%)")
 _CHART: Final = "Head over base: every usable duet, and what is said of all"
@@ -92,7 +92,7 @@ class Played:
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each comparison."""
-    confirmed = grouped((one.evidence, one) for one in site.changes if one.evidence)
+    confirmed = grouped((record.evidence, record) for record in site.changes if record.evidence)
     listed = []
     for name, comparison in site.comparisons.items():
         try:
@@ -148,7 +148,7 @@ def content(
         "played": _in_order(view, (*_cases(comparison, view), *_inside(comparison, view))),
         "sides": [(name, _side(side)) for name, side in _sides(comparison)],
         "looks": [*looks(comparison, view.groups.all)],
-        "method": [(key.replace("_", " "), str(one)) for key, one in comparison.method.items()],
+        "method": [(key.replace("_", " "), str(value)) for key, value in comparison.method.items()],
     }
 
 
@@ -194,15 +194,18 @@ def _side(side: SideRecord) -> list[tuple[str, str]]:
         ("what", side.label),
         ("applications", f"commit {side.commit[:12]}{dirty}" if side.commit else "no commit"),
         *(
-            (f"interpreter {one.name}", f"{one.version}, {one.build} ({one.origin})")
-            for one in side.interpreters
+            (
+                f"interpreter {interpreter.name}",
+                f"{interpreter.version}, {interpreter.build} ({interpreter.origin})",
+            )
+            for interpreter in side.interpreters
         ),
         *(
             (
-                f"lock of {one.name}",
-                f"{one.digest[:12]}, {formats.quantity(len(one.packages), 'package')}",
+                f"lock of {stack.name}",
+                f"{stack.digest[:12]}, {formats.quantity(len(stack.packages), 'package')}",
             )
-            for one in side.stacks
+            for stack in side.stacks
         ),
     ]
 
@@ -210,7 +213,7 @@ def _side(side: SideRecord) -> list[tuple[str, str]]:
 def _in_order(view: View, played: Iterable[Played]) -> list[Played]:
     """What moved first, as everywhere."""
     places = {row.case: place for place, row in reversed([*enumerate(view.groups.all)])}
-    return sorted(played, key=lambda one: places.get(one.name, len(places)))
+    return sorted(played, key=lambda case: places.get(case.name, len(places)))
 
 
 def _cases(comparison: Comparison, view: View) -> Iterator[Played]:
@@ -220,55 +223,60 @@ def _cases(comparison: Comparison, view: View) -> Iterator[Played]:
         usable = [duet for duet in duets if duet.usable]
         dots = [
             _dot(
-                METRICS[one.metric].title,
-                one,
-                [_ratio(duet.base.get(one.metric), duet.head.get(one.metric)) for duet in usable],
+                METRICS[judgement.metric].title,
+                judgement,
+                [
+                    _ratio(duet.base.get(judgement.metric), duet.head.get(judgement.metric))
+                    for duet in usable
+                ],
             )
-            for one in case.judgements
+            for judgement in case.judgements
         ]
         about = Caption(f"duets-{place}", _CHART)
-        own = rows_of.get(case.case.id, ())
-        yield _played(name, case.because, own, _drawn(about, dots), _grid_of(case, duets))
+        judged = rows_of.get(case.case.id, ())
+        yield _played(name, case.because, judged, _drawn(about, dots), _grid_of(case, duets))
 
 
 def _inside(comparison: Comparison, view: View) -> Iterator[Played]:
     alone = [row for row in view.groups.all if not row.metric]
-    for place, one in enumerate(comparison.micro):
-        own = [row for row in alone if row.judged is one.judgement]
-        name = own[0].case if own else one.benchmark
-        counted = one.unit == INSTRUCTIONS
-        samples = () if counted else zip(one.base, one.head, strict=False)
+    for place, benchmark in enumerate(comparison.micro):
+        judged = [row for row in alone if row.judged is benchmark.judgement]
+        name = judged[0].case if judged else benchmark.benchmark
+        counted = benchmark.unit == INSTRUCTIONS
+        samples = () if counted else zip(benchmark.base, benchmark.head, strict=False)
         pairs = [_ratio(*pair) for pair in samples]
         about = Caption(f"processes-{place}", _INSIDE)
-        chart = _drawn(about, [_dot("time in process", one.judgement, pairs)])
-        yield _played(names.name(name), "", own, chart, Grid((), (), ()))
+        chart = _drawn(about, [_dot("time in process", benchmark.judgement, pairs)])
+        yield _played(names.name(name), "", judged, chart, Grid((), (), ()))
 
 
 def _played(
-    name: CaseName, because: str, own: Sequence[ViewRow], chart: Markup | None, duets: Grid
+    name: CaseName, because: str, judged: Sequence[ViewRow], chart: Markup | None, duets: Grid
 ) -> Played:
     return Played(
         name=name.id,
         called=str(name) if name.known else "",
         because=because,
-        grid=rows.table(own, "case", "why"),
+        grid=rows.table(judged, "case", "why"),
         chart=chart,
         duets=duets,
-        verdicts=tuple(f"{row.verdict}: {row.label}" for row in own),
+        verdicts=tuple(f"{row.verdict}: {row.label}" for row in judged),
     )
 
 
-def _dot(title: str, one: Judgement, ratios: Iterable[float | None]) -> Dot:
+def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
     """A judged figure with the samples that it was made from."""
     samples = tuple(ratio - 1 for ratio in ratios if ratio is not None)
-    if one.ratio is None:
-        none = Value(None, note=one.reason or "too few samples")
-        return Dot(title, none, verdict=one.verdict, word=one.verdict.value, samples=samples)
+    if judgement.ratio is None:
+        none = Value(None, note=judgement.reason or "too few samples")
+        return Dot(
+            title, none, verdict=judgement.verdict, word=judgement.verdict.value, samples=samples
+        )
     dot = change(
         title,
-        Value(one.ratio, one.low, one.high),
-        one.verdict,
-        formats.verdict(one.metric if one.metric in METRICS else "", one.verdict),
+        Value(judgement.ratio, judgement.low, judgement.high),
+        judgement.verdict,
+        formats.verdict(judgement.metric if judgement.metric in METRICS else "", judgement.verdict),
     )
     return replace(dot, samples=samples)
 
@@ -282,18 +290,18 @@ def _drawn(about: Caption, dots: Sequence[Dot]) -> Markup | None:
 
 def _grid_of(case: CaseComparison, duets: Sequence[Duet]) -> Grid:
     """Every duet with its ratios, also those that are not used, and why."""
-    metrics = [one.metric for one in case.judgements]
+    metrics = [judgement.metric for judgement in case.judgements]
     lines = []
     for place, duet in enumerate(duets, 1):
-        ratios = (_ratio(duet.base.get(one), duet.head.get(one)) for one in metrics)
+        ratios = (_ratio(duet.base.get(metric), duet.head.get(metric)) for metric in metrics)
         lines.append((str(place), *map(formats.percent, ratios), _note(duet)))
-    return Grid(("duet", *(METRICS[one].title for one in metrics), "note"), lines, ("note",))
+    return Grid(("duet", *(METRICS[metric].title for metric in metrics), "note"), lines, ("note",))
 
 
 def _note(duet: Duet) -> str:
     """Its flags; of one that is not used, why."""
     sides = (("base", duet.flags_base), ("head", duet.flags_head))
-    flags = [(side, flag) for side, many in sides for flag in many]
+    flags = [(side, flag) for side, raised in sides for flag in raised]
     if duet.usable:
         return ", ".join(dict.fromkeys(flag.name for _, flag in flags))
     return "not used: " + "; ".join(f"{side}: {flag.name}: {flag.detail}" for side, flag in flags)
@@ -309,15 +317,15 @@ def _ratio(base: float | None, head: float | None) -> float | None:
 def looks(comparison: Comparison, every: Iterable[ViewRow]) -> Iterator[Look]:
     """The schedule of each test, look by look; of a single test also what rests on which look."""
     schedules = {
-        name: found
+        name: steps
         for name, told_ in comparison.method.items()
-        if (found := _LOOK.findall(str(told_)))
+        if (steps := _LOOK.findall(str(told_)))
     }
     alone = len(schedules) == 1
     counted = Counter(row.judged.duets for row in every if row.judged.ratio is not None)
-    for name, found in schedules.items():
+    for name, steps in schedules.items():
         word = name.replace("_", " ").removesuffix("s")
-        for number, (samples, share) in enumerate(found, 1):
+        for number, (samples, share) in enumerate(steps, 1):
             rests = counted.pop(int(samples), 0) if alone else None
             yield Look(f"{word} {number}", samples, share, rests)
         if alone and (early := counted.total()):

@@ -53,7 +53,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
     address = addresses.experiment(name)
     about, published = site.about.get(name), site.published.get(name)
-    found = sources(site, name)
+    runs = sources(site, name)
     question = about.question if about else ""
     return render(
         site,
@@ -65,35 +65,38 @@ def _page(site: Site, name: str, cases: tuple[str, ...]) -> PageFile:
         question=question,
         published=published,
         answers=list(answers(site, name)),
-        sources=found,
-        charts=list(charts(site, name, addresses.root(addresses.file(address)), found)),
-        statements=list(zip(*(one.section.shapes for one in found), strict=True)),
+        sources=runs,
+        charts=list(charts(site, name, addresses.root(addresses.file(address)), runs)),
+        statements=list(zip(*(run.section.shapes for run in runs), strict=True)),
         differences=findings.differences(
-            [(findings.RunSource(one.label, "", one.summary), one.section.shapes) for one in found]
+            [(findings.RunSource(run.label, "", run.summary), run.section.shapes) for run in runs]
         ),
         deviations=about.deviations if about else (),
         article_url=about.url if about else "",
-        validity=[(one, _flags(one), _failures(one)) for one in found],
+        validity=[(run, _flags(run), _failures(run)) for run in runs],
         commands=[
-            (one.label, words.experiment_command(name, one.run.profile, one.run.commit))
-            for one in found
+            (run.label, words.experiment_command(name, run.run.profile, run.run.commit))
+            for run in runs
         ]
         or [("", words.experiment_command(name))],
         cases=cases,
         measured=tuple(
-            dict.fromkeys(one.id for many in found for one in many.cases if one.id not in cases)
+            dict.fromkeys(case.id for run in runs for case in run.cases if case.id not in cases)
         ),
     )
 
 
 def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> PageFile:
     snapshots = site.snapshots
-    most = max(site.newest.values(), key=lambda one: one.run.launches, default=None)
+    most = max(site.newest.values(), key=lambda summary: summary.run.launches, default=None)
     address = addresses.experiment(name)
-    root, own = addresses.root(addresses.file(address)), suites[0] if suites[0].source else None
+    root, page_suite = (
+        addresses.root(addresses.file(address)),
+        suites[0] if suites[0].source else None,
+    )
     latest = [(suite, newest(snapshots, *suite.benchmarks)) for suite in suites]
-    answer = suite_answer(site, own) if own else None
-    question = own.question if own else SHARED_QUESTION
+    answer = suite_answer(site, page_suite) if page_suite else None
+    question = page_suite.question if page_suite else SHARED_QUESTION
     newest_files = tuple(
         f"{addresses.RAW_ASV}{snapshot.machine}/{snapshot.commit[:8]}-"
         for _, snapshot in latest
@@ -115,7 +118,9 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
         ],
         answer=answer.text if answer else "",
         sections=inprocess.sections(snapshots, suites, most),
-        command=f"duetbench inprocess --select '{own.suite}.*'" if own else "duetbench inprocess",
+        command=f"duetbench inprocess --select '{page_suite.suite}.*'"
+        if page_suite
+        else "duetbench inprocess",
         files=[address for address in site.downloads if address.startswith(newest_files)],
     )
 
@@ -153,24 +158,26 @@ def sources(site: Site, experiment: str) -> tuple[RunSource, ...]:
     """
     published, about = site.published.get(experiment), site.about.get(experiment)
     runs = speakers(site, experiment)
-    runs = tuple(one for one in runs if one.run.profile in _STANDARD) or runs
-    found: list[RunSource] = []
-    known: dict[str, str] = {}  # case → the machine that speaks for it
-    for one in runs:
-        machine = one.run.machine.id
+    runs = tuple(summary for summary in runs if summary.run.profile in _STANDARD) or runs
+    chosen: list[RunSource] = []
+    speaker: dict[str, str] = {}  # case → the machine that speaks for it
+    for summary in runs:
+        machine = summary.run.machine.id
         elsewhere = machine != runs[0].run.machine.id
         cases = tuple(
-            case for case in cases_of(one, experiment) if known.get(case.id, machine) == machine
+            case
+            for case in cases_of(summary, experiment)
+            if speaker.get(case.id, machine) == machine
         )
         if not is_measured(cases):
             continue
-        known |= dict.fromkeys((case.id for case in cases if case.status == "measured"), machine)
-        section = make_section(one, experiment, cases, published, about)
-        found.append(RunSource(one, cases, section, facts(one), elsewhere))
-    return tuple(found)
+        speaker |= dict.fromkeys((case.id for case in cases if case.status == "measured"), machine)
+        section = make_section(summary, experiment, cases, published, about)
+        chosen.append(RunSource(summary, cases, section, facts(summary), elsewhere))
+    return tuple(chosen)
 
 
-def charts(site: Site, experiment: str, root: str, found: Sequence[RunSource]) -> Iterator[Markup]:
+def charts(site: Site, experiment: str, root: str, runs: Sequence[RunSource]) -> Iterator[Markup]:
     """The declared charts.
 
     They are of figures with intervals where a run has them. What only runs of too few launches
@@ -178,29 +185,29 @@ def charts(site: Site, experiment: str, root: str, found: Sequence[RunSource]) -
     """
     published = site.published.get(experiment)
     layouts = published.charts if published else ()
-    if not layouts and found:
-        layouts = (declared.default_layout(found[0].cases),)
-    shown = [
+    if not layouts and runs:
+        layouts = (declared.default_layout(runs[0].cases),)
+    drawable = [
         ChartCases(
             cases=source.cases,
             published=published,
             address=lambda case: root + addresses.case(case),
             source=f"From the {source.label}, "
-            f"{words.many(source.run.launches, 'launch', 'launches')} per case.",
+            f"{words.quantity(source.run.launches, 'launch', 'launches')} per case.",
         )
-        for source in found
+        for source in runs
     ]
     for layout in layouts:
         # Runs with intervals first; of these, and of the others, that with most of the figures.
         ranked = sorted(
             (
                 (launches < ENOUGH_LAUNCHES, -figures, -launches, place)
-                for place, source in enumerate(found)
-                if (figures := declared.figures(shown[place], layout))
+                for place, source in enumerate(runs)
+                if (figures := declared.figures(drawable[place], layout))
                 for launches in (source.run.launches,)
             ),
         )
-        chosen = [shown[place] for *_, place in ranked]
+        chosen = [drawable[place] for *_, place in ranked]
         if chosen and (chart := declared.draw(_joined(layout, chosen), layout)):
             yield chart
 
@@ -209,29 +216,29 @@ def _joined(layout: ChartLayout, runs: Sequence[ChartCases]) -> ChartCases:
     """Every case of the first run that has its figures; the caption says which these are."""
     cases: dict[str, CaseSummary] = {}
     captions: list[str] = []
-    for shown in runs:
+    for run in runs:
         new = {
             case.id: case
-            for case in shown.cases
+            for case in run.cases
             if case.id not in cases and any(metric in case.metrics for metric in layout.figures)
         }
-        if declared.figures(replace(shown, cases=tuple(new.values())), layout):
-            rest = f"Others: {shown.source[0].lower()}{shown.source[1:]}"
-            captions.append(rest if captions else shown.source)
+        if declared.figures(replace(run, cases=tuple(new.values())), layout):
+            rest = f"Others: {run.source[0].lower()}{run.source[1:]}"
+            captions.append(rest if captions else run.source)
         cases |= new
-    for shown in runs:  # those without a figure too: charts and tables say why
-        cases = {case.id: case for case in shown.cases} | cases
+    for run in runs:  # those without a figure too: charts and tables say why
+        cases = {case.id: case for case in run.cases} | cases
     return replace(runs[0], cases=tuple(cases.values()), source=" ".join(captions))
 
 
 def _flags(source: RunSource) -> list[tuple[FlagName, str, list[str]]]:
     """All that was flagged, the most frequent first: a detail, for example, and which cases."""
-    found: dict[FlagName, tuple[str, list[str]]] = {}
+    examples: dict[FlagName, tuple[str, list[str]]] = {}
     for case in source.cases:
         for flag in case.warnings:
-            found.setdefault(flag.name, (flag.detail, []))[1].append(case.id)
-    every = [(name, example, many) for name, (example, many) in found.items()]
-    return sorted(every, key=lambda one: -len(one[2]))
+            examples.setdefault(flag.name, (flag.detail, []))[1].append(case.id)
+    every = [(name, example, cases) for name, (example, cases) in examples.items()]
+    return sorted(every, key=lambda entry: -len(entry[2]))
 
 
 def _failures(source: RunSource) -> list[tuple[str, str]]:
@@ -239,7 +246,8 @@ def _failures(source: RunSource) -> list[tuple[str, str]]:
     return [
         (
             case.id,
-            f"{len(case.failures)} of {words.many(case.expected, 'launch', 'launches')} failed: "
+            f"{len(case.failures)} of "
+            f"{words.quantity(case.expected, 'launch', 'launches')} failed: "
             + "; ".join(dict.fromkeys(failure.reason for failure in case.failures)),
         )
         for case in source.cases

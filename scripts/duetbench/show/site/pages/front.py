@@ -47,7 +47,7 @@ class EndpointRow:
     change: ChangeText | None
 
     @property
-    def own(self) -> bool:
+    def found_here(self) -> bool:
         """Whether the change was found in this case, whose size it says."""
         return self.change is not None and self.change.record.series.case == self.case
 
@@ -80,7 +80,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         record=next(iter(site.sources.night_records[-1:]), None),
         open_changes=len(site.open_changes),
         rows=list(endpoint_rows(site, tables)),
-        questions=[one for one in questions(site) if one.name != SHARED_PAGE],
+        questions=[question for question in questions(site) if question.name != SHARED_PAGE],
         problems=site.sources.problems,
     )
 
@@ -88,7 +88,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 def _headline(lead: Change | None, tables: Mapping[str, tuple[Table, ...]]) -> str:
     """The case that is pictured: of the change that is told, or the first one with a trend."""
     wanted = [lead.series.case] if lead else []
-    wanted += [one.case for one in headlines()]
+    wanted += [headline.case for headline in headlines()]
     wanted += sorted(tables, key=lambda case: -len(tables[case][0].nights))
     return next(
         (case for case in wanted if case in tables and trends.metrics(tables[case][0], case)), ""
@@ -102,14 +102,14 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
     are on the endpoint's page.
     """
     table = speaker(site.newest_tables)
-    shown: dict[tuple[str, str, str], CaseName] = {}
+    cells: dict[tuple[str, str, str], CaseName] = {}
     for case in tables:
         name = names.name(case)
         if name.server:
-            shown.setdefault((name.what, name.server, name.python), name)
-    sketches = {name.id: trends.spark(tables[name.id][0], name.id) for name in shown.values()}
+            cells.setdefault((name.what, name.server, name.python), name)
+    sketches = {name.id: trends.spark(tables[name.id][0], name.id) for name in cells.values()}
     for name in sorted(
-        shown.values(),
+        cells.values(),
         # Those with a trend first.
         key=lambda name: (not sketches[name.id], name.what, name.server, name.python),
     ):
@@ -118,7 +118,7 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
         moved = (
             record
             for record in site.changes
-            if name.id in {one.case for one in (record.series, *record.others)}
+            if name.id in {moved.case for moved in (record.series, *record.others)}
         )
         change = next(moved, None)
         yield EndpointRow(
@@ -148,17 +148,17 @@ def last_night(site: Site, table: Table) -> str:
         parts.append(f"{missing} missing")
     bumps = site.events[table.machine, table.kind].bumps
     releases = dict.fromkeys(
-        f"{one.package} {one.head or 'gone'}"
+        f"{move.package} {move.head or 'gone'}"
         for bump in bumps
         if bump.night == len(table.nights) - 1
-        for one in bump.packages
+        for move in bump.packages
     )
     came = "no release came in"
     if releases:
-        came = f"{words.many(len(releases), 'release')} came in: "
+        came = f"{words.quantity(len(releases), 'release')} came in: "
         came += formats.some(tuple(releases), _RELEASES)
     kind = "night" if night.profile == "nightly" else "run"
     return (
         f"Newest {kind}, {words.day(night.time)}, on {table.machine}: of "
-        f"{words.many(len(states), 'case')} {', '.join(parts)}; {came}."
+        f"{words.quantity(len(states), 'case')} {', '.join(parts)}; {came}."
     )

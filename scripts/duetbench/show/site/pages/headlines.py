@@ -87,11 +87,11 @@ def newest(table: Table, headline: Headline) -> Figure | None:
     launches = min(point.launches for point in points)
     if too_few(launches):
         recent = [
-            one
-            for one in np.flatnonzero(there)[-NIGHTS:].tolist()
-            if _defined(table, one, cases) == _defined(table, night, cases)
+            earlier
+            for earlier in np.flatnonzero(there)[-NIGHTS:].tolist()
+            if _defined(table, earlier, cases) == _defined(table, night, cases)
         ]
-        values = [_value(table, one, cases, headline.metric) for one in recent]
+        values = [_value(table, earlier, cases, headline.metric) for earlier in recent]
         if len(values) > launches:
             return Figure(headline, night, estimate(values))
     mean, *below = (point.mean or math.nan for point in points)
@@ -100,7 +100,9 @@ def newest(table: Table, headline: Headline) -> Figure | None:
     mean /= below[0]
     # Intervals of both sides are independent, and symmetric on the logarithmic scale.
     halves = [
-        math.log(one.high / one.low) / 2 for one in points if one.high and one.low and one.low > 0
+        math.log(point.high / point.low) / 2
+        for point in points
+        if point.high and point.low and point.low > 0
     ]
     factor = math.exp(math.hypot(*halves)) if len(halves) == len(points) else None
     low, high = (mean / factor, mean * factor) if factor else (None, None)
@@ -115,8 +117,10 @@ def speaker(tables: Iterable[Table]) -> Table | None:
     """
 
     def rank(table: Table) -> tuple[int, int, int, str]:
-        figures = [one for one in (newest(table, headline) for headline in headlines()) if one]
-        sure = sum(not one.doubt for one in figures)
+        figures = [
+            figure for figure in (newest(table, headline) for headline in headlines()) if figure
+        ]
+        sure = sum(not figure.doubt for figure in figures)
         return sure, len(figures), table.nights[-1].time, table.machine
 
     there = (table for table in tables if not table.track.ratio and table.nights)
@@ -127,10 +131,10 @@ def badges(tables: Iterable[Table], changes: Iterable[Change]) -> dict[str, dict
     """By headline, and of all open regressions: what shields.io shows (its endpoint, version 1)."""
     table = speaker(tables)
     shields = {headline.name: _badge(headline, table) for headline in headlines()}
-    worse = sum(one.status == "open" and one.verdict is Verdict.SLOWER for one in changes)
+    worse = sum(change.status == "open" and change.verdict is Verdict.SLOWER for change in changes)
     count = (str(worse), "orange") if worse else ("none", "blue")
-    shown = ("not measured", "lightgrey") if table is None else count
-    return {**shields, "changes": _shield("open regressions", *shown)}
+    state = ("not measured", "lightgrey") if table is None else count
+    return {**shields, "changes": _shield("open regressions", *state)}
 
 
 def _badge(headline: Headline, table: Table | None) -> dict[str, Any]:

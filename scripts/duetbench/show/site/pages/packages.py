@@ -72,8 +72,12 @@ def pages(site: Site) -> Iterator[PageFile]:
         addresses.PACKAGES,
         "Packages",
         "What each release of the Python web stack's packages did to requests.",
-        measured=[(one, *_newest(one.axes[0], results[one.name])) for one in every if one.axes],
-        others=[one for one in every if not one.axes],
+        measured=[
+            (package, *_newest(package.axes[0], results[package.name]))
+            for package in every
+            if package.axes
+        ],
+        others=[package for package in every if not package.axes],
     )
     for package in every:
         yield _package(site, package, results[package.name])
@@ -83,7 +87,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 def _rows(axis: ReleaseAxis, results: Results) -> list[Row]:
     """The newest release first."""
-    return [(one, results[axis].get(one.version)) for one in axis.releases[::-1]]
+    return [(release, results[axis].get(release.version)) for release in axis.releases[::-1]]
 
 
 def _newest(axis: ReleaseAxis, results: Results) -> Row:
@@ -113,8 +117,8 @@ def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile
         ],
         changes=_changes(package),
         comparisons=[
-            (one, next(move for move in one.packages if move.package == package.name))
-            for one in package.comparisons
+            (comparison, next(move for move in comparison.packages if move.package == package.name))
+            for comparison in package.comparisons
         ],
     )
 
@@ -123,9 +127,11 @@ def _links(
     package: ReleasedPackage, version: str = "", before: str | None = None
 ) -> list[tuple[str, str]]:
     """Labels and addresses that the package's own metadata give."""
-    found = package.links(version)
-    links = [(label, found.links[kind]) for kind, label in LINKS.items() if kind in found.links]
-    compared = found.differences(before, version) if before else None
+    metadata = package.links(version)
+    links = [
+        (label, metadata.links[kind]) for kind, label in LINKS.items() if kind in metadata.links
+    ]
+    compared = metadata.differences(before, version) if before else None
     return [*links, *([(f"Source, {before} to {version}", compared)] if compared else [])]
 
 
@@ -133,15 +139,15 @@ def _changes(
     package: ReleasedPackage, version: str = ""
 ) -> list[tuple[ChangeText, PackageChange | None, str]]:
     """Changes that may be the package's, how it moved there, and whether it was found to be it."""
-    found = []
+    changes = []
     for record in package.changes:
         if version and not record.blames(package.name, version):
             continue
-        moves = [one for one in record.packages if one.package == package.name]
+        moves = [move for move in record.packages if move.package == package.name]
         if record.may_be_of(package.name):
-            said = record.blame(moves[0]) if moves else "yes"
-            found.append((change_text.describe(record), next(iter(moves), None), said))
-    return found
+            blame = record.blame(moves[0]) if moves else "yes"
+            changes.append((change_text.describe(record), next(iter(moves), None), blame))
+    return changes
 
 
 def _overview(
@@ -152,18 +158,22 @@ def _overview(
         return [], None
     first, *_, last = axis.measured
     total = Result(first, last, releases.over(first, last))
-    moved = {one.case for result in (*results, total) for one in result.moved}
-    cases = {case.case: case for one in axis.releases for case in one.points.values()}
+    moved = {effect.case for result in (*results, total) for effect in result.moved}
+    cases = {case.case: case for release in axis.releases for case in release.points.values()}
     endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
-    shown = {
-        name: many for name, many in sorted(endpoints.items()) if moved & {one.case for one in many}
+    moving = {
+        name: of_endpoint
+        for name, of_endpoint in sorted(endpoints.items())
+        if moved & {case.case for case in of_endpoint}
     }
     charts = [
-        _multiple(root, Caption(f"endpoint-{number}-{place}", called(many[0])), axis, many)
-        for place, many in enumerate(shown.values())
+        _multiple(
+            root, Caption(f"endpoint-{number}-{place}", called(of_endpoint[0])), axis, of_endpoint
+        )
+        for place, of_endpoint in enumerate(moving.values())
     ]
-    drawn = {one.case for many in shown.values() for one in many}
-    still = [one for one in total.main if one.case not in drawn]
+    drawn = {case.case for of_endpoint in moving.values() for case in of_endpoint}
+    still = [effect for effect in total.main if effect.case not in drawn]
     about = Caption(
         f"still-{number}", "Where no change was seen", f"{last.version} over {first.version}."
     )
@@ -175,18 +185,18 @@ def endpoint(case: str, python: str) -> str:
     return "/".join(part for part in case.split("/") if part != f"py{python}")
 
 
-def called(one: CasePoints) -> str:
+def called(case: CasePoints) -> str:
     """The same for people, where it has a name: `FastAPI's JSON, Granian, 128 connections`."""
-    name = names.name(one.case)
+    name = names.name(case.case)
     parts = (name.what, name.server, name.rest)
-    return ", ".join(filter(None, parts)) if name.known else endpoint(one.case, one.python)
+    return ", ".join(filter(None, parts)) if name.known else endpoint(case.case, case.python)
 
 
 def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]) -> Markup:
     """One endpoint over all releases, a line for each interpreter, over the first release."""
-    versions = [one.version for one in axis.releases]
+    versions = [release.version for release in axis.releases]
     served = any(point.metric == CPU for case in cases for point in case.points)
-    metric, what = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
+    metric, title = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
     series = (
         PlotSeries(case.python, tuple(over_first(root, axis, case.case, metric))) for case in cases
     )
@@ -194,8 +204,8 @@ def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[Case
         Plot(
             about,
             Quantity("release", units.plain),
-            Quantity(f"{what}, times the first release's", units.plain, "lower", script="×"),
-            tuple(sorted(series, key=lambda one: one.name)),
+            Quantity(f"{title}, times the first release's", units.plain, "lower", script="×"),
+            tuple(sorted(series, key=lambda line: line.name)),
             names=tuple(versions),
             zero=False,
         )
@@ -219,17 +229,19 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
 
 def _forest(site: Site, root: str, about: Caption, effects: Iterable[ReleaseEffect]) -> Markup:
     """What moved, the most first, and what did not."""
-    ordered = sorted(effects, key=lambda one: (-one.size, one.case))
-    moved = [one for one in ordered if one.moved]
-    still = sorted((one for one in ordered if not one.moved), key=lambda one: one.case)
-    seen = sorted(one.detectable or 0.0 for one in still)
-    told = f"No change seen; would have been seen: {_span(seen)}"
-    found = tuple(
-        DotGroup(title, tuple(_dot(site, root, one) for one in many))
-        for title, many in (("Moved", moved), (told, still))
-        if many
+    ordered = sorted(effects, key=lambda effect: (-effect.size, effect.case))
+    moved = [effect for effect in ordered if effect.moved]
+    still = sorted(
+        (effect for effect in ordered if not effect.moved), key=lambda effect: effect.case
     )
-    return forest.forest(Forest(about, CHANGE, found, "change"))
+    visible = sorted(effect.detectable or 0.0 for effect in still)
+    unmoved = f"No change seen; would have been seen: {_span(visible)}"
+    groups = tuple(
+        DotGroup(title, tuple(_dot(site, root, effect) for effect in some))
+        for title, some in (("Moved", moved), (unmoved, still))
+        if some
+    )
+    return forest.forest(Forest(about, CHANGE, groups, "change"))
 
 
 def _span(sizes: Sequence[float]) -> str:
@@ -237,15 +249,15 @@ def _span(sizes: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(formats.size(size) for size in (*sizes[:1], *sizes[-1:])))
 
 
-def _dot(site: Site, root: str, one: ReleaseEffect) -> Dot:
-    verdict = one.verdict or Verdict.INCONCLUSIVE
-    metric = one.metric if one.metric in METRICS else ""
-    name = str(names.name(one.case))
+def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
+    verdict = effect.verdict or Verdict.INCONCLUSIVE
+    metric = effect.metric if effect.metric in METRICS else ""
+    name = str(names.name(effect.case))
     # Where there is no room a chart leaves out the beginning: what tells rows apart is at the end.
-    label = name if one.metric in MAIN else f"{name} · {formats.title(one.metric)}"
-    value = Value.of(one.ratio, note=f"could see {formats.size(one.detectable)}")
+    label = name if effect.metric in MAIN else f"{name} · {formats.title(effect.metric)}"
+    value = Value.of(effect.ratio, note=f"could see {formats.size(effect.detectable)}")
     dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
-    href = root + addresses.case(one.case) if one.case in site.planned else ""
+    href = root + addresses.case(effect.case) if effect.case in site.planned else ""
     return replace(dot, href=href)
 
 
@@ -262,11 +274,17 @@ def _release(
                 charts = list(_charts(site, root, number, result)) if result else []
                 sections.append((axis, release, result, charts))
     # A badge names one release, where a section says what else may have done it.
-    alone = ((axis, one) for axis, head, one, _ in sections if one and head.follows(one.base))
-    drawn = next(filter(None, (picture(*one) for one in alone)), "")
-    known = [one.base.version if one else release.previous for _, release, one, _ in sections]
-    causes = (one for record in package.changes for one in record.releases)
-    known += [one.previous for one in causes if (one.package, one.version) == (name, version)]
+    alone = (
+        (axis, result) for axis, head, result, _ in sections if result and head.follows(result.base)
+    )
+    drawn = next(filter(None, (picture(*pair) for pair in alone)), "")
+    previous = [
+        result.base.version if result else release.previous for _, release, result, _ in sections
+    ]
+    causes = (release for record in package.changes for release in record.releases)
+    previous += [
+        cause.previous for cause in causes if (cause.package, cause.version) == (name, version)
+    ]
     yield render(
         site,
         "release.html.j2",
@@ -276,7 +294,7 @@ def _release(
         package=package,
         version=version,
         when=next((release.when for _, release, _, _ in sections), None),
-        links=_links(package, version, next(filter(None, known), None)),
+        links=_links(package, version, next(filter(None, previous), None)),
         sections=sections,
         changes=_changes(package, version),
         why=site.explanations(
@@ -294,41 +312,50 @@ def _release(
 
 def _charts(site: Site, root: str, number: int, result: Result) -> Iterator[Markup]:
     over = f"{result.head.version} over {result.base.version}."
-    shown = (
+    parts = (
         ("main", "CPU per request; inside the process, time of a call", result.main),
-        ("others", "Other figures that moved", [one for one in result.others if one.moved]),
+        (
+            "others",
+            "Other figures that moved",
+            [effect for effect in result.others if effect.moved],
+        ),
     )
-    for name, title, effects in shown:
+    for name, title, effects in parts:
         if effects:
             yield _forest(site, root, Caption(f"{name}-{number}", title, over), effects)
 
 
 def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
     """What differs between the locks that two releases were measured with, and in which stacks."""
-    found: dict[tuple[str, str | None, str | None], tuple[PackageChange, list[str]]] = {}
+    moves: dict[tuple[str, str | None, str | None], tuple[PackageChange, list[str]]] = {}
     for stack in sorted(result.base.stacks.keys() & result.head.stacks.keys()):
-        before, after = (dict(one.stacks[stack]) for one in (result.base, result.head))
-        for one in differences(stack, before, after):
-            found.setdefault((one.package, one.base, one.head), (one, []))[1].append(stack)
-    return list(found.values())
+        before, after = (dict(release.stacks[stack]) for release in (result.base, result.head))
+        for move in differences(stack, before, after):
+            moves.setdefault((move.package, move.base, move.head), (move, []))[1].append(stack)
+    return list(moves.values())
 
 
 def _instructions(result: Result) -> list[ReleaseEffect]:
     """What was counted, the most first."""
-    found = (one for one in result.effects if one.metric == INSTRUCTIONS)
-    return sorted(found, key=lambda one: one.size, reverse=True)
+    counted = (effect for effect in result.effects if effect.metric == INSTRUCTIONS)
+    return sorted(counted, key=lambda effect: effect.size, reverse=True)
 
 
-def said(result: Result) -> tuple[str, str]:
+def summary(result: Result) -> tuple[str, str]:
     """A result in a few words for a badge, and its tone: `+22 % CPU`, `no change`."""
-    judged = [one for one in result.main if one.metric == CPU]
-    moved = sorted((one for one in judged if one.moved), key=lambda one: one.ratio.estimate)
+    judged = [effect for effect in result.main if effect.metric == CPU]
+    moved = sorted(
+        (effect for effect in judged if effect.moved), key=lambda effect: effect.ratio.estimate
+    )
     if not judged:
         return "", ""
     if not moved:
-        if all(one.verdict is Verdict.NO_CHANGE for one in judged):
+        if all(effect.verdict is Verdict.NO_CHANGE for effect in judged):
             return "no change", "same"
-        return f"no change above {formats.size(max(one.detectable or 0 for one in judged))}", "same"
+        return (
+            f"no change above {formats.size(max(effect.detectable or 0 for effect in judged))}",
+            "same",
+        )
     least, most = moved[0].ratio.estimate, moved[-1].ratio.estimate
     if least < 1 < most:
         return f"{words.change(least)} to {words.change(most)} CPU", "open"
@@ -338,16 +365,17 @@ def said(result: Result) -> tuple[str, str]:
 
 def picture(axis: ReleaseAxis, result: Result) -> str:
     """A release's badge; empty where nothing can be said."""
-    text, tone = said(result)
+    text, tone = summary(result)
     if not text:
         return ""
     name = f"{axis.package} {result.head.version}"
-    moved = [one for one in result.moved if one.metric == CPU][:MOST_NAMED]
-    told = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
-    named = (
-        f"{names.name(one.case)} {percent(one.ratio.estimate)} ({ends(one.ratio)})" for one in moved
+    moved = [effect for effect in result.moved if effect.metric == CPU][:MOST_NAMED]
+    label = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
+    cases = (
+        f"{names.name(effect.case)} {percent(effect.ratio.estimate)} ({ends(effect.ratio)})"
+        for effect in moved
     )
-    return badge(name, text, tone, ": ".join(filter(None, (told, "; ".join(named)))))
+    return badge(name, text, tone, ": ".join(filter(None, (label, "; ".join(cases)))))
 
 
 def badge(name: str, result: str, tone: str, label: str) -> str:
@@ -381,8 +409,8 @@ def _width(text: str) -> float:
 
 
 def _em(character: str) -> float:
-    if (known := _WIDTHS.get(character)) is not None:
-        return known
+    if (width := _WIDTHS.get(character)) is not None:
+        return width
     if character.isascii():
         return 0.63
     if unicodedata.combining(character):

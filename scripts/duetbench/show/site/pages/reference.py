@@ -53,8 +53,9 @@ def pages(site: Site) -> Iterator[PageFile]:
         tracks=TRACKS,
         format=FORMAT,
         example=addresses.data_file(min(cases)) if cases else "",
-        badges=[(one.name, one.label) for one in headlines()] + [("changes", "open regressions")],
-        schemas=[one for one in site.downloads.items() if one[0].endswith("schema.json")],
+        badges=[(headline.name, headline.label) for headline in headlines()]
+        + [("changes", "open regressions")],
+        schemas=[entry for entry in site.downloads.items() if entry[0].endswith("schema.json")],
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
         metrics=list(METRICS.values()),
     )
@@ -66,7 +67,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         "cases": {case: addresses.data_file(case) for case in sorted(cases)},
         "runs": [addresses.run_file(run) for run in site.runs],
         "points": [addresses.points_file(name) for name in sorted(site.points)],
-        "changes": [f"{addresses.CHANGES}{one.id}.json" for one in site.changes],
+        "changes": [f"{addresses.CHANGES}{record.id}.json" for record in site.changes],
         "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
         "problems": list(site.sources.problems),
     }

@@ -47,10 +47,10 @@ Trended = tuple[str, Kind]
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     """What stands with each key; keys and values stay in their order."""
-    found: dict[K, list[V]] = {}
+    groups: dict[K, list[V]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return {key: tuple(many) for key, many in found.items()}
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ class Site:
     @property
     def comparisons(self) -> Mapping[str, Comparison]:
         """By id, newest first."""
-        return {one.id: one for one in reversed(self.sources.comparisons)}
+        return {comparison.id: comparison for comparison in reversed(self.sources.comparisons)}
 
     @property
     def attributions(self) -> Mapping[str, Attribution]:
         """By id, newest first."""
-        return {one.id: one for one in reversed(self.sources.attributions)}
+        return {attribution.id: attribution for attribution in reversed(self.sources.attributions)}
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
@@ -173,7 +173,7 @@ class Site:
 
     def experiments(self) -> tuple[str, ...]:
         """Names of the experiments: those that are declared, then others that have cases."""
-        measured = {case.partition("/")[0] for one in self.newest_tables for case in one.cases}
+        measured = {case.partition("/")[0] for table in self.newest_tables for case in table.cases}
         declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
 
@@ -250,7 +250,7 @@ def gather(
             reversed(sources.comparisons),
             sources.packages,
         ),
-        points=frozenset(one.id for one in sources.points),
+        points=frozenset(point.id for point in sources.points),
         notes=(*sources.problems, *sources.notes, *notes),
     )
 

@@ -53,8 +53,8 @@ def title(metric: str, table: Table | None = None) -> str:
     With its table it says, too, whether the figures are ratios.
     """
     other = {"seconds": "time", "instructions": "instructions/request"}
-    known = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
-    return f"{known}, times the anchor's" if table is not None and table.track.ratio else known
+    text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
+    return f"{text}, times the anchor's" if table is not None and table.track.ratio else text
 
 
 def label(table: Table) -> str:
@@ -113,8 +113,10 @@ def spark(table: Table, case: str) -> Markup:
     planned = np.flatnonzero(table.status[:, row])[-NIGHTS:]
     figures = table.mean[planned, row, column].astype(np.float64)
     figures[table.status[planned, row] != _MEASURED] = np.nan
-    values = [None if math.isnan(one) else one for one in figures.tolist()]
-    return plot.spark(values, lambda many: f"{title(metric, table)}, {words.many(many, 'point')}")
+    values = [None if math.isnan(number) else number for number in figures.tolist()]
+    return plot.spark(
+        values, lambda count: f"{title(metric, table)}, {words.quantity(count, 'point')}"
+    )
 
 
 def document(
@@ -181,14 +183,14 @@ def _table(
             for metric in metrics(table, case)
             if only in {"", metric}
         ],
-        "gaps": [table.nights[one].time for one, _ in happened.gaps if here(one)],
+        "gaps": [table.nights[night].time for night, _ in happened.gaps if here(night)],
         "breaks": [
             {
-                "time": table.nights[one.night].time,
-                "label": f"{one.what}: {one.before} → {one.after}",
+                "time": table.nights[event.night].time,
+                "label": f"{event.what}: {event.before} → {event.after}",
             }
-            for one in happened.breaks.get(case, ())
-            if here(one.night)
+            for event in happened.breaks.get(case, ())
+            if here(event.night)
         ],
         "bumps": [
             {
@@ -216,7 +218,10 @@ def rounded(figures: npt.NDArray[np.float32], digits: int) -> list[float | None]
     with np.errstate(divide="ignore", invalid="ignore"):
         places = digits - 1 - np.floor(np.log10(np.abs(exact)))
     scale = 10.0 ** np.clip(np.nan_to_num(places, posinf=0.0), 0, 18)
-    return [None if math.isnan(one) else one for one in (np.rint(exact * scale) / scale).tolist()]
+    return [
+        None if math.isnan(number) else number
+        for number in (np.rint(exact * scale) / scale).tolist()
+    ]
 
 
 def _note(table: Table, night: int, row: int) -> str:
@@ -253,11 +258,11 @@ def rows(table: Table, case: str, metric: str, newest: int = plot.ROWS) -> Itera
 
 
 def _rows(table: Table, metric: str, points: Iterable[history.Point]) -> Iterator[Sequence[str]]:
-    shown = quantity(table, metric)
+    axis = quantity(table, metric)
     for point in reversed([*points]):
         figure = value(point)
         day = f"{datetime.fromtimestamp(point.time, UTC):%Y-%m-%d}"
-        yield day, point.run, "", *plot.cells(shown, figure)
+        yield day, point.run, "", *plot.cells(axis, figure)
 
 
 def around(site: Site, record: Change) -> tuple[Table, npt.NDArray[np.intp]] | None:
@@ -266,14 +271,14 @@ def around(site: Site, record: Change) -> tuple[Table, npt.NDArray[np.intp]] | N
     there = filter(None, (site.tables.get((name.machine, kind)) for kind in TRACKS))
     # The series that it was found in, where several kinds have the case.
     for table in sorted(
-        there, key=lambda one: all(night.run != record.after_run for night in one.nights)
+        there, key=lambda table: all(night.run != record.after_run for night in table.nights)
     ):
         if name.case in table.cases and name.metric in table.metrics:
             planned = np.flatnonzero(table.status[:, table.cases.index(name.case)])
             times = np.array([table.nights[night].time for night in planned.tolist()])
             first = int(np.searchsorted(times, record.when.timestamp()))
-            kept = planned[max(0, first - AROUND) : first + AROUND]
-            return (table, kept) if len(kept) else None
+            near = planned[max(0, first - AROUND) : first + AROUND]
+            return (table, near) if len(near) else None
     return None
 
 
@@ -307,8 +312,8 @@ def year(site: Site, case: str, tables: Sequence[Table], about: Caption) -> Mark
         for table in tables
         if table.kind == first.kind and metric in metrics(table, case)
     )
-    found = [_table(site, one, case, site.changes, nights, metric) for one, nights in cuts]
-    document = {"format": FORMAT, "case": case, "tables": found}
+    drawn = [_table(site, table, case, site.changes, nights, metric) for table, nights in cuts]
+    document = {"format": FORMAT, "case": case, "tables": drawn}
     return plot.figure(
         about,
         {"document": document},
