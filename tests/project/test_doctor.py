@@ -84,7 +84,7 @@ def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
 
     That is found before it has fetched an index for minutes.
     """
-    wanted = ("cargo", "cc", "make", "valgrind", "chromium", "postgresql")
+    wanted = ("cargo", "cc", "make", "valgrind", "chromium", "postgresql", "systemd")
     expected = dict.fromkeys(wanted, "absent")
     # git says what is measured, whatever is built.
     assert states() == {"oha": "ok", "uv": "ok", "git": "missing", **expected}

@@ -41,8 +41,8 @@ def summary(diagnosis: Diagnosis) -> str:
     """What it comes to, in a line."""
     wrong = [finding for finding in diagnosis.findings if finding.state in {"missing", "wrong"}]
     if wrong:
-        named = ", ".join(finding.what for finding in wrong)
-        return f"Not ready to measure: {named}; the remedies are above"
+        names = ", ".join(finding.what for finding in wrong)
+        return f"Not ready to measure: {names}; the remedies are above"
     if diagnosis.flags:
         return f"Ready to measure; warnings: {', '.join(flag.name for flag in diagnosis.flags)}"
     return "Ready to measure"
@@ -51,8 +51,8 @@ def summary(diagnosis: Diagnosis) -> str:
 def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
     """The diagnosis as tables for people."""
     kinds = ("Interpreters", "Tools", "Stacks")
-    shown = ((kind, getattr(diagnosis, kind.lower())) for kind in kinds)
-    findings = (findings_table(kind, found) for kind, found in shown if found)
+    groups = ((kind, getattr(diagnosis, kind.lower())) for kind in kinds)
+    findings = (findings_table(kind, findings) for kind, findings in groups if findings)
     title = "Warnings that launches here will get"
     flags = Table("flag", "because", title=title, title_justify="left")
     for flag in diagnosis.flags:
@@ -64,8 +64,8 @@ def _machine(diagnosis: Diagnosis) -> Table:
     machine = diagnosis.machine
     table = Table(title=f"Machine {machine.id}", title_justify="left", show_header=False)
     quota, limit = diagnosis.cores_quota, diagnosis.memory_limit
-    both = machine.server_cores, machine.client_cores
-    server, client = (", ".join(map(str, cores)) for cores in both)
+    split = machine.server_cores, machine.client_cores
+    server, client = (", ".join(map(str, cores)) for cores in split)
     shared = list(diagnosis.hyper_threads_shared)
     rows = {
         "CPU": machine.cpu,

@@ -50,11 +50,11 @@ def init_command(
         )
     chosen = _chosen(root, app, console)
     lock, asked = target_packages.lock_of(root), target_python.request(root)
-    said = lock.name if lock else "no packages of its own"
+    packages = lock.name if lock else "no packages of its own"
     source = f" ({asked.source})" if asked.text != "any" else ""
-    console.say(f"packages: {said}; Python: {asked.text}{source}")
+    console.say(f"packages: {packages}; Python: {asked.text}{source}")
     lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
-    requests = (_text(f"GET {one}") for one in path or chosen.paths[:2] or ("/",))
+    requests = (_text(f"GET {request}") for request in path or chosen.paths[:2] or ("/",))
     lines.append(f"requests = [{', '.join(requests)}]")
     own = root / "pyproject.toml"
     place = own if own.is_file() else root / FILE
@@ -73,21 +73,21 @@ def init_command(
 
 
 def _chosen(root: Path, app: str | None, console: Console) -> discover.Application:
-    found = discover.applications(root)
+    applications = discover.applications(root)
     if app is not None:
-        known = next((one for one in found if one.name == app), None)
-        return known or discover.Application(app, "", factory=False, paths=())
-    if not found:
+        match = next((each for each in applications if each.name == app), None)
+        return match or discover.Application(app, "", factory=False, paths=())
+    if not applications:
         known_ones = ", ".join(sorted({*discover.FRAMEWORKS.values()}))
         raise UsageError(
             f"{root}: expected an application of {known_ones}, found none: name it with --app "
             "module:attribute"
         )
-    first, *others = found
-    made = f" makes it ({first.framework})" if first.factory else f" ({first.framework})"
-    console.say(f"application: {first.name}{made}")
+    first, *others = applications
+    how = f" makes it ({first.framework})" if first.factory else f" ({first.framework})"
+    console.say(f"application: {first.name}{how}")
     if others:
-        console.say(f"others: {', '.join(one.name for one in others[:5])}; choose with --app")
+        console.say(f"others: {', '.join(other.name for other in others[:5])}; choose with --app")
     return first
 
 

@@ -108,8 +108,8 @@ def bump_command(
         else:
             moves = renew(root)
             text = branches.message(moves)
-            made = branches.commit(root, text) if commit else StackBump(bool(moves), "")
-            bumped = replace(made, moves=moves)
+            bump = branches.commit(root, text) if commit else StackBump(bool(moves), "")
+            bumped = replace(bump, moves=moves)
     hand_on(bumped.moved, bumped.commit)
     text = branches.message(bumped.moves) if bumped.moved else "no package moved\n"
     actions.summary(f"```text\n{text}```")
@@ -160,10 +160,10 @@ def links_command(
     version stays. Packages are unpacked, and nothing of them is run.
     """
     project, narrator = Project.here(), Narrator(errors())
-    found: dict[tuple[str, str], packages.VersionLinks] = {}
+    links: dict[tuple[str, str], packages.VersionLinks] = {}
     with interruptible():
         for name in project.stacks:
-            found |= metadata.of_lock(project.lock(name), project.version, narrator)
-    written = packages.remember(results or project.results, found, to)
-    said = f"{len(found)} versions of packages; {len(written)} files are new or have grown"
-    tell([said], lambda: [str(path) for path in written], as_json=as_json)
+            links |= metadata.of_lock(project.lock(name), project.version, narrator)
+    written = packages.remember(results or project.results, links, to)
+    summary = f"{len(links)} versions of packages; {len(written)} files are new or have grown"
+    tell([summary], lambda: [str(path) for path in written], as_json=as_json)

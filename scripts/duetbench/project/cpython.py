@@ -44,22 +44,22 @@ def ensure(configured: Settings, narrator: Narrator) -> bool:
 
 def faults(configured: Settings) -> list[str]:
     """Say what building them lacks: tools, headers, room."""
-    found, check = tools.no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
+    troubles, check = tools.no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
     lacking = {
         package: module
         for header, (module, package) in _HEADERS.items()
-        if not found
+        if not troubles
         and subprocess.run(
             check, input=f"#include <{header}>\n".encode(), capture_output=True, check=False
         ).returncode
     }
     if lacking:
-        found.append(
+        troubles.append(
             f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
             f"{' '.join(lacking)} (Debian's names)"
         )
-    found += command.missing("make", "to build CPython", tools.COMPILER_REMEDY)
-    return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
+    troubles += command.missing("make", "to build CPython", tools.COMPILER_REMEDY)
+    return troubles + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
@@ -71,10 +71,10 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
         for name in configured.interpreters:
             _install_prebuilt(name, configured, narrator)
     except SetupError as error:
-        said = str(error).split("t said: ")[-1]  # what to do about it is not needed here
+        reason = str(error).split("t said: ")[-1]  # what to do about it is not needed here
         narrator.say(
-            f"prebuilt interpreters cannot be had ({said}): all are built from one source archive "
-            "with the same flags, so that they differ in nothing but the GIL"
+            f"prebuilt interpreters cannot be had ({reason}): all are built from one source "
+            "archive with the same flags, so that they differ in nothing but the GIL"
         )
         return False
     return True
@@ -99,10 +99,10 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
             )
         kind = "+freethreaded" if spec.free_threaded else ""
         pattern = f"cpython-{spec.version}{kind}-*/{_program(spec)}"
-        found = sorted(installs.glob(pattern))
-        if not found:
+        programs = sorted(installs.glob(pattern))
+        if not programs:
             raise SetupError(f"uv installed no {pattern} in {installs}")
-        return interpreters.described(found[0], "prebuilt")
+        return interpreters.described(programs[0], "prebuilt")
 
     cache.make(
         target,
@@ -197,34 +197,34 @@ def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path
     Raises:
         SetupError: It cannot be had, or nowhere with the pinned checksum.
     """
-    kept = folder / Path(build.archive).name
-    with cache.exclusive(kept, narrator):
-        if kept.is_file() and cache.sha256(kept) == build.sha256:
-            return kept
-        troubles, partial = [], kept.with_name(f"{kept.name}.part")  # the lock is ours
+    archive = folder / Path(build.archive).name
+    with cache.exclusive(archive, narrator):
+        if archive.is_file() and cache.sha256(archive) == build.sha256:
+            return archive
+        troubles, partial = [], archive.with_name(f"{archive.name}.part")  # the lock is ours
         sources = [f"{base.rstrip('/')}/{build.archive}" for base in mirrors()]
-        if given := os.environ.get(ARCHIVE):
-            sources = [given]
+        if copy := os.environ.get(ARCHIVE):
+            sources = [copy]
         for source in sources:
             try:
                 with narrator.step(
-                    f"CPython source {kept.name}", f"fetching it from {source}"
+                    f"CPython source {archive.name}", f"fetching it from {source}"
                 ) as tick:
                     if urlsplit(source).scheme in {"http", "https"}:
                         tools.download(source, partial, tick)
                     else:
                         shutil.copyfile(Path(source.removeprefix("file://")).expanduser(), partial)
-                if (found := cache.sha256(partial)) == build.sha256:
-                    return partial.replace(kept)
-                troubles.append(f"{source}: expected SHA-256 {build.sha256}, found {found}")
+                if (digest := cache.sha256(partial)) == build.sha256:
+                    return partial.replace(archive)
+                troubles.append(f"{source}: expected SHA-256 {build.sha256}, found {digest}")
             except (OSError, SetupError) as error:
                 troubles.append(f"{source}: {error}")
             finally:
                 partial.unlink(missing_ok=True)
     tried = "; ".join(troubles) or "this machine's apt names no mirror"
     raise SetupError(
-        f"CPython's source archive {kept.name} cannot be had ({tried}): connect to the network, or "
-        f"set {ARCHIVE} to a copy of it (path or address; SHA-256 {build.sha256})"
+        f"CPython's source archive {archive.name} cannot be had ({tried}): connect to the network, "
+        f"or set {ARCHIVE} to a copy of it (path or address; SHA-256 {build.sha256})"
     )
 
 

@@ -46,15 +46,15 @@ class Application:
 
 def applications(root: Path) -> tuple[Application, ...]:
     """Find the applications of a repository, the likeliest first."""
-    found = [one for file in _modules(root) for one in _of(file, root)]
-    return tuple(sorted(found, key=_unlikely))
+    applications = [application for file in _modules(root) for application in _of(file, root)]
+    return tuple(sorted(applications, key=_unlikely))
 
 
-def _unlikely(one: Application) -> tuple[bool, int, int, str]:
-    module, _, attribute = one.name.partition(":")
+def _unlikely(application: Application) -> tuple[bool, int, int, str]:
+    module, _, attribute = application.name.partition(":")
     last = module.rpartition(".")[2]
     place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
-    return one.factory, place, module.count("."), one.name
+    return application.factory, place, module.count("."), application.name
 
 
 def _modules(root: Path) -> Iterator[Path]:
@@ -90,21 +90,25 @@ def _of(file: Path, root: Path) -> Iterator[Application]:
         return
     paths = _paths(tree)
     for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and (made := _made(node.value)):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and (framework := _framework(node.value)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for one in targets:
-                if isinstance(one, ast.Name):
-                    yield Application(f"{module}:{one.id}", made, factory=False, paths=paths)
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    yield Application(
+                        f"{module}:{target.id}", framework, factory=False, paths=paths
+                    )
         elif isinstance(node, ast.FunctionDef) and node.name.startswith(_FACTORIES):
             inside = [
-                _made(n.value) for n in ast.walk(node) if isinstance(n, ast.Assign | ast.Return)
+                _framework(n.value)
+                for n in ast.walk(node)
+                if isinstance(n, ast.Assign | ast.Return)
             ]
             needed = len(node.args.args) - len(node.args.defaults)
-            if (made := next(filter(None, inside), "")) and not needed:
-                yield Application(f"{module}:{node.name}", made, factory=True, paths=paths)
+            if (framework := next(filter(None, inside), "")) and not needed:
+                yield Application(f"{module}:{node.name}", framework, factory=True, paths=paths)
 
 
-def _made(value: ast.expr | None) -> str:
+def _framework(value: ast.expr | None) -> str:
     """The framework whose application a call gives; empty: of none."""
     if not isinstance(value, ast.Call):
         return ""
@@ -119,7 +123,7 @@ def _made(value: ast.expr | None) -> str:
 
 def _paths(tree: ast.AST) -> tuple[str, ...]:
     """What decorators such as `@app.get("/items")` of a module answer, without parameters."""
-    found: list[str] = []
+    paths: list[str] = []
     for node in ast.walk(tree):
         for call in getattr(node, "decorator_list", ()):
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
@@ -131,5 +135,5 @@ def _paths(tree: ast.AST) -> tuple[str, ...]:
                 continue
             text = getattr(call.args[0], "value", None)
             if isinstance(text, str) and text.startswith("/") and not set(text) & set("{}<>: "):
-                found.append(text)
-    return tuple(dict.fromkeys(found))
+                paths.append(text)
+    return tuple(dict.fromkeys(paths))

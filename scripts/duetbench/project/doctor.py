@@ -65,7 +65,9 @@ def diagnose(project: Project) -> Diagnosis:
         for name in project.settings.interpreters
         if stacks_of
     )
-    programs = _tools(project.settings.oha, pythons=any(one.state != "ok" for one in pythons))
+    programs = _tools(
+        project.settings.oha, pythons=any(finding.state != "ok" for finding in pythons)
+    )
     environments = tuple(
         _finding(f"{name} for {python}", partial(_environment, project, name, python))
         for name, made_for in stacks_of.items()
@@ -102,12 +104,12 @@ def _finding(what: str, look: Callable[[], str]) -> Finding:
 
 
 def _interpreter(project: Project, name: str) -> str:
-    found = project.interpreter(name)
-    proof = interpreters.prove(found.executable)
+    interpreter = project.interpreter(name)
+    proof = interpreters.prove(interpreter.executable)
     if different := interpreters.mismatch(project.settings.interpreters[name], proof):
         raise DuetbenchError(different)
     gil = "on" if proof["gil"] else "off"
-    return f"{proof['version']}, GIL {gil}, {found.origin}; {found.executable}"
+    return f"{proof['version']}, GIL {gil}, {interpreter.origin}; {interpreter.executable}"
 
 
 def _environment(project: Project, stack_name: str, python_name: str) -> str:
@@ -144,14 +146,14 @@ def _tools(spec: OhaSpec, *, pythons: bool) -> tuple[Finding, ...]:
 
 def _program(name: str, why: str, spec: OhaSpec, *, needed: bool) -> Finding:
     """Find a program of the system; where what it would build is there, nothing is wrong."""
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         state: State = "missing" if needed else "absent"
         remedy = f"install {name}" if needed else None
         return Finding(what=name, state=state, detail=f"not on PATH; {why}", remedy=remedy)
-    version = tools.version(found)
-    remedy = oha.rust_fault(spec, found, version) if name == "cargo" and needed else None
-    detail = f"{version or 'version unknown'}; {found}"
+    version = tools.version(program)
+    remedy = oha.rust_fault(spec, program, version) if name == "cargo" and needed else None
+    detail = f"{version or 'version unknown'}; {program}"
     return Finding(what=name, state="wrong" if remedy else "ok", detail=detail, remedy=remedy)
 
 

@@ -128,8 +128,8 @@ class Expansion:
         """Refuse an id that means different things in different profiles."""
         first: dict[str, tuple[Profile, Case]] = {}
         same = {"duration": 1.0, "timeout": 1.0}
-        for profile, many in cases.items():
-            for case in many:
+        for profile, expanded in cases.items():
+            for case in expanded:
                 meaning = case.model_copy(update={"load": case.load.model_copy(update=same)})
                 elsewhere, other = first.setdefault(case.id, (profile, meaning))
                 if meaning != other:
@@ -243,8 +243,8 @@ class Expansion:
             (wants, "threads", f"blocking threads for wsgi, and only there; {name} is {speaks}"),
         ):  # fmt: skip
             if not fits:
-                found = word.get(axis) or threads or "nothing"
-                raise self._wrong(("cases", index, axis), found, allowed)
+                actual = word.get(axis) or threads or "nothing"
+                raise self._wrong(("cases", index, axis), actual, allowed)
 
     def _endpoint(
         self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
@@ -267,20 +267,20 @@ class Expansion:
         )
 
     def _request(self, name: str, table: EndpointTable) -> dict[str, Any]:
-        key, found = ("endpoints", name, "path"), table.path
-        told: dict[str, str] = {}
+        key, written = ("endpoints", name, "path"), table.path
+        content_headers: dict[str, str] = {}
         try:
             first, *others = requests.paths((table.path, *table.paths), self.folder)
             body = table.body
             if table.body_file is not None:
-                key, found = ("endpoints", name, "body_file"), table.body_file
-                body, told = requests.body_of(self.folder / table.body_file)
+                key, written = ("endpoints", name, "body_file"), table.body_file
+                body, content_headers = requests.body_of(self.folder / table.body_file)
         except UsageError as error:
-            raise self._wrong(key, found, str(error)) from error
+            raise self._wrong(key, written, str(error)) from error
         headers = {k.lower(): text for k, text in table.headers.items()}
         return {
             "method": table.method, "path": first, "paths": tuple(others), "body": body,
-            "headers": {**told, **headers},
+            "headers": {**content_headers, **headers},
         }  # fmt: skip
 
     def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
@@ -301,9 +301,9 @@ class Expansion:
         try:
             return Load(model=table.model, connections=connections, **numbers)
         except ValidationError as error:
-            place, found, allowed = mistake(error)
-            found = found if place else table.model.value
-            raise self._wrong(("loads", name, *place), found, allowed) from error
+            place, actual, allowed = mistake(error)
+            actual = actual if place else table.model.value
+            raise self._wrong(("loads", name, *place), actual, allowed) from error
 
     def _evaluated(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
         try:
@@ -351,7 +351,7 @@ class Experiment:
     titles: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_experiments(root: Path, known: Registry) -> tuple[Experiment, ...]:
+def load_experiments(root: Path, registry: Registry) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, by name.
 
     Raises:
@@ -362,9 +362,9 @@ def load_experiments(root: Path, known: Registry) -> tuple[Experiment, ...]:
     if not declared:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
     return tuple(
-        _read(path.parent.name, path.parent, shown, read_toml(path, shown), known)
+        _read(path.parent.name, path.parent, file, read_toml(path, file), registry)
         for path in declared
-        for shown in [path.relative_to(root).as_posix()]
+        for file in [path.relative_to(root).as_posix()]
     )
 
 
@@ -374,9 +374,9 @@ def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Cas
 
 
 def _read(
-    name: str, folder: Path, shown: str, written: dict[str, Any], known: Registry
+    name: str, folder: Path, file: str, written: dict[str, Any], registry: Registry
 ) -> Experiment:
-    declared = validated(Declaration, written, shown)
-    expansion = Expansion(name, shown, declared, written, known, folder=folder)
+    declared = validated(Declaration, written, file)
+    expansion = Expansion(name, file, declared, written, registry, folder=folder)
     cases = expansion.all_cases()
     return Experiment(name, folder, declared, cases, expansion.titles)

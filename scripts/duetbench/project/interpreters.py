@@ -49,9 +49,9 @@ def locate(name: str, configured: Settings) -> Interpreter:
             f"{', '.join(sorted(configured.interpreters))}"
         )
     for origin in ORIGINS:
-        found = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
+        candidates = {n: read(n, place(n, origin, configured)) for n in configured.interpreters}
         # One origin for all: an incomplete set of the better origin does not count.
-        if all(found.values()) and (interpreter := found[name]) is not None:
+        if all(candidates.values()) and (interpreter := candidates[name]) is not None:
             cache.touch(place(name, origin, configured))
             return interpreter
     raise SetupError(
@@ -73,11 +73,11 @@ def place(name: str, origin: Origin, configured: Settings) -> Path:
 
 def read(name: str, target: Path) -> Interpreter | None:
     """Read what set-up remembered of an interpreter; None when it is not there."""
-    made = cache.facts(target)
-    if made is None or not Path(made["executable"]).is_file():
+    facts = cache.facts(target)
+    if facts is None or not Path(facts["executable"]).is_file():
         return None
-    facts = {key: made[key] for key in ("version", "free_threaded", "origin", "build")}
-    return Interpreter(name=name, executable=Path(made["executable"]), **facts)
+    fields = {key: facts[key] for key in ("version", "free_threaded", "origin", "build")}
+    return Interpreter(name=name, executable=Path(facts["executable"]), **fields)
 
 
 def prove(executable: Path) -> dict[str, Any]:
@@ -133,11 +133,11 @@ def whole(configured: Settings) -> bool:
 
 def fault(spec: InterpreterSpec, target: Path) -> str | None:
     """Say what is wrong with an interpreter in its place; None if nothing is."""
-    found = read(target.name, target)
-    if found is None:
+    interpreter = read(target.name, target)
+    if interpreter is None:
         return "it is not there"
     try:
-        return mismatch(spec, prove(found.executable))
+        return mismatch(spec, prove(interpreter.executable))
     except SetupError as error:
         return str(error)
 

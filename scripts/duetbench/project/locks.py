@@ -52,12 +52,12 @@ def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str = "") 
 
 def title(kind: str, moved: Sequence[Move]) -> str:
     """What moved as the subject of a commit: as many releases as a line has room for."""
-    named = list(dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moved))
-    if not named:
+    packages = list(dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moved))
+    if not packages:
         return f"{kind}: other files of the same versions"
-    line = f"{kind}: {named[0]}"
-    for number, name in enumerate(named[1:], start=1):
-        left = len(named) - number
+    line = f"{kind}: {packages[0]}"
+    for number, name in enumerate(packages[1:], start=1):
+        left = len(packages) - number
         if len(f"{line}, {name} and {left} more") > _SUBJECT:
             return f"{line} and {left} more"
         line += f", {name}"
@@ -77,11 +77,11 @@ def cooled(project: Project) -> tuple[datetime | None, tuple[str, ...]]:
     Raises:
         DeclarationError: The settings are wrong.
     """
-    found = project.settings
-    if not found.cooldown_days:
+    settings = project.settings
+    if not settings.cooldown_days:
         return None, ()
-    until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=found.cooldown_days)
-    return until, found.cooldown_exempt
+    until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=settings.cooldown_days)
+    return until, settings.cooldown_exempt
 
 
 def lock(
@@ -144,13 +144,16 @@ def resolve(
     `granian==2.7.8`, hold for whatever is installed.
     """
     own = project.deployment is not None  # somebody's project, whose own index it may take
-    asked: list[str | Path] = ["--group", f"{project.root / 'apps' / 'pyproject.toml'}:{name}"]
+    requirements: list[str | Path] = [
+        "--group",
+        f"{project.root / 'apps' / 'pyproject.toml'}:{name}",
+    ]
     if own:
-        asked = [project.lock_file(name).with_suffix(".in")]
+        requirements = [project.lock_file(name).with_suffix(".in")]
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "pins.txt"
         constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        argv = [*for_python(project.version), *asked, "--constraint", constraints]
+        argv = [*for_python(project.version), *requirements, "--constraint", constraints]
         if as_of is not None:
             argv += ["--exclude-newer", as_of.isoformat()]
             for package in exempt:
@@ -167,7 +170,7 @@ def for_python(version: str) -> list[str | Path]:
     return [*plain, "--python-version", ".".join(version.split(".")[:2])]
 
 
-def newest(asked: str, day: date, tick: Tick = lambda _: None) -> str | None:
+def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | None:
     """The newest release at the end of a day (UTC) that a requirement allows; None: there was none.
 
     `asked`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
@@ -177,12 +180,12 @@ def newest(asked: str, day: date, tick: Tick = lambda _: None) -> str | None:
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "asked.txt"
-        place.write_text(f"{asked}\n", "utf-8")
+        place.write_text(f"{requirement}\n", "utf-8")
         argv: list[str | Path] = ["--no-header", "--no-annotate", "--no-deps"]
         argv += ["--python", sys.executable, "--exclude-newer", day.isoformat(), place]
-        package = Requirement(asked).name
+        package = Requirement(requirement).name
         try:
-            text = compiled(argv, asked, f"newest-{package}", tick, Path(folder))
+            text = compiled(argv, requirement, f"newest-{package}", tick, Path(folder))
         except SetupError as error:
             if _NONE in str(error):
                 return None
@@ -220,10 +223,10 @@ def compiled(
 
 def versions(lock: str) -> Mapping[str, str]:
     """Name → version; of a package with one version per platform, all of them."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for name, version in _PINNED.findall(lock):
-        found.setdefault(name, set()).add(version)
-    return {name: " and ".join(sorted(several)) for name, several in found.items()}
+        versions.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(several)) for name, several in versions.items()}
 
 
 def one_line_per_package(text: str) -> str:

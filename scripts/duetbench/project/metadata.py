@@ -54,20 +54,20 @@ def of_lock(stack: Stack, version: str, narrator: Narrator) -> LinksByVersion:
 
 def of_environment(program: Path) -> LinksByVersion:
     """Read the metadata of the environment of a Python executable."""
-    found: dict[tuple[str, str], VersionLinks] = {}
+    links: dict[tuple[str, str], VersionLinks] = {}
     for place in program.parents[1].glob("lib/python*/site-packages"):
-        found |= read(place)
-    return found
+        links |= read(place)
+    return links
 
 
 def read(folder: Path) -> LinksByVersion:
     """Read the metadata of all packages that are installed in a folder."""
-    found: dict[tuple[str, str], VersionLinks] = {}
+    links: dict[tuple[str, str], VersionLinks] = {}
     for path in sorted(folder.glob("*.dist-info/METADATA")):
         message = HeaderParser().parsestr(path.read_text("utf-8", "replace"))
         package, version = canonicalize_name(str(message["Name"])), str(message["Version"])
-        found[package, version] = _links(message, package, version)
-    return found
+        links[package, version] = _links(message, package, version)
+    return links
 
 
 def _links(message: Message, package: str, version: str) -> VersionLinks:
@@ -104,9 +104,9 @@ def _tag(description: str, links: dict[Kind, str], version: str) -> str | None:
     source = VersionLinks(links=links).repository
     if source is None:
         return None
-    found = re.search(
+    match = re.search(
         rf"{re.escape(source)}/(?:releases/tag|tree|blob|compare/[\w.-]+?\.\.\.)/?"
         rf"([A-Za-z][\w-]{{0,20}}?[-_]?)?{re.escape(version)}(?![\w.]*\d)",
         description,
     )
-    return (found[1] or "") if found else None
+    return (match[1] or "") if match else None

@@ -80,9 +80,9 @@ def of(case: Case) -> CaseName:
 
     A target is declared by options alone, or by commits whose declarations have changed since.
     """
-    found = name(case.id)
-    if found.known or case.stack != STACK:
-        return found
+    declared = name(case.id)
+    if declared.known or case.stack != STACK:
+        return declared
     python = f"{case.python} (free-threaded)" if case.python.endswith("t") else case.python
     return _named(case, _request(case.endpoint), {}, {case.python: python})
 
@@ -93,8 +93,8 @@ def requests(cases: Iterable[Case]) -> Mapping[str, str]:
     Empty where that alone does not tell all of them apart, or some are no target's.
     """
     every = {case.id: case for case in cases}
-    found = {id_: _request(case.endpoint) for id_, case in every.items() if case.stack == STACK}
-    return found if len(set(found.values())) == len(every) else {}
+    texts = {id_: _request(case.endpoint) for id_, case in every.items() if case.stack == STACK}
+    return texts if len(set(texts.values())) == len(every) else {}
 
 
 def _request(endpoint: Endpoint) -> str:
@@ -115,8 +115,12 @@ def experiment(folder: str) -> str:
 @cache
 def _titles(root: Path) -> Mapping[str, str]:
     with suppress(DuetbenchError):
-        found = _experiments(root)
-        return {one.name: one.declared.title for one in found if one.declared.title}
+        experiments = _experiments(root)
+        return {
+            experiment.name: experiment.declared.title
+            for experiment in experiments
+            if experiment.declared.title
+        }
     return {}
 
 
@@ -156,17 +160,17 @@ def _pythons(root: Path) -> Mapping[str, str]:
 @cache
 def _inside(root: Path, case: str) -> CaseName | None:
     """The name of a benchmark inside the process; None: its suite declares no title for it."""
-    found = INSIDE.fullmatch(case)
-    if found is None:
+    match = INSIDE.fullmatch(case)
+    if match is None:
         return None
     with suppress(DuetbenchError, KeyError):  # of parameters that the benchmark had once
-        title, words = _benchmarks(root)[found["benchmark"]]
-        values = _VALUES.findall(found["values"] or "")
-        shown = {key: words.get(value, value) for key, value in values}
-        stack = _stacks(root).get(found["stack"])
-        what = title.format(**shown) + (f" with {stack}" if stack else "")
-        python = _pythons(root)[found["python"]]
-        return CaseName(case, what, python=f"Python {python}", rest="in process")
+        title, words = _benchmarks(root)[match["benchmark"]]
+        values = _VALUES.findall(match["values"] or "")
+        described = {key: words.get(value, value) for key, value in values}
+        stack = _stacks(root).get(match["stack"])
+        subject = title.format(**described) + (f" with {stack}" if stack else "")
+        python = _pythons(root)[match["python"]]
+        return CaseName(case, subject, python=f"Python {python}", rest="in process")
     return None
 
 
@@ -194,7 +198,7 @@ def _endpoints(experiments: Iterable[Experiment]) -> Mapping[str, str]:
 def _named(
     case: Case, title: str, stacks: Mapping[str, str], pythons: Mapping[str, str]
 ) -> CaseName:
-    what = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title
+    subject = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title
     loop = "" if case.loop in _USUAL_LOOPS else f" with {case.loop}"
     rest = [
         f"{count(number)} {noun}{'s' * (number > 1)}"
@@ -203,7 +207,7 @@ def _named(
     ]
     return CaseName(
         case.id,
-        what,
+        subject,
         f"{case.server.capitalize()}{loop}",
         f"Python {pythons[case.python]}",
         ", ".join([*rest, _load(case)]),
@@ -216,5 +220,5 @@ def _load(case: Case) -> str:
         return f"{count(load.connections)} connections"
     if load.model is LoadModel.PACED and load.rate == load.connections:
         return f"{count(load.connections)} users"
-    kept = ", each on schedule" if load.model is LoadModel.OPEN else ""
-    return f"{load.rate:g} requests/s{kept}"
+    schedule = ", each on schedule" if load.model is LoadModel.OPEN else ""
+    return f"{load.rate:g} requests/s{schedule}"

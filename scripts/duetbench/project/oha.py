@@ -104,11 +104,11 @@ def fault(spec: OhaSpec, target: Path) -> str | None:
     """Say what is wrong with the load generator at a place; None if nothing is."""
     if wrong := tools.fault("oha", target):
         return wrong
-    made = cache.facts(target) or {}
-    if made.get("origin") == "prebuilt" and made.get("sha256") not in spec.prebuilt.values():
+    facts = cache.facts(target) or {}
+    if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():
         return "its program is not one of those that are pinned"
-    found = tools.version(target / "bin" / "oha")
-    return None if found == spec.version else f"expected version {spec.version}, found {found}"
+    actual = tools.version(target / "bin" / "oha")
+    return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
 
 
 def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
@@ -126,10 +126,10 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
             tools.download(address, program, tick, _MOST)
         except (OSError, SetupError) as error:
             raise _UnusableError(str(error)) from error
-    found = cache.sha256(program)
-    if found != spec.prebuilt[file]:
+    digest = cache.sha256(program)
+    if digest != spec.prebuilt[file]:
         raise SetupError(
-            f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {found}: it is not used. "
+            f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {digest}: it is not used. "
             f"Something on the way may answer in its place; with {RELEASES} set to nothing, oha is "
             "built from source instead"
         )
@@ -137,16 +137,16 @@ def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     says = tools.version(program)
     if says != spec.version:
         raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {says}")
-    return {"version": spec.version, "sha256": found, "origin": "prebuilt"}
+    return {"version": spec.version, "sha256": digest, "origin": "prebuilt"}
 
 
 def faults(configured: Settings) -> list[str]:
     """Say what building it lacks, before anything is fetched: a cargo that works, cc, room."""
-    found = command.missing("cargo", _WHY_CARGO, _REMEDY)
+    lacking = command.missing("cargo", _WHY_CARGO, _REMEDY)
     if cargo := shutil.which("cargo"):
-        found = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
-    found += tools.no_compiler()
-    return found + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
+        lacking = list(filter(None, [rust_fault(configured.oha, cargo, tools.version(cargo))]))
+    lacking += tools.no_compiler()
+    return lacking + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
 
 
 def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
@@ -172,22 +172,22 @@ def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
         )
     require_crate(spec)
     shutil.rmtree(compiled, ignore_errors=True)
-    made = cache.sha256(staging / "bin" / "oha")
-    return {"version": spec.version, "sha256": made, "origin": "source"}
+    digest = cache.sha256(staging / "bin" / "oha")
+    return {"version": spec.version, "sha256": digest, "origin": "source"}
 
 
-def rust_fault(spec: OhaSpec, cargo: str, found: str | None) -> str | None:
+def rust_fault(spec: OhaSpec, cargo: str, version: str | None) -> str | None:
     """Say why a cargo cannot build it, from the version that it says; None if it can.
 
     cargo would say so itself, but one that is much older first fetches the whole index, for
     minutes, or cannot read what it has fetched; and a shim of rustup's may have no cargo at all.
     """
-    release = re.match(r"(\d+)\.(\d+)", found or "")
+    release = re.match(r"(\d+)\.(\d+)", version or "")
     if release and (int(release[1]), int(release[2])) >= tuple(map(int, RUST.split("."))):
         return None
     return (
         f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
-        f"{found or 'it does not say its version'}. With rustup: rustup update stable && "
+        f"{version or 'it does not say its version'}. With rustup: rustup update stable && "
         "rustup default stable; otherwise install Rust with rustup, since a distribution's may be "
         "older"
     )
@@ -202,6 +202,6 @@ def crates(version: str) -> Iterator[Path]:
 def require_crate(spec: OhaSpec) -> None:
     """Compare the crate that cargo took with the pinned checksum (cargo compares the index's)."""
     for crate in crates(spec.version):
-        found = cache.sha256(crate)
-        if found != spec.sha256:
-            raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {found}: remove it")
+        digest = cache.sha256(crate)
+        if digest != spec.sha256:
+            raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {digest}: remove it")

@@ -154,11 +154,11 @@ def expected(case: Case, profile: Profile) -> Expected:
     duration = case.load.duration
     # A wave shows floor and concurrency at once; what does not overlap is asked three times.
     # Afterwards once is enough: the fastest single request is known.
-    asked = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
+    repeats = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     rate = min(Costs.rate, case.load.rate or math.inf, _capacity(case))
     return Expected(
         start=costs(case.server).start(case.workers),
-        verify=Costs.probes + (asked + 1) * single,
+        verify=Costs.probes + (repeats + 1) * single,
         warm_up=_warm_up(case, single, profile),
         load=Costs.generator + duration + drain(case),
         finish=Costs.stop + Costs.row * duration * rate,
@@ -212,8 +212,8 @@ def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -
 def _capacity(case: Case) -> float:
     """Requests/s that the endpoint could answer, whatever is offered."""
     single = max(case.endpoint.takes, case.endpoint.floor)
-    found = ceiling(case, unit=single, cores=Costs.cores)
-    return math.inf if found is None else found
+    limit = ceiling(case, unit=single, cores=Costs.cores)
+    return math.inf if limit is None else limit
 
 
 @dataclass(slots=True)

@@ -56,16 +56,16 @@ class Project:
         """DeclarationError: they are wrong."""
         if self.deployment is None:
             return settings.load(self.root)
-        found = settings.load(self.deployment.repository)
-        return found.model_copy(update={"interpreters": dict(self.deployment.interpreters)})
+        declared = settings.load(self.deployment.repository)
+        return declared.model_copy(update={"interpreters": dict(self.deployment.interpreters)})
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; errors as `experiments.load_experiments`."""
-        known = experiments.Registry(
+        registry = experiments.Registry(
             settings.load(self.root).interpreters, settings.stacks(self.root), SERVERS
         )
-        return experiments.load_experiments(self.root, known)
+        return experiments.load_experiments(self.root, registry)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:

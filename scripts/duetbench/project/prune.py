@@ -55,14 +55,14 @@ def unused(project: Project, days: float = DAYS) -> tuple[UnusedFolder, ...]:
     Raises:
         DeclarationError: The checkout's declarations are wrong: what it needs is not known.
     """
-    kept = {*_declared(project), *_of_anchor(project)}
-    found = (
+    needed = {*_declared(project), *_of_anchor(project)}
+    candidates = (
         UnusedFolder(path, kind, (time.time() - _last_used(path)) / _DAY_S)
         for kind, pattern in _KINDS.items()
         for path in _folders(pattern)
-        if path not in kept
+        if path not in needed
     )
-    return tuple(one for one in found if one.days > days)
+    return tuple(entry for entry in candidates if entry.days > days)
 
 
 def prune(project: Project, days: float = DAYS) -> Removal:
@@ -74,14 +74,14 @@ def prune(project: Project, days: float = DAYS) -> Removal:
     names: list[str] = []
     busy: list[str] = []
     freed = 0
-    for one in unused(project, days):
-        own = (p.lstat() for p in one.path.rglob("*") if p.is_symlink() or not p.is_dir())
-        size = sum(512 * status.st_blocks for status in own if status.st_nlink == 1)
-        if cache.remove(one.path):
-            names.append(f"{one.kind} {one.path.name}")
+    for entry in unused(project, days):
+        files = (p.lstat() for p in entry.path.rglob("*") if p.is_symlink() or not p.is_dir())
+        size = sum(512 * status.st_blocks for status in files if status.st_nlink == 1)
+        if cache.remove(entry.path):
+            names.append(f"{entry.kind} {entry.path.name}")
             freed += size
         else:
-            busy.append(one.path.name)
+            busy.append(entry.path.name)
     return Removal(tuple(names), freed, tuple(busy))
 
 

@@ -236,7 +236,9 @@ class Published(Frozen):
     def _known_names(self) -> Self:
         if wrong := [name for name in self.cases if "/" in name]:
             raise ValueError(f"short names without '/' expected, found {wrong}")
-        sides = {side for one in self.shapes for side in (one.numerator, one.denominator) if side}
+        sides = {
+            side for shape in self.shapes for side in (shape.numerator, shape.denominator) if side
+        }
         unknown = sorted(n for n in {*self.figures, *sides} - {*self.cases} if "/" not in n)
         if unknown:
             raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
@@ -247,8 +249,8 @@ class Published(Frozen):
 
     def ids(self, name: str) -> tuple[str, ...]:
         """The case ids behind a short name; an id stands for itself."""
-        named = self.cases.get(name, name)
-        return (named,) if isinstance(named, str) else named
+        id_ = self.cases.get(name, name)
+        return (id_,) if isinstance(id_, str) else id_
 
     def case_id(self, name: str, present: Container[str]) -> str:
         """The case meant by a name: the first of its ids that is present, else its first."""
@@ -284,5 +286,7 @@ def headlines() -> tuple[Headline, ...]:
 
 @functools.cache
 def _headlines(root: Path) -> tuple[Headline, ...]:
-    found = (one for published in load_published(root).values() for one in published.headlines)
-    return tuple(sorted(found, key=lambda one: (one.place, one.name)))
+    entries = (
+        headline for published in load_published(root).values() for headline in published.headlines
+    )
+    return tuple(sorted(entries, key=lambda headline: (headline.place, headline.name)))

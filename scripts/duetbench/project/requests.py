@@ -65,12 +65,12 @@ def read(line: str, folder: Path) -> Request:
     """Read a request whose files are in a folder; UsageError says what is wrong with it."""
     rest = line.strip()
     method = "GET"
-    if found := _METHOD.match(rest):
-        method, rest = found[1], rest[found.end() :]
+    if match := _METHOD.match(rest):
+        method, rest = match[1], rest[match.end() :]
     texts: list[str] = []
-    while found := _PATH.match(rest):
-        texts.append(" ".join(filter(None, found.groups())))
-        rest = rest[found.end() :]
+    while match := _PATH.match(rest):
+        texts.append(" ".join(filter(None, match.groups())))
+        rest = rest[match.end() :]
     if not texts:
         raise UsageError(
             f"request {line!r}: expected [METHOD] /PATH [SHARE] … [@FILE or a body], such as "
@@ -89,10 +89,12 @@ def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
     """
     parts = [_part(text, folder) for text in texts]
     # A path is written down r times: so that r × (paths of its part) is in the ratio of the shares.
-    share = math.lcm(*(len(many) // math.gcd(len(many), weight) for many, weight in parts))
-    times = [share * weight // len(many) for many, weight in parts]
+    share = math.lcm(
+        *(len(expanded) // math.gcd(len(expanded), weight) for expanded, weight in parts)
+    )
+    times = [share * weight // len(expanded) for expanded, weight in parts]
     least = math.gcd(*times)
-    total = sum(n // least * len(many) for n, (many, _) in zip(times, parts, strict=True))
+    total = sum(n // least * len(expanded) for n, (expanded, _) in zip(times, parts, strict=True))
     if total > MOST:
         raise UsageError(
             f"expected at most {MOST:,} paths of one endpoint, found {total:,}: name fewer, or "
@@ -100,8 +102,8 @@ def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
         )
     return tuple(
         path
-        for n, (many, _) in zip(times, parts, strict=True)
-        for path in many
+        for n, (expanded, _) in zip(times, parts, strict=True)
+        for path in expanded
         for _ in range(n // least)
     )
 
@@ -113,14 +115,14 @@ def body_of(file: Path) -> tuple[str, dict[str, str]]:
 
 
 def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
-    found = _PATH.fullmatch(text)
-    if not found or set(found[1]) - set(_PRINTABLE) or found[2] == "0":
+    match = _PATH.fullmatch(text)
+    if not match or set(match[1]) - set(_PRINTABLE) or match[2] == "0":
         raise UsageError(
             f"expected a path, percent-encoded, and its share of the requests or none, such as "
             f"'/items/{{1..100}} 3'; found {text!r}"
         )
-    many = tuple(itertools.islice(_all(found[1], folder), MOST + 1))
-    return many, int(found[2] or len(many))
+    expanded = tuple(itertools.islice(_all(match[1], folder), MOST + 1))
+    return expanded, int(match[2] or len(expanded))
 
 
 def _all(path: str, folder: Path) -> Iterator[str]:
@@ -133,15 +135,15 @@ def _all(path: str, folder: Path) -> Iterator[str]:
 def _edges(path: str) -> Iterator[int]:
     """Where the parts of a path begin and end, of which every second stands for several."""
     yield 0
-    for found in _SEVERAL.finditer(path):
-        yield from found.span()
+    for match in _SEVERAL.finditer(path):
+        yield from match.span()
     yield len(path)
 
 
 def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
-    found = _SEVERAL.fullmatch(part)
-    assert found is not None  # noqa: S101 - `_edges` has found it
-    first, last, name = found.groups()
+    match = _SEVERAL.fullmatch(part)
+    assert match is not None  # noqa: S101 - `_edges` has found it
+    first, last, name = match.groups()
     if name:
         lines = [line.strip() for line in _text(folder / name, path).splitlines()]
         if not any(lines):

@@ -156,19 +156,19 @@ _TABLES: Final[dict[str, type[BaseModel]]] = {
 }
 
 
-def read_toml(path: Path, shown: str = "") -> dict[str, Any]:
+def read_toml(path: Path, label: str = "") -> dict[str, Any]:
     """Read a file as it is written; a DeclarationError names it as `shown`, else by its path."""
-    shown = shown or str(path)
+    label = label or str(path)
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise DeclarationError(shown, "file", error.strerror, "a readable file") from error
+        raise DeclarationError(label, "file", error.strerror, "a readable file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeclarationError(shown, "file", str(error), "valid TOML in UTF-8") from error
+        raise DeclarationError(label, "file", str(error), "valid TOML in UTF-8") from error
 
 
 def validated(
-    kind: type[_Kind], written: dict[str, Any], shown: str, *, table: str = "", keys: str = ""
+    kind: type[_Kind], written: dict[str, Any], label: str, *, table: str = "", keys: str = ""
 ) -> _Kind:
     """What is written in a file (or a `table` of it), as a type.
 
@@ -179,9 +179,9 @@ def validated(
     try:
         return kind.model_validate(written)
     except ValidationError as error:
-        place, found, allowed = mistake(error, keys)
+        place, actual, allowed = mistake(error, keys)
         key = key_path((*([table] if table else []), *in_defaults(place, written)))
-        raise DeclarationError(shown, key, found, allowed) from error
+        raise DeclarationError(label, key, actual, allowed) from error
 
 
 def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
@@ -189,19 +189,19 @@ def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
     first = error.errors(include_url=False)[0]
     place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
     allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    found: Any = first["input"]
-    if not isinstance(found, str | int | float | list | tuple):
-        found = "a table"
+    actual: Any = first["input"]
+    if not isinstance(actual, str | int | float | list | tuple):
+        actual = "a table"
     match first["type"]:
         case "missing":
-            found, allowed = "nothing", "a value; this key is required"
+            actual, allowed = "nothing", "a value; this key is required"
         case "extra_forbidden":
-            found, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
+            actual, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
         case "too_short" | "string_too_short":
             allowed = "at least one value"
         case "string_pattern_mismatch":
             allowed = f"text that matches {first['ctx']['pattern']}"
-    return place, found, allowed
+    return place, actual, allowed
 
 
 def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:

@@ -77,9 +77,9 @@ def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
 
     Without a file it is empty.
     """
-    own, file = root / FILE, root / "pyproject.toml"
-    if own.is_file():
-        return own, read_toml(own)
+    overriding, file = root / FILE, root / "pyproject.toml"
+    if overriding.is_file():
+        return overriding, read_toml(overriding)
     table = read_toml(file).get("tool", {}).get("duetbench", {}) if file.is_file() else {}
     return file, table
 
@@ -92,8 +92,8 @@ def load(root: Path) -> Settings:
     if root != paths.OWN and (paths.OWN / "pyproject.toml").is_file():
         # What a repository that has its own applications measured leaves out, it takes from us.
         table = {**read_table(paths.OWN)[1], **table}
-    found = _validated(Settings, file, table)
-    for name, spec in found.interpreters.items():
+    settings = _validated(Settings, file, table)
+    for name, spec in settings.interpreters.items():
         key, base = f"tool.duetbench.interpreters.{name}", name.removesuffix("t")
         if name.endswith("t") != spec.free_threaded:
             allowed = "true where the interpreter's name ends in t, and false elsewhere"
@@ -101,7 +101,7 @@ def load(root: Path) -> Settings:
         if not f"{spec.version}.".startswith(f"{base}."):
             allowed = f"a version of {base}, as its name says"
             raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
-    return found
+    return settings
 
 
 def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
@@ -116,9 +116,9 @@ def stacks(root: Path) -> dict[str, tuple[str, ...]]:
         DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
         UsageError: The checkout declares no stacks at all.
     """
-    known = load(root).interpreters
+    interpreters = load(root).interpreters
     made_for = {name: spec.interpreters for name, spec in _stacks(root).items()}
-    return {name: tuple(known) if some is None else some for name, some in made_for.items()}
+    return {name: tuple(interpreters) if some is None else some for name, some in made_for.items()}
 
 
 def stack_titles(root: Path) -> dict[str, str]:
@@ -135,14 +135,14 @@ def _stacks(root: Path) -> dict[str, _StackSpec]:
     groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("duetbench", {})
     declared = _validated(_AppsSettings, file, table).stacks
-    known = load(root).interpreters
+    interpreters = load(root).interpreters
     for name, spec in declared.items():
         key = f"tool.duetbench.stacks.{name}"
         if name not in groups:
             allowed = f"a dependency group: {', '.join(sorted(groups))}"
             raise DeclarationError(str(file), key, name, allowed)
         for python in spec.interpreters or ():
-            if python not in known:
-                allowed = f"one of {', '.join(sorted(known))}"
+            if python not in interpreters:
+                allowed = f"one of {', '.join(sorted(interpreters))}"
                 raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
     return {name: declared.get(name, _StackSpec()) for name in groups}

@@ -76,14 +76,14 @@ def set_up(
     if oha_built:
         oha.build(configured.oha, narrator)
     made[f"oha {configured.oha.version} ({oha.origin(oha.find(configured.oha))})"] = oha_now
-    wanted_packages = [one for one in tools.PACKAGES if tests or not one.tests_only]
+    wanted_packages = [package for package in tools.PACKAGES if tests or not package.tests_only]
     had = {package.name: tools.ensure(package, narrator) for package in wanted_packages}
     for name, spec in configured.go_tools.items() if tests else ():
         had[f"{name} {spec.version}"] = ensure_go_tool(name, spec, narrator)
-    made |= {what: now for what, now in had.items() if now is not None}
+    made |= {label: now for label, now in had.items() if now is not None}
     return SetupOutcome(
-        made=tuple(what for what, now in made.items() if now),
-        ready=tuple(what for what, now in made.items() if not now),
+        made=tuple(label for label, now in made.items() if now),
+        ready=tuple(label for label, now in made.items() if not now),
     )
 
 

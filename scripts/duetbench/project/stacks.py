@@ -73,11 +73,11 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
             raise DeclarationError(file, "line", pinned, _PINNED) from error
         pins = list(requirement.specifier)
         exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
-        found = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
-        if found is None or "--hash" not in line:
+        pin_version = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
+        if pin_version is None or "--hash" not in line:
             raise DeclarationError(file, "line", pinned, _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
-            packages[canonicalize_name(requirement.name)] = found
+            packages[canonicalize_name(requirement.name)] = pin_version
     return dict(sorted(packages.items()))
 
 
@@ -164,18 +164,18 @@ def environment_fault(stack: Stack, target: Path, version: str | None = None) ->
     """
     if cache.facts(target) is None or not (target / _PROGRAM).exists():
         return "it is not there"
-    found: dict[str, str] = {}
+    installed: dict[str, str] = {}
     for folder in target.glob("lib/python*/site-packages/*.dist-info"):
-        name, _, installed = folder.name.removesuffix(".dist-info").rpartition("-")
-        found[canonicalize_name(name)] = installed
+        name, _, version_there = folder.name.removesuffix(".dist-info").rpartition("-")
+        installed[canonicalize_name(name)] = version_there
     wanted = stack.packages
     if version is not None:
         wanted = parse(stack.lock.read_text("utf-8"), str(stack.lock), version)
     return (
         "; ".join(
-            f"{name} is {found.get(name, 'absent')} instead of {wanted.get(name, 'absent')}"
-            for name in sorted({*wanted, *found})
-            if wanted.get(name) != found.get(name)
+            f"{name} is {installed.get(name, 'absent')} instead of {wanted.get(name, 'absent')}"
+            for name in sorted({*wanted, *installed})
+            if wanted.get(name) != installed.get(name)
         )
         or None
     )

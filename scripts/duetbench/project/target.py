@@ -54,22 +54,22 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
     """
     file, table = read_table(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
-    given = {key: value for key, value in options.items() if was_given(value)}
-    if "app" not in {**keys, **given}:
-        if stray := list(map(option, given)):
+    chosen = {key: value for key, value in options.items() if was_given(value)}
+    if "app" not in {**keys, **chosen}:
+        if stray := list(map(option, chosen)):
             raise UsageError(
                 f"{' and '.join(stray)}: expected --app module:attribute beside it, or the key app "
                 f"in [tool.duetbench] of {root}, which `duetbench init` writes"
             )
         return None
     try:
-        target = Target.model_validate({**keys, **given})
+        target = Target.model_validate({**keys, **chosen})
     except ValidationError as error:
-        place, found, allowed = mistake(error)
-        if place and place[0] in given:
+        place, actual, allowed = mistake(error)
+        if place and place[0] in chosen:
             name, *rest = place
-            shown = key_path((option(str(name)), *rest))
-            raise UsageError(f"{shown} {found}: expected {allowed}") from error
+            label = key_path((option(str(name)), *rest))
+            raise UsageError(f"{label} {actual}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.duetbench"
         target = validated(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
@@ -92,7 +92,7 @@ def private(target: Target, folder: Path) -> dict[str, str]:
 
     UsageError: a file (from `folder`) cannot be read, or has a line that sets nothing.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in target.env_file:
         try:
             text = (folder / name).read_text("utf-8")
@@ -106,8 +106,8 @@ def private(target: Target, folder: Path) -> dict[str, str]:
             if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
                 # Not the line: it may hold what nobody is to read.
                 raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-            found[key.strip()] = _unquoted(value.strip())
-    return found | target.env
+            variables[key.strip()] = _unquoted(value.strip())
+    return variables | target.env
 
 
 def _unquoted(value: str) -> str:
@@ -176,16 +176,16 @@ def cases(
 
 def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:
     endpoints: list[Endpoint] = []
-    seen: dict[str, int] = {}
+    uses: dict[str, int] = {}
     for line in target.requests:
         request = requests.read(line, folder)
         slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
-        seen[slug] = seen.get(slug, 0) + 1
+        uses[slug] = uses.get(slug, 0) + 1
         fields = request.fields()
         fields["headers"] = {**fields["headers"], **target.headers}
         endpoints.append(
             Endpoint(
-                name=slug if seen[slug] == 1 else f"{slug}--{seen[slug]}",
+                name=slug if uses[slug] == 1 else f"{slug}--{uses[slug]}",
                 app=target.app,
                 interface=interface,
                 factory=target.factory,
@@ -211,7 +211,7 @@ def _check_fit(target: Target, interface: Interface, server: str) -> None:
     """Refuse what a server does not do."""
     entry = SERVERS[server]
     if interface not in entry.interfaces:
-        fit = ", ".join(name for name, one in SERVERS.items() if interface in one.interfaces)
+        fit = ", ".join(name for name, other in SERVERS.items() if interface in other.interfaces)
         raise UsageError(
             f"--server {server}: {target.app} is a {interface.upper()} application, which "
             f"{fit} can serve"

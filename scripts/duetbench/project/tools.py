@@ -42,8 +42,8 @@ def no_build() -> tuple[str, ...]:
 
     uv itself reads that variable for other commands only.
     """
-    asked = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
-    return ("--no-build",) if asked else ()
+    forbidden = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
+    return ("--no-build",) if forbidden else ()
 
 
 def no_compiler() -> list[str]:
@@ -106,17 +106,17 @@ class Package:
     tests_only: bool = False
 
     def find(self) -> Path | None:
-        found = next(filter(None, map(shutil.which, self.programs)), None)
-        return Path(found) if found else None
+        program = next(filter(None, map(shutil.which, self.programs)), None)
+        return Path(program) if program else None
 
     @property
     def remedy(self) -> str:
         return f"apt-get install --no-install-recommends {self.name}"
 
     def version(self) -> str:
-        found = self.find()
-        said = version(found) if found else None
-        return (said or "version unknown").lstrip("-")
+        program = self.find()
+        text = version(program) if program else None
+        return (text or "version unknown").lstrip("-")
 
 
 VALGRIND: Final = Package("valgrind", ("valgrind",), "instructions are counted with it")
@@ -126,7 +126,10 @@ CHROMIUM: Final = Package(
 POSTGRESQL: Final = Package(
     "postgresql", ("initdb", "pg_ctlcluster"), "tests keep an application's data in it", True
 )
-PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL)
+SYSTEMD: Final = Package(
+    "systemd", ("systemd-analyze",), "tests verify the units of a runner with it", True
+)
+PACKAGES: Final = (VALGRIND, CHROMIUM, POSTGRESQL, SYSTEMD)
 
 
 def ensure(package: Package, narrator: Narrator) -> bool | None:
@@ -192,10 +195,10 @@ def made(name: str, version: str, target: Path, remedy: str) -> Path:
 
 def fault(name: str, target: Path) -> str | None:
     """Say what is wrong with a made program at a place; None if nothing is."""
-    made = cache.facts(target)
+    facts = cache.facts(target)
     program = target / "bin" / name
-    if made is None or not program.is_file():
+    if facts is None or not program.is_file():
         return "it is not there"
-    if cache.sha256(program) != made.get("sha256"):
+    if cache.sha256(program) != facts.get("sha256"):
         return "its program is not the one that was made"
     return None

@@ -98,7 +98,7 @@ def _of_git(address: str, narrator: Narrator) -> Path:
 
     cache.make(
         place,
-        fault=lambda made: None if cache.facts(made) else "it is not there",
+        fault=lambda folder: None if cache.facts(folder) else "it is not there",
         build=fetch,
         narrator=narrator,
     )
@@ -132,9 +132,9 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         (wheel,) = staging.glob("*.whl")
         return {"wheel": wheel.name}
 
-    def fault(made: Path) -> str | None:
-        facts = cache.facts(made)
-        return None if facts and (made / facts["wheel"]).is_file() else "it is not there"
+    def fault(folder: Path) -> str | None:
+        facts = cache.facts(folder)
+        return None if facts and (folder / facts["wheel"]).is_file() else "it is not there"
 
     cache.make(place, fault=fault, build=make, narrator=narrator)
     cache.touch(place)
