@@ -16,7 +16,7 @@ from duetbench.host.console import Narrator
 from duetbench.judge import affected, revisions, sides
 from duetbench.judge.affected import Affected
 from duetbench.judge.sides import Scope, Sides
-from duetbench.project import locks, oha, tools
+from duetbench.project import oha, resolution, tools
 from duetbench.project.project import Project
 from duetbench.project.types import OhaSpec
 from repos import (
@@ -409,7 +409,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        locks.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
+        resolution.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 

@@ -14,7 +14,7 @@ from duetbench.core.model import Case, Interface
 from duetbench.host.console import Narrator
 from duetbench.measure import launch
 from duetbench.measure.testbed import Testbed, equip
-from duetbench.project import locks, oha, stacks
+from duetbench.project import oha, resolution, stacks
 from duetbench.project.experiments import expand_all
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server
@@ -143,7 +143,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         write(root, name, text)
     with pytest.MonkeyPatch.context() as patch:
         borrow_cache(root / "cache", patch)
-        write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
+        write(root, "apps/stacks/others.txt", resolution.resolve(Project(root), "others", None))
         stack, python = Project(root).lock("others"), Project.here().interpreter("3.14")
         stacks.make_environment(stack, python, Narrator(Console(file=io.StringIO())))
         cases = expand_all(Project(root).experiments, "quick")

@@ -10,7 +10,7 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import locks, settings, stacks, target_packages, tools, wheels
+from duetbench.project import resolution, settings, stacks, target_packages, tools, wheels
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
 from duetbench.project.target_packages import ProjectPackages
@@ -161,13 +161,13 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     target_packages.locked(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
-    text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
+    text = resolution.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
     assert stacks.parse(text, "it", python.version) == {
         "alpha": "1.0",
         "beta": "1.0",
         "granian": "1.0",
     }
-    text = locks.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
+    text = resolution.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
     assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 

@@ -24,7 +24,7 @@ from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import anchor as declared
-from duetbench.project import locks
+from duetbench.project import resolution
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
 from duetbench.store import packages
@@ -259,7 +259,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     monkeypatch.setattr(backfill, "Real", lambda _: instruments)
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        text = resolution.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -308,7 +308,7 @@ def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measure
     words += ["--narrow", "--profile", "quick", "--most", "4", "--results", str(tmp_path / "out")]
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index, 5)
-        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        text = resolution.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -343,7 +343,7 @@ def test_an_anchor_that_cannot_be_had_says_what_to_do(
 ) -> None:  # fmt: skip
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        text = resolution.resolve(Project(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")

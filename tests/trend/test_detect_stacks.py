@@ -29,7 +29,7 @@ from duetbench.judge.instruments import Reporter
 from duetbench.judge.sides import Sides
 from duetbench.judge.why import explain
 from duetbench.measure.testbed import SideCase
-from duetbench.project import locks
+from duetbench.project import locks, resolution
 from duetbench.project.locks import Move
 from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
@@ -67,7 +67,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        locks.lock(Project.here(), QUIET, as_of=date(2026, 1, 31))
+        resolution.lock(Project.here(), QUIET, as_of=date(2026, 1, 31))
         write(root, ".gitignore", "__pycache__/\n")
         commit(root, "Everything")
         yield root
@@ -101,10 +101,10 @@ class Bumps:
 def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [Project.here().lock("one").digest]
-    locks.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
+    resolution.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
     commits.append(branches.commit(tiny, "Stacks: beta 1.5\n").commit)
     digests.append(Project.here().lock("one").digest)
-    locks.lock(Project.here(), QUIET)
+    resolution.lock(Project.here(), QUIET)
     branches.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
@@ -313,7 +313,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
+    first = branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -338,12 +338,14 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
+    again = branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
     assert again == branches.StackBump(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
     git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
-    assert branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET)) == again
+    assert (
+        branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET)) == again
+    )
     git(tiny, "checkout", "--quiet", "main")
 
     # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
@@ -352,7 +354,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     git(tiny, "rm", "--quiet", "gone.txt")
     main = commit(tiny, "Locks")
     assert git(tiny, "show", f"{main}:{LOCK}") == kept
-    last = branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
+    last = branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
     assert chain(protected)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
         ".github/workflows/new.yml", workflow,
@@ -366,7 +368,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    branches.advance(tiny, origin, lambda root: locks.lock(Project(root), QUIET))
+    branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
     git(tmp_path, "clone", "--quiet", "--branch", branches.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
@@ -391,10 +393,10 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
             theirs = branches.advance(
-                others, origin, lambda root: locks.lock(Project(root), QUIET, as_of=day)
+                others, origin, lambda root: resolution.lock(Project(root), QUIET, as_of=day)
             )
             tips.append(theirs.commit)
-        return locks.lock(Project(root), QUIET)
+        return resolution.lock(Project(root), QUIET)
 
     told: list[str] = []
     mine = branches.advance(tiny, origin, renew, patience=QUICK, say=told.append)
@@ -454,7 +456,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = locks.resolve(Project(root), "one", date.fromordinal(day.toordinal() + 5))
+            text = resolution.resolve(Project(root), "one", date.fromordinal(day.toordinal() + 5))
             found.append(text)
             write(root, "apps/stacks/one.txt", text)
         yield found[0], found[1]

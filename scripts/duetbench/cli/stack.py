@@ -14,7 +14,7 @@ from duetbench.github.branches import StackBump
 from duetbench.host.console import Console, Narrator, errors, print_json, write
 from duetbench.host.git import remote_of
 from duetbench.host.signals import interruptible
-from duetbench.project import locks, metadata
+from duetbench.project import metadata, resolution
 from duetbench.project.locks import Move
 from duetbench.project.project import Project
 from duetbench.store import packages
@@ -34,7 +34,7 @@ def lock_command(
     """Resolve stacks again, write their locks, and show which packages moved."""
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
-        moves = locks.lock(Project.here(), Narrator(errors()), names, resolved)
+        moves = resolution.lock(Project.here(), Narrator(errors()), names, resolved)
     if as_json:
         print_json([asdict(move) for move in moves])
     elif moves:
@@ -88,8 +88,8 @@ def bump_command(
     def renew(place: Path) -> tuple[Move, ...]:
         if as_is:
             return ()
-        until, exempt = locks.cooled(project)
-        return locks.lock(Project(place), Narrator(console), None, until, exempt=exempt)
+        until, exempt = resolution.cooled(project)
+        return resolution.lock(Project(place), Narrator(console), None, until, exempt=exempt)
 
     def hand_on(moved: bool, commit: str) -> None:
         if github_output:

@@ -21,7 +21,7 @@ from duetbench.host.git import GitError, HopelessError, run
 from duetbench.judge import revisions
 from duetbench.judge.inprocess import Job, jobs
 from duetbench.judge.pairs import Pair
-from duetbench.project import locks
+from duetbench.project import resolution
 from duetbench.project.project import Project
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
@@ -163,7 +163,7 @@ def _recorded(
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        return locks.resolve(project, name, None, tick, keep=keep, pins=pins)
+        return resolution.resolve(project, name, None, tick, keep=keep, pins=pins)
 
 
 def lock_text(project: Project, state: StackState, commit: str | None) -> str | None:

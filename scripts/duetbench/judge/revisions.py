@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import UsageError
 from duetbench.host import cache, git, paths
 from duetbench.host.console import Narrator
-from duetbench.project import locks
+from duetbench.project import locks, resolution
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
 from duetbench.project.types import Stack
@@ -212,7 +212,7 @@ def resolved(
     keep = "" if day else project.lock_file(name).read_text("utf-8")
     how = f"as of {day}" if day else f"with {', '.join(texts)}"
     with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = locks.resolve(project, name, day, tick, keep=keep, pins=texts)
+        text = resolution.resolve(project, name, day, tick, keep=keep, pins=texts)
     return kept(project, name, text)
 
 

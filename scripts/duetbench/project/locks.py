@@ -1,27 +1,23 @@
-"""Renewing locks with uv: the stacks', one line per package, and the harness's own."""
+"""Locks as texts: what uv resolves, one line per package, and what differs between two."""
 
 import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from duetbench.core.errors import SetupError
 from duetbench.host import command
-from duetbench.host.console import Narrator, Tick
-from duetbench.project import stacks, tools
-from duetbench.project.project import Project
+from duetbench.host.console import Tick
+from duetbench.project import tools
 from duetbench.store import files
 
-_NEVER: Final = "9999-01-01"
-"""A date before which everything was released."""
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet")
 _PINNED: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _SUBJECT: Final = 68  # characters
@@ -71,98 +67,6 @@ def listed(moved: Sequence[Move]) -> str:
     )
 
 
-def cooled(project: Project) -> tuple[datetime | None, tuple[str, ...]]:
-    """Until when a release has to be out for nights to lock it (None: any), and whose need not.
-
-    Raises:
-        DeclarationError: The settings are wrong.
-    """
-    settings = project.settings
-    if not settings.cooldown_days:
-        return None, ()
-    until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=settings.cooldown_days)
-    return until, settings.cooldown_exempt
-
-
-def lock(
-    project: Project,
-    narrator: Narrator,
-    names: Sequence[str] | None = None,
-    as_of: date | None = None,
-    *,
-    exempt: Sequence[str] = (),
-) -> tuple[Move, ...]:
-    """Resolve stacks (all if none are named) anew, write their locks, all or none: what moved.
-
-    It is as of the end of a date (UTC), of a moment, or of now, but for `exempt` packages. What is
-    locked already is not taken back to a moment: that would be two changes of nothing.
-
-    Raises:
-        UsageError: No such stack.
-        SetupError: uv cannot resolve it, or reach its index; no lock was changed.
-    """
-    chosen = tuple(names or project.stacks)
-    for name in chosen:
-        project.pythons(name)  # refuses unknown names before anything is resolved
-    moved: list[Move] = []
-    resolved: dict[Path, str] = {}
-    for name in chosen:
-        file = project.lock_file(name)
-        before = project.lock(name).packages if file.exists() else {}
-        with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            text = resolve(project, name, as_of, tick, exempt=exempt)
-            after = stacks.parse(text, str(file), project.version)
-            older = {
-                package: before[package]
-                for package, version in after.items()
-                if package in before and Version(version) < Version(before[package])
-            }
-            if isinstance(as_of, datetime) and older:
-                pins = [f"{package}<={version}" for package, version in older.items()]
-                text = resolve(project, name, as_of, tick, exempt=(*exempt, *older), pins=pins)
-                after = stacks.parse(text, str(file), project.version)
-            resolved[file] = text
-        moved += moves(before, after, name)
-    for file, text in resolved.items():
-        write(file, text)
-    return tuple(moved)
-
-
-def resolve(
-    project: Project,
-    name: str,
-    as_of: date | None,
-    tick: Tick = lambda _: None,
-    *,
-    keep: str = "",
-    pins: Sequence[str] = (),
-    exempt: Sequence[str] = (),
-) -> str:
-    """Resolve one stack; the lock's text. Dates, `exempt` and errors as in `lock`.
-
-    The versions of `keep`, a lock's text, are kept where they can be; `pins`, requirements such as
-    `granian==2.7.8`, hold for whatever is installed.
-    """
-    own = project.deployment is not None  # somebody's project, whose own index it may take
-    requirements: list[str | Path] = [
-        "--group",
-        f"{project.root / 'apps' / 'pyproject.toml'}:{name}",
-    ]
-    if own:
-        requirements = [project.lock_file(name).with_suffix(".in")]
-    with tempfile.TemporaryDirectory() as folder:
-        constraints = Path(folder) / "pins.txt"
-        constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        argv = [*for_python(project.version), *requirements, "--constraint", constraints]
-        if as_of is not None:
-            argv += ["--exclude-newer", as_of.isoformat()]
-            for package in exempt:
-                argv += ["--exclude-newer-package", f"{package}={_NEVER}"]
-        place = project.root if own else project.root / "apps"
-        text = compiled(argv, f"stack {name}", name, tick, place, keep, config=own)
-    return one_line_per_package(text)
-
-
 def for_python(version: str) -> list[str | Path]:
     """Arguments of `uv pip compile` for an interpreter of this version, and newer ones."""
     # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
@@ -173,7 +77,7 @@ def for_python(version: str) -> list[str | Path]:
 def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | None:
     """The newest release at the end of a day (UTC) that a requirement allows; None: there was none.
 
-    `asked`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
+    `requirement`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
 
     Raises:
         SetupError: uv cannot reach its index.

@@ -1,6 +1,7 @@
 """The `[tool.duetbench]` tables of the two `pyproject.toml` files, validated."""
 
 import functools
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -146,3 +147,11 @@ def _stacks(root: Path) -> dict[str, _StackSpec]:
                 allowed = f"one of {', '.join(sorted(interpreters))}"
                 raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
     return {name: declared.get(name, _StackSpec()) for name in groups}
+
+
+def project_name(root: Path) -> str:
+    """What a repository's project is called, in letters that an id may have."""
+    file = root / "pyproject.toml"
+    document = read_toml(file) if file.is_file() else {}
+    name = document.get("project", {}).get("name") or root.name
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"

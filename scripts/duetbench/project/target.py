@@ -26,11 +26,10 @@ from duetbench.project import requests
 from duetbench.project.schema import (
     key_path,
     mistake,
-    read_toml,
     validated,
 )
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import FILE, KEYS, STACK, Target, read_table
+from duetbench.project.settings import FILE, KEYS, STACK, Target, project_name, read_table
 
 _THREADS: Final = 8
 """Blocking threads of a WSGI server, if nobody says how many."""
@@ -226,11 +225,3 @@ def _check_fit(target: Target, interface: Interface, server: str) -> None:
             f"--connections {target.connections}: expected at most {limit}, the backpressure of "
             f"{server} with {target.workers} workers"
         )
-
-
-def project_name(root: Path) -> str:
-    """What a repository's project is called, in letters that an id may have."""
-    file = root / "pyproject.toml"
-    document = read_toml(file) if file.is_file() else {}
-    name = document.get("project", {}).get("name") or root.name
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"

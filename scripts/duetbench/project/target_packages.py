@@ -47,7 +47,7 @@ class ProjectPackages:
         label: Where it does, for people.
         text: A lock, one line per package.
         packages: Name → version, of the packages that this platform gets.
-        requirements: What it asks for itself, one line each; see `locks.resolve`.
+        requirements: What it asks for itself, one line each; see `resolution.resolve`.
     """
 
     label: str

@@ -18,7 +18,7 @@ from packaging.utils import parse_wheel_filename
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import settings, target, tools
+from duetbench.project import settings, tools
 from duetbench.project.types import Interpreter
 
 _NAME: Final = r"[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s*"
@@ -121,7 +121,7 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             argv: list[str | Path] = [tools.uv(), "build", "--wheel", "--quiet", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
             # A copy's own name says nothing.
-            what = f"wheel of {target.project_name(source) if source.is_dir() else source.name}"
+            what = f"wheel of {settings.project_name(source) if source.is_dir() else source.name}"
             cloned = source.is_relative_to(paths.cache_dir() / "sources")
             with narrator.step(what, "building it") as tick:
                 command.run(

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-import duetbench
 from duetbench.core.errors import CountError
 from duetbench.host import proc
 from duetbench.measure.instructions import phases
@@ -25,7 +24,7 @@ NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "ut
 
 # Everything else that the caller's environment says must not reach the counted program.
 _KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
-_PACKAGE: Final = Path(duetbench.__file__).resolve().parent
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SOURCE: Final = Path(__file__).with_name("fixed_random.c")
 _MARKS: Final = Path(__file__).with_name("marks.c")
 

@@ -32,7 +32,7 @@ from duetbench.judge.loop import Loop
 from duetbench.judge.samples import CaseDuets, Match
 from duetbench.judge.sides import Scope, Side
 from duetbench.measure.testbed import SideCase
-from duetbench.project import locks, stacks
+from duetbench.project import locks, resolution, stacks
 from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import PackageChange
@@ -165,7 +165,7 @@ class Mixtures:
         if moving not in self._texts:
             stack, names = self.task.stack, ", ".join(sorted(moving))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
-                self._texts[moving] = locks.resolve(
+                self._texts[moving] = resolution.resolve(
                     self.project, stack, None, tick, keep=self.task.base,
                     pins=self._pins(moving),
                 )  # fmt: skip
