@@ -23,7 +23,7 @@ from duetbench.core.model import CaseResult, RunStatus, Status
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner
-from duetbench.measure.testbed import assemble
+from duetbench.measure.runner import assemble
 from duetbench.project import oha
 from duetbench.project import plan as planning
 from duetbench.project.project import Project

@@ -16,7 +16,7 @@ from duetbench.judge import affected, dependencies
 from duetbench.judge.affected import Affected, Change
 from duetbench.judge.dependencies import Dependencies, Imports, Installed
 from duetbench.judge.pairs import Pair, differences, paired
-from duetbench.measure.testbed import assemble
+from duetbench.measure.runner import assemble
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.types import Stack

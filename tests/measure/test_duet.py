@@ -21,7 +21,8 @@ from duetbench.host.session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
-from duetbench.measure.testbed import SideCase, assemble, server_of
+from duetbench.measure.runner import assemble
+from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.project import Project
 from duetbench.store.comparison import Duet, SideName
 from synthetic import make_case

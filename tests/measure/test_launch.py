@@ -29,8 +29,9 @@ from duetbench.host.machine import allocate
 from duetbench.host.session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import identity, launch, server, validity, verify
+from duetbench.measure.runner import assemble
 from duetbench.measure.server import Counter, Serving
-from duetbench.measure.testbed import ENTRY, Testbed, assemble
+from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from tiny_http import Answer, serving

@@ -16,7 +16,8 @@ from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.session import Session
 from duetbench.measure import identity, verify
-from duetbench.measure.testbed import Testbed, assemble
+from duetbench.measure.runner import assemble
+from duetbench.measure.testbed import Testbed
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES

@@ -14,7 +14,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import paths
-from duetbench.measure.testbed import assemble
+from duetbench.measure.runner import assemble
 from duetbench.project import plan as planning
 from duetbench.project.plan import (
     Costs,

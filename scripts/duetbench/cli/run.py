@@ -46,7 +46,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import launch, runner
-from duetbench.measure.testbed import Testbed, assemble, require_packages
+from duetbench.measure.testbed import Testbed, require_packages
 from duetbench.project import plan as planning
 from duetbench.project.plan import expected
 from duetbench.project.project import Project
@@ -136,7 +136,7 @@ def run_command(
             _show(console, plan, project, output, cases=details)
             return
         files.require_room(results)
-        testbed = assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
+        testbed = runner.assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
         if earlier is not None:
             runner.require_resumable(earlier, testbed, project.repository)
         start = earlier or runner.header(plan, testbed, project.repository)

@@ -1,7 +1,7 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rich.text import Text
@@ -12,13 +12,42 @@ from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.core.units import utc_now
 from duetbench.host import git
-from duetbench.host.console import Progress, duration
+from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure.testbed import Testbed
-from duetbench.project import oha
+from duetbench.measure.testbed import Testbed, equip, require_packages
+from duetbench.project import oha, stacks
 from duetbench.project.plan import RemainingTime, launch_order
+from duetbench.project.project import Project
 from duetbench.store import store
+
+
+def assemble(
+    project: Project, cases: Iterable[Case], logs: Path, narrator: Narrator | None = None
+) -> Testbed:
+    """Resolve everything that the cases need, from a checkout; errors as `equip`.
+
+    With a narrator, environments that are not there are made.
+    """
+    cases = tuple(cases)
+    locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
+    require_packages(cases, locked)
+    interpreters = {
+        name: project.interpreter(name) for name in sorted({case.python for case in cases})
+    }
+    if narrator is not None and project.deployment is not None:
+        for stack, python in sorted({(case.stack, case.python) for case in cases}):
+            stacks.make_environment(locked[stack], interpreters[python], narrator)
+    return equip(
+        cases,
+        logs,
+        apps=project.root / "apps",
+        locked=locked,
+        interpreters=interpreters,
+        generator=oha.find(project.settings.oha),
+        private=project.private,
+        imports=project.imports,
+    )
 
 
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:

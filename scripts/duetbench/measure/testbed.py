@@ -15,12 +15,10 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Commands, Interface, Machine
 from duetbench.host import machine
-from duetbench.host.console import Narrator
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.project import oha, stacks
+from duetbench.project import stacks
 from duetbench.project.plan import ceiling
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.types import Interpreter, Stack
 
@@ -269,34 +267,6 @@ def require_packages(cases: Iterable[Case], locked: Mapping[str, Stack]) -> None
                 f"{', '.join(sorted(needed))}; add it to the dependency group {case.stack} of "
                 f"apps/pyproject.toml, then `duetbench stack lock {case.stack}`",
             )
-
-
-def assemble(
-    project: Project, cases: Iterable[Case], logs: Path, narrator: Narrator | None = None
-) -> Testbed:
-    """Resolve everything that the cases need, from a checkout; errors as `equip`.
-
-    With a narrator, environments that are not there are made.
-    """
-    cases = tuple(cases)
-    locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
-    require_packages(cases, locked)
-    interpreters = {
-        name: project.interpreter(name) for name in sorted({case.python for case in cases})
-    }
-    if narrator is not None and project.deployment is not None:
-        for stack, python in sorted({(case.stack, case.python) for case in cases}):
-            stacks.make_environment(locked[stack], interpreters[python], narrator)
-    return equip(
-        cases,
-        logs,
-        apps=project.root / "apps",
-        locked=locked,
-        interpreters=interpreters,
-        generator=oha.find(project.settings.oha),
-        private=project.private,
-        imports=project.imports,
-    )
 
 
 def equip(
