@@ -100,14 +100,14 @@ def test_what_rests_on_which_look() -> None:
     """Of 16 duets the third look tells, of 8 none: time was up. Where stages were, nobody knows."""
     found = site_builds.compared(FASTAPI, micro=(comparing.micro("b.One", comparing.SAME),))
     rows = make_view(found).groups.all
-    looks = [(one.name, one.samples, one.rests) for one in pages.looks(found, rows)]
+    looks = [(look["name"], look["samples"], look["rests"]) for look in pages.looks(found, rows)]
     assert looks == [
         ("look 1", "6", 0), ("look 2", "10", 0), ("look 3", "16", 3), ("look 4", "25", 0),
         ("look 5", "40", 0), ("look 6", "60", 0), ("the last one, taken early", "", 1),
     ]  # fmt: skip
     stages = {"screening_looks": "5 duets: 5%", "confirmation_looks": "10 duets: 20%"}
     before = found.model_copy(update={"method": stages})
-    assert [one.rests for one in pages.looks(before, rows)] == [None, None]
+    assert [look["rests"] for look in pages.looks(before, rows)] == [None, None]
 
 
 def test_failed_and_disturbed_duets_have_their_reason(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from markupsafe import Markup
@@ -23,55 +23,12 @@ from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import PageFile, Site, grouped, render
 from duetbench.store.change import Change
 from duetbench.trend import table as history
-from duetbench.trend.columns import RunHeader
 from duetbench.trend.table import Point, Table
 
 _INSIDE: Final = "inprocess"
 _MEANINGS: Final = {"instructions": "Counted inside the process, of one request; not sampled."}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 _MOST_SIBLINGS: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class MetricLine:
-    """One metric of a case on one machine.
-
-    Attributes:
-        range: From the lowest to the highest of all nights.
-        nights: How many have a figure.
-    """
-
-    metric: str
-    title: str
-    meaning: str
-    figure: str
-    interval: str
-    range: str
-    nights: int
-
-
-@dataclass(frozen=True, slots=True)
-class CaseView:
-    """A case on one machine."""
-
-    table: Table
-    title: str
-    newest: Point
-    figure: str
-    interval: str
-    header: RunHeader
-    files: list[str]
-    lines: tuple[MetricLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CaseRow:
-    """A case in a list: its newest figure, and a sketch of its trend; empty: it has none."""
-
-    case: str
-    figure: str = ""
-    interval: str = ""
-    spark: Markup | str = ""
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -112,7 +69,7 @@ def _page(
     described = max(summaries, key=lambda summary: summary.run.started, default=None)
     summary = described.cases[case] if described else None
     # Of points against the anchor, the newest is measured again.
-    alike = [view.header for view in views if view.table.kind == views[0].table.kind]
+    alike = [view["header"] for view in views if view["table"].kind == tables[0].kind]
     header = max(alike, key=lambda header: header.time, default=site.headers[newest_run])
     place = header.cases.index(case)
     recorded = [("Python", header.pythons[place]), ("stack", header.stack_of[place])]
@@ -127,7 +84,7 @@ def _page(
         else ""
     )
     source = addresses.data_file(case)
-    about = Caption("trend", views[0].title, caption) if views else None
+    about = Caption("trend", views[0]["title"], caption) if views else None
     return render(
         site,
         "case.html.j2",
@@ -149,26 +106,33 @@ def _page(
     )
 
 
-def _view(site: Site, table: Table, case: str) -> CaseView:
+def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
+    """What the page says of a case on one machine."""
     measured = trends.metrics(table, case)
     metric = measured[0] if measured else (table.metrics[0] if table.metrics else "")
+    night, newest = _newest(table, case, metric)
+    return {
+        "table": table,
+        "title": trends.title(metric, table),
+        "newest": newest,
+        "figure": words.figure(newest.mean, trends.unit(table, metric)),
+        "interval": _interval(table, newest, metric),
+        "header": table.nights[night],
+        "files": site.files_of(newest.run),
+        "lines": list(_lines(table, newest, night, case, measured)),
+    }
+
+
+def _newest(table: Table, case: str, metric: str) -> tuple[int, Point]:
+    """The last night that planned a case, and what it measured."""
     night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
-    newest = history.point(table, night, case, metric)
-    return CaseView(
-        table=table,
-        title=trends.title(metric, table),
-        newest=newest,
-        figure=words.figure(newest.mean, trends.unit(table, metric)),
-        interval=_interval(table, newest, metric),
-        header=table.nights[night],
-        files=site.files_of(newest.run),
-        lines=tuple(_lines(table, newest, night, case, measured)),
-    )
+    return night, history.point(table, night, case, metric)
 
 
 def _lines(
     table: Table, newest: Point, night: int, case: str, metrics: tuple[str, ...]
-) -> Iterator[MetricLine]:
+) -> Iterator[dict[str, Any]]:
+    """Each metric of a case: its newest figure, and the range of all nights."""
     row = table.cases.index(case)
     of_case = np.ascontiguousarray(table.mean[:, row])
     counts = np.count_nonzero(~np.isnan(of_case), axis=0).tolist()
@@ -181,15 +145,14 @@ def _lines(
         point = replace(newest, mean=mean[column], low=low[column], high=high[column])
         unit = trends.unit(table, metric)
         span = (words.figure(end[column], unit) for end in (lowest, highest))
-        yield MetricLine(
-            metric=metric,
-            title=trends.title(metric),
-            meaning=known_metric.meaning if known_metric else _MEANINGS.get(metric, ""),
-            figure=words.figure(point.mean, unit),
-            interval=_interval(table, point, metric),
-            range=" … ".join(span) if counts[column] > 1 else "",
-            nights=counts[column],
-        )
+        yield {
+            "title": trends.title(metric),
+            "meaning": known_metric.meaning if known_metric else _MEANINGS.get(metric, ""),
+            "figure": words.figure(point.mean, unit),
+            "interval": _interval(table, point, metric),
+            "range": " … ".join(span) if counts[column] > 1 else "",
+            "nights": counts[column],
+        }
 
 
 def _interval(table: Table, point: Point, metric: str) -> str:
@@ -317,20 +280,15 @@ def _list(
     )
 
 
-def _row(case: str, tables: Sequence[Table]) -> CaseRow:
-    """The newest absolute figure, and a sketch of the series that its page shows first."""
-    served = next(
-        (table for table in tables if not table.track.ratio), tables[0] if tables else None
-    )
-    if served is None:
-        return CaseRow(case)
-    metric = next(iter(trends.metrics(served, case)), "")
-    night = int(np.flatnonzero(served.status[:, served.cases.index(case)])[-1])
-    if not metric:
-        return CaseRow(case)
-    newest = history.point(served, night, case, metric)
-    figure = f"{words.figure(newest.mean, trends.unit(served, metric))}"
-    return CaseRow(case, figure, _interval(served, newest, metric), trends.spark(tables[0], case))
+def _row(case: str, tables: Sequence[Table]) -> tuple[str, str, str, Markup | str]:
+    """A case, its newest absolute figure with its interval, and a sketch of its first series."""
+    table = next((table for table in tables if not table.track.ratio), next(iter(tables), None))
+    metric = next(iter(trends.metrics(table, case)), "") if table else ""
+    if table is None or not metric:
+        return case, "", "", ""
+    _, newest = _newest(table, case, metric)
+    figure = words.figure(newest.mean, trends.unit(table, metric))
+    return case, figure, _interval(table, newest, metric), trends.spark(tables[0], case)
 
 
 def _group(case: str) -> str:

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -55,41 +55,6 @@ _CHART: Final = "Head over base: every usable duet, and what is said of all"
 _INSIDE: Final = "Head over base: every pair of processes, and what is said of all"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A comparison in the list."""
-
-    comparison: Comparison
-    headline: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look at so many usable samples, and which share of the error rate it may spend.
-
-    Attributes:
-        rests: Rows whose interval is that of this look; None: the file does not say.
-    """
-
-    name: str
-    samples: str
-    share: str
-    rests: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A case, or a benchmark inside the process, sample by sample; `called` by people, or empty."""
-
-    name: str
-    called: str
-    because: str
-    grid: Grid
-    chart: Markup | None
-    duets: Grid
-    verdicts: tuple[str, ...]
-
-
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each comparison."""
     confirmed = grouped((record.evidence, record) for record in site.changes if record.evidence)
@@ -104,7 +69,7 @@ def pages(site: Site) -> Iterator[PageFile]:
             address, title = addresses.comparison(name), f"Comparison {name}"
             yield render(site, "missing.html.j2", address, title, reason=reason)
             continue
-        listed.append(Listed(comparison, view.headline))
+        listed.append((comparison, view.headline))
         yield page
     yield render(
         site,
@@ -210,13 +175,13 @@ def _side(side: SideRecord) -> list[tuple[str, str]]:
     ]
 
 
-def _in_order(view: View, played: Iterable[Played]) -> list[Played]:
+def _in_order(view: View, played: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """What moved first, as everywhere."""
     places = {row.case: place for place, row in reversed([*enumerate(view.groups.all)])}
-    return sorted(played, key=lambda case: places.get(case.name, len(places)))
+    return sorted(played, key=lambda case: places.get(case["id"], len(places)))
 
 
-def _cases(comparison: Comparison, view: View) -> Iterator[Played]:
+def _cases(comparison: Comparison, view: View) -> Iterator[dict[str, Any]]:
     rows_of = grouped((row.case, row) for row in view.groups.all if row.metric)
     for place, case in enumerate(comparison.cases):
         name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
@@ -237,7 +202,7 @@ def _cases(comparison: Comparison, view: View) -> Iterator[Played]:
         yield _played(name, case.because, judged, _drawn(about, dots), _grid_of(case, duets))
 
 
-def _inside(comparison: Comparison, view: View) -> Iterator[Played]:
+def _inside(comparison: Comparison, view: View) -> Iterator[dict[str, Any]]:
     alone = [row for row in view.groups.all if not row.metric]
     for place, benchmark in enumerate(comparison.micro):
         judged = [row for row in alone if row.judged is benchmark.judgement]
@@ -247,21 +212,25 @@ def _inside(comparison: Comparison, view: View) -> Iterator[Played]:
         pairs = [_ratio(*pair) for pair in samples]
         about = Caption(f"processes-{place}", _INSIDE)
         chart = _drawn(about, [_dot("time in process", benchmark.judgement, pairs)])
-        yield _played(names.name(name), "", judged, chart, Grid((), (), ()))
+        yield _played(names.name(name), "", judged, chart)
 
 
 def _played(
-    name: CaseName, because: str, judged: Sequence[ViewRow], chart: Markup | None, duets: Grid
-) -> Played:
-    return Played(
-        name=name.id,
-        called=str(name) if name.known else "",
-        because=because,
-        grid=rows.table(judged, "case", "why"),
-        chart=chart,
-        duets=duets,
-        verdicts=tuple(f"{row.verdict}: {row.label}" for row in judged),
-    )
+    name: CaseName,
+    because: str,
+    judged: Sequence[ViewRow],
+    chart: Markup | None,
+    duets: Grid | None = None,
+) -> dict[str, Any]:
+    return {
+        "id": name.id,
+        "name": str(name) if name.known else "",
+        "because": because,
+        "grid": rows.table(judged, "case", "why"),
+        "chart": chart,
+        "duets": duets,
+        "verdicts": [f"{row.verdict}: {row.label}" for row in judged],
+    }
 
 
 def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
@@ -314,12 +283,15 @@ def _ratio(base: float | None, head: float | None) -> float | None:
     return ratio if math.isfinite(ratio := head / base) else None
 
 
-def looks(comparison: Comparison, every: Iterable[ViewRow]) -> Iterator[Look]:
-    """The schedule of each test, look by look; of a single test also what rests on which look."""
+def looks(comparison: Comparison, every: Iterable[ViewRow]) -> Iterator[dict[str, Any]]:
+    """The schedule of each test, look by look: how many samples, and its share of the error rate.
+
+    `rests`: Rows whose interval is that of this look; None: the file does not say.
+    """
     schedules = {
         name: steps
-        for name, told_ in comparison.method.items()
-        if (steps := _LOOK.findall(str(told_)))
+        for name, text in comparison.method.items()
+        if (steps := _LOOK.findall(str(text)))
     }
     alone = len(schedules) == 1
     counted = Counter(row.judged.duets for row in every if row.judged.ratio is not None)
@@ -327,6 +299,12 @@ def looks(comparison: Comparison, every: Iterable[ViewRow]) -> Iterator[Look]:
         word = name.replace("_", " ").removesuffix("s")
         for number, (samples, share) in enumerate(steps, 1):
             rests = counted.pop(int(samples), 0) if alone else None
-            yield Look(f"{word} {number}", samples, share, rests)
+            yield {
+                "name": f"{word} {number}",
+                "samples": samples,
+                "share": share,
+                "rests": rests,
+            }
         if alone and (early := counted.total()):
-            yield Look("the last one, taken early", "", "what was left", early)
+            label = "the last one, taken early"
+            yield {"name": label, "samples": "", "share": "what was left", "rests": early}

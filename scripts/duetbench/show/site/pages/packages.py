@@ -22,8 +22,7 @@ from duetbench.show.site.charts import forest
 from duetbench.show.site.charts.figure import Caption, Quantity, Value
 from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest
 from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
-from duetbench.show.site.pages.site import PageFile, Site, grouped, render
-from duetbench.show.site.released import ReleasedPackage
+from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grouped, render
 from duetbench.store.comparison import PackageChange
 from duetbench.store.points import INSTRUCTIONS, CasePoints
 from duetbench.trend import releases
