@@ -148,17 +148,6 @@ def test_what_remains(expected_: list[float], seen: list[float], left: float) ->
     assert estimate.remaining == pytest.approx(left)
 
 
-@pytest.mark.parametrize("overhead", [-3.0, 1.0, 4.0])
-def test_honest_after_the_first_tenth(overhead: float) -> None:
-    """Of 100 launches, each off by the same seconds, ten are enough for an error below 20 %."""
-    declared = [8.0 + 4 * (number % 3) for number in range(100)]
-    estimate = RemainingTime(declared)
-    for seconds in declared[:10]:
-        estimate.observe(seconds + overhead)
-    truth, done = sum(declared) + 100 * overhead, sum(declared[:10]) + 10 * overhead
-    assert done + estimate.remaining == pytest.approx(truth, rel=0.2)
-
-
 @pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 1), ("published", 1)])
 def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
     assert make_plan(Project.here().cases, profile, [], None, 1).launches == launches

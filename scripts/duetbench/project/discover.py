@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Final
 
 FRAMEWORKS: Final = {
-    "FastAPI": "FastAPI", "Starlette": "Starlette", "Litestar": "Litestar", "Quart": "Quart",
-    "BlackSheep": "BlackSheep", "Flask": "Flask", "Bottle": "Bottle",
-    "get_asgi_application": "Django", "get_wsgi_application": "Django",
-}  # fmt: skip
+    "FastAPI": "FastAPI",
+    "Starlette": "Starlette",
+    "Litestar": "Litestar",
+    "Quart": "Quart",
+    "BlackSheep": "BlackSheep",
+    "Flask": "Flask",
+    "Bottle": "Bottle",
+    "get_asgi_application": "Django",
+    "get_wsgi_application": "Django",
+}
 """Callables that give an application, with the framework they are of."""
 
 _FALCON: Final = "falcon"

@@ -182,8 +182,13 @@ class Expansion:
         table = self.declared.endpoints[word["endpoint"]]
         self._check_fit(index, word, table, threads)
         slots = self._slots(word["endpoint"], table, values)
-        template = {**word, **{n: str(int(v) if float(v).is_integer() else v)
-                             for n, v in {**parameters, **numbers}.items()}}  # fmt: skip
+        template = {
+            **word,
+            **{
+                n: str(int(v) if float(v).is_integer() else v)
+                for n, v in {**parameters, **numbers}.items()
+            },
+        }
         load = self._load(word["load"], self.declared.loads[word["load"]], values)
         ceiling = table.ceiling
         if load.rate is not None:  # nobody answers more than is asked
@@ -235,13 +240,19 @@ class Expansion:
         loops = ", ".join(sorted(server.loops))
         wants = (threads is not None) == (speaks == "wsgi")
         for fits, axis, allowed in (
-            (speaks in server.interfaces, "server",
-             f"servers of {speaks}, which {name} speaks: {speakers}"),
+            (
+                speaks in server.interfaces,
+                "server",
+                f"servers of {speaks}, which {name} speaks: {speakers}",
+            ),
             (word["loop"] in server.loops, "loop", f"{loops} (of {word['server']})"),
-            (word["python"] in pythons, "python",
-             f"{', '.join(pythons)} (of stack {word['stack']})"),
+            (
+                word["python"] in pythons,
+                "python",
+                f"{', '.join(pythons)} (of stack {word['stack']})",
+            ),
             (wants, "threads", f"blocking threads for wsgi, and only there; {name} is {speaks}"),
-        ):  # fmt: skip
+        ):
             if not fits:
                 actual = word.get(axis) or threads or "nothing"
                 raise self._wrong(("cases", index, axis), actual, allowed)
@@ -279,9 +290,12 @@ class Expansion:
             raise self._wrong(key, written, str(error)) from error
         headers = {k.lower(): text for k, text in table.headers.items()}
         return {
-            "method": table.method, "path": first, "paths": tuple(others), "body": body,
+            "method": table.method,
+            "path": first,
+            "paths": tuple(others),
+            "body": body,
             "headers": {**content_headers, **headers},
-        }  # fmt: skip
+        }
 
     def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
         if table.slots == UNLIMITED:

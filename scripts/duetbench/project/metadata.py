@@ -24,12 +24,23 @@ from duetbench.store.packages import Kind, LinksByVersion, VersionLinks
 
 LABELS: Final[dict[str, Kind]] = {
     **{kind: kind for kind in get_args(Kind)},
-    "homepage": "home", "repository": "source", "sourcecode": "source", "github": "source",
-    "gitlab": "source", "code": "source", "changes": "changelog", "history": "changelog",
-    "whatsnew": "changelog", "releasenotes": "changelog", "docs": "documentation",
-    "bugs": "issues", "issue": "issues", "tracker": "issues", "issuetracker": "issues",
+    "homepage": "home",
+    "repository": "source",
+    "sourcecode": "source",
+    "github": "source",
+    "gitlab": "source",
+    "code": "source",
+    "changes": "changelog",
+    "history": "changelog",
+    "whatsnew": "changelog",
+    "releasenotes": "changelog",
+    "docs": "documentation",
+    "bugs": "issues",
+    "issue": "issues",
+    "tracker": "issues",
+    "issuetracker": "issues",
     "bugtracker": "issues",
-}  # fmt: skip
+}
 """The well-known labels of the packaging specifications, lower case without punctuation."""
 
 _INDEX: Final = frozenset({"project", "pypi", "simple", "packages", "p"})

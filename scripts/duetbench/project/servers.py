@@ -91,18 +91,15 @@ class Server:
 
 
 def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
-    arguments = [
-        "--interface", case.endpoint.interface, "--host", "127.0.0.1", "--port", str(port),
-        "--http", "1", "--no-ws", "--workers", str(case.workers),
-        "--backlog", str(GRANIAN_BACKLOG), "--loop", case.loop,
-    ]  # fmt: skip
+    options = (
+        f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
+        f"--workers {case.workers} --backlog {GRANIAN_BACKLOG} --loop {case.loop}"
+    )
     if case.threads is not None:
-        arguments += ["--blocking-threads", str(case.threads)]
+        options += f" --blocking-threads {case.threads}"
     if metrics_port is not None:
-        arguments += [
-            "--metrics", "--metrics-port", str(metrics_port), "--metrics-scrape-interval", "1",
-        ]  # fmt: skip
-    return [*arguments, *_factory(case), case.endpoint.app]
+        options += f" --metrics --metrics-port {metrics_port} --metrics-scrape-interval 1"
+    return [*options.split(), *_factory(case), case.endpoint.app]
 
 
 def _factory(case: Case) -> list[str]:
@@ -115,34 +112,36 @@ def _called(case: Case) -> str:
 
 
 def _uvicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
-    return [
-        "--host", "127.0.0.1", "--port", str(port), "--workers", str(case.workers),
-        "--loop", case.loop, "--http", "httptools", "--ws", "none", "--no-access-log",
-        "--timeout-keep-alive", KEEP_ALIVE,
+    options = (
+        f"--host 127.0.0.1 --port {port} --workers {case.workers} --loop {case.loop} "
+        f"--http httptools --ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE}"
+    )
+    if case.workers > 1:
         # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
-        *(["--timeout-worker-healthcheck", "60"] if case.workers > 1 else []),
-        # It takes a plain function that gives a coroutine for ASGI 2.
-        "--interface", "asgi3", *_factory(case), case.endpoint.app,
-    ]  # fmt: skip
+        options += " --timeout-worker-healthcheck 60"
+    # It takes a plain function that gives a coroutine for ASGI 2.
+    return [*options.split(), "--interface", "asgi3", *_factory(case), case.endpoint.app]
 
 
 def _hypercorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
-    return [
-        "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers),
-        "--worker-class", case.loop, "--keep-alive", KEEP_ALIVE, f"asgi:{_called(case)}",
-    ]  # fmt: skip
+    options = (
+        f"--bind 127.0.0.1:{port} --workers {case.workers} "
+        f"--worker-class {case.loop} --keep-alive {KEEP_ALIVE}"
+    )
+    return [*options.split(), f"asgi:{_called(case)}"]
 
 
 def _gunicorn(case: Case, port: int, _metrics_port: int | None) -> list[str]:
-    kind = ["gthread", "--threads", str(case.threads)]
+    kind = f"gthread --threads {case.threads}"
     if case.endpoint.interface == "asgi":
-        kind = ["asgi", "--asgi-loop", case.loop]
-    return [
-        "--bind", f"127.0.0.1:{port}", "--workers", str(case.workers), "--worker-class", *kind,
-        "--worker-connections", str(GUNICORN_CONNECTIONS), "--keep-alive", KEEP_ALIVE,
-        # No master that kills a busy worker, and none that waits for longer than we do.
-        "--timeout", "0", "--graceful-timeout", "5", _called(case),
-    ]  # fmt: skip
+        kind = f"asgi --asgi-loop {case.loop}"
+    # No master that kills a busy worker, and none that waits for longer than we do.
+    options = (
+        f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
+        f"--worker-connections {GUNICORN_CONNECTIONS} --keep-alive {KEEP_ALIVE} "
+        "--timeout 0 --graceful-timeout 5"
+    )
+    return [*options.split(), _called(case)]
 
 
 SERVERS: Final[dict[str, Server]] = {

@@ -167,8 +167,11 @@ def _of_uv(root: Path, wanted: Target, python: Interpreter) -> str:
         log = tools.new_log("export")
         command.run(
             [*argv, "--output-file", out],
-            what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root,
-        )  # fmt: skip
+            what=f"reading {UV}",
+            log=log,
+            tick=lambda _: None,
+            cwd=root,
+        )
         return locks.one_line_per_package(out.read_text("utf-8"))
 
 

@@ -163,8 +163,11 @@ def _local(configured: Settings) -> Iterator[_LocalPython]:
     try:
         done = subprocess.run(
             [tools.uv(), "python", "list", "--only-installed", "--output-format", "json"],
-            capture_output=True, text=True, check=True, timeout=_TIMEOUT_S,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_TIMEOUT_S,
+        )
         listed = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise SetupError(f"uv cannot say which interpreters are here: {error}") from error

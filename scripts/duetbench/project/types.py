@@ -70,13 +70,16 @@ class Settings(Frozen):
         default_factory=dict, description="Machine's id → globs of the cases that it measures."
     )
     cooldown_days: int = Field(
-        default=3, ge=0, alias="cooldown-days",
+        default=3,
+        ge=0,
+        alias="cooldown-days",
         description="Days that a release has to be out before nights lock it.",
-    )  # fmt: skip
+    )
     cooldown_exempt: tuple[str, ...] = Field(
-        default=(), alias="cooldown-exempt",
+        default=(),
+        alias="cooldown-exempt",
         description="Packages that nights lock at once: one's own.",
-    )  # fmt: skip
+    )
 
     @property
     def gil(self) -> str | None:

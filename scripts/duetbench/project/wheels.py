@@ -125,10 +125,13 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             cloned = source.is_relative_to(paths.cache_dir() / "sources")
             with narrator.step(what, "building it") as tick:
                 command.run(
-                    argv, what=f"building the {what}", log=_log(source.name), tick=tick,
+                    argv,
+                    what=f"building the {what}",
+                    log=_log(source.name),
+                    tick=tick,
                     cwd=source if source.is_dir() else source.parent,
                     env=_ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED},
-                )  # fmt: skip
+                )
         (wheel,) = staging.glob("*.whl")
         return {"wheel": wheel.name}
 
@@ -169,8 +172,11 @@ def is_pure(wheel: Path) -> bool:
 def modules(wheel: Path) -> frozenset[str]:
     """The names at the top of what a wheel installs."""
     with zipfile.ZipFile(wheel) as archive:
-        tops = {member.partition("/")[0].partition(".")[0] for member in archive.namelist()
-                if ".dist-info/" not in member and ".data/" not in member}  # fmt: skip
+        tops = {
+            member.partition("/")[0].partition(".")[0]
+            for member in archive.namelist()
+            if ".dist-info/" not in member and ".data/" not in member
+        }
     return frozenset(tops)
 
 
