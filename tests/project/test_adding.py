@@ -23,6 +23,7 @@ from duetbench.measure.asv import runs
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.show.site.charts.figure import assign
+from duetbench.show.site.pages.site import series_styles
 from duetbench.store import store
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
@@ -137,8 +138,8 @@ def asked() -> dict[str, Any]:
         "command": commands(server, synthetic.MACHINE).server,
         "judged": [[f"{one.metric} {one.verdict.value}" for one in case.judgements]
                    for case in found.cases],
-        "style": assign(["daphne"])["daphne"],
-        "colours": list(assign(["3.14", "3.14t", "3.15"]).values()),
+        "style": assign(["daphne"], series_styles())["daphne"],
+        "colours": list(assign(["3.14", "3.14t", "3.15"], series_styles()).values()),
         "asv": json.loads(file.read_text("utf-8")),
         "inside": runs.steps(["gil"])[0].environments,
     }  # fmt: skip

@@ -34,6 +34,7 @@ from duetbench.show.site.charts.forest import (
 )
 from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot, spark
 from duetbench.show.site.pages.packages import badge
+from duetbench.show.site.pages.site import series_styles
 from duetbench.trend.summary import summarise_case
 
 PLAIN: Final = Quantity("figure", units.plain)
@@ -170,14 +171,15 @@ def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:
         PlotPoint(0.0, Value(1.0, 0.9, 1.1), href="../p/a/1/"),
         PlotPoint(1.0, Value(None, note="no wheel")),
     )
-    made = plot(Plot(ABOUT, PLAIN, PLAIN, (PlotSeries("3.14", points),), names=("1", "2")))
+    series = (PlotSeries("3.14", points),)
+    made = plot(Plot(ABOUT, PLAIN, PLAIN, series, names=("1", "2"), styles=series_styles()))
     found = re.search(r'<script type="application/json">(.*?)</script>', made)
     assert found is not None
     model = json.loads(found[1])
     assert model["x"]["names"] == ["1", "2"]
-    (series,) = model["series"]
-    assert (series["name"], series["slot"]) == ("3.14", 0)
-    assert series["points"] == [
+    (line,) = model["series"]
+    assert (line["name"], line["slot"]) == ("3.14", 0)
+    assert line["points"] == [
         {"x": 0.0, "mean": 1.0, "low": 0.9, "high": 1.1, "href": "../p/a/1/"},
         {"x": 1.0, "note": "no wheel"},
     ]
@@ -206,11 +208,14 @@ def test_a_sparkline_ends_at_its_last_value() -> None:
 
 
 def test_series_look_the_same_on_every_page_and_differ_within_one() -> None:
-    assert assign(["3.14t", "3.14"])["3.14t"] == assign(["3.14t", "other", "more"])["3.14t"] == 1
-    ten = assign([f"series {i}" for i in range(STYLES)])
+    fixed = series_styles()
+    assert [
+        assign(names, fixed)["3.14t"] for names in (["3.14t", "3.14"], ["3.14t", "b", "a"])
+    ] == [1, 1]
+    ten = assign([f"series {i}" for i in range(STYLES)], fixed)
     assert len(set(ten.values())) == STYLES
-    assert len({slot % 5 for slot in assign(["a", "b", "c", "d", "e"]).values()}) == 5
-    assert len(assign(map(str, range(30)))) == 30
+    assert len({slot % 5 for slot in assign(["a", "b", "c", "d", "e"], fixed).values()}) == 5
+    assert len(assign(map(str, range(30)), fixed)) == 30
 
 
 def _luminance(colour: str) -> float:

@@ -170,7 +170,7 @@ def of_gil(site: Site) -> tuple[SuiteDeclaration, Snapshot, dict[str, SpeedUp]]:
 
 def test_speed_ups_are_those_of_asv_s_figures(site: Site) -> None:
     suite, snapshot, found = of_gil(site)
-    cpu = next(declared.speed_up_charts(snapshot, suite, "../../asv/"))
+    cpu = next(declared.speed_up_charts(snapshot, suite, "../../asv/", {}))
     gain = found["3.14t"].gain
     assert gain
     threads = {

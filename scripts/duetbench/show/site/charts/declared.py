@@ -1,7 +1,7 @@
 """The charts that experiments and suites declare, from a run's cases or a commit's benchmarks."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
@@ -42,6 +42,7 @@ class ChartCases:
     published: Published | None
     address: Address
     source: str
+    styles: Mapping[str, int] = field(default_factory=dict)
 
     def value(self, case: CaseSummary, metric: str) -> Value:
         """One figure with everything that stands beside it."""
@@ -137,7 +138,7 @@ def _forest(run: ChartCases, layout: BarsLayout) -> Markup:
         dot = Dot(_words(case, keys), value, series, run.address(case.id))
         groups.setdefault(_words(case, layout.group), []).append(dot)
     drawn = tuple(DotGroup(title, tuple(dots)) for title, dots in groups.items())
-    return forest(Forest(run.about(layout), Quantity.of(layout.metric), drawn))
+    return forest(Forest(run.about(layout), Quantity.of(layout.metric), drawn, styles=run.styles))
 
 
 def _lines(run: ChartCases, layout: LinesLayout) -> Plot:
@@ -163,6 +164,7 @@ def _lines(run: ChartCases, layout: LinesLayout) -> Plot:
         ),
         # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
         log=layout.kind == "percentiles" or layout.log,
+        styles=run.styles,
     )
 
 
@@ -185,10 +187,13 @@ def _curve(run: ChartCases, layout: CurveLayout) -> Plot:
         Quantity.of(layout.y),
         tuple(PlotSeries(name, tuple(points)) for name, points in lines.items()),
         log=True,
+        styles=run.styles,
     )
 
 
-def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
+def speed_up_charts(
+    snapshot: Snapshot, suite: SuiteDeclaration, asv: str, styles: Mapping[str, int]
+) -> Iterator[Markup]:
     """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
     for table in suite.tables:
         ratios = [
@@ -213,6 +218,7 @@ def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> It
                     DotGroup(title, tuple(sorted(dots, key=lambda dot: (dot.label, dot.series))))
                     for title, dots in sorted(groups.items(), key=lambda entry: len(entry[0]))
                 ),
+                styles=styles,
             )
         )
 

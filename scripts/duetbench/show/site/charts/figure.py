@@ -3,24 +3,17 @@
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Self
 
 from duetbench.core import units
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, Direction
-from duetbench.project.project import Project
-from duetbench.project.servers import SERVERS
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 _SPREAD: Final = 0.25  # up to here both halves of an interval are nearly equal
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
-_STACKS: Final = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4}
-_SERVERS: Final = {
-    server.name: server.style for server in SERVERS.values() if server.style is not None
-}
 
 STYLES: Final = 10
 """Styles of series: the stylesheet has five colours (Okabe and Ito's), the first five styles with
@@ -124,24 +117,16 @@ def note(value: Value) -> str:
     return ": ".join(filter(None, (doubt, value.note)))
 
 
-def assign(names: Iterable[str]) -> dict[str, int]:
-    """The number of a style for each name, all different up to `STYLES` names.
+def assign(names: Iterable[str], fixed: Mapping[str, int]) -> dict[str, int]:
+    """Give each name the number of a style, all different up to `STYLES` names.
 
-    Known names have their own. For others the name chooses (CRC-32, the same on every build), and
+    `fixed` names have theirs. For others the name chooses (CRC-32, the same on every build), and
     where two want the same, the alphabetically later one gets the next that is free.
     """
-    return dict(_assigned(tuple(names)))
-
-
-@lru_cache(maxsize=1024)  # the charts of a page have the same few names, and settings are a file
-def _assigned(names: tuple[str, ...]) -> dict[str, int]:
-    configured = Project.here().settings
-    pythons = {configured.gil: 0, configured.free_threaded: 1}
-    bound = {**_STACKS, **_SERVERS, **{name: slot for name, slot in pythons.items() if name}}
     styles: dict[str, int] = {}
-    for name in sorted(dict.fromkeys(names), key=lambda name: (name not in bound, name)):
-        if name in bound:
-            styles[name] = bound[name]
+    for name in sorted(dict.fromkeys(names), key=lambda name: (name not in fixed, name)):
+        if name in fixed:
+            styles[name] = fixed[name]
             continue
         free = [slot for slot in range(STYLES) if slot not in styles.values()]
         colours = {slot % 5 for slot in styles.values()}

@@ -5,8 +5,8 @@ the cell's width, so that one drawing fits pages of every size, and the table is
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -91,12 +91,17 @@ class DotGroup:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """A whole chart; its axis begins at zero, or has zero (no change) in its middle."""
+    """A whole chart; its axis begins at zero, or has zero (no change) in its middle.
+
+    Attributes:
+        styles: Names of series that look the same on every page, and their styles.
+    """
 
     about: Caption
     quantity: Quantity
     groups: tuple[DotGroup, ...]
     axis: Literal["zero", "change"] = "zero"
+    styles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def dots(self) -> list[Dot]:
@@ -272,7 +277,7 @@ def _further(quantity: Quantity, value: Value) -> str:
 
 def _styles(data: Forest) -> dict[str, int]:
     names = dict.fromkeys(dot.series for dot in data.dots)
-    return assign(names) if len(names) > 1 or "" not in names else {"": 0}
+    return assign(names, data.styles) if len(names) > 1 or "" not in names else {"": 0}
 
 
 def _legend(data: Forest, styles: dict[str, int]) -> Iterator[tuple[str, str, Markup]]:

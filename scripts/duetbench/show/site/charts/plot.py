@@ -3,8 +3,8 @@
 The page holds the figures as JSON, which `chart.js` draws, and below them as a table. Pure.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -54,6 +54,7 @@ class Plot:
     Attributes:
         names: What stands at 0, 1, 2 … of x; empty: x is a number.
         log: Logarithmic upright axis.
+        styles: Names of series that look the same on every page, and their styles.
         zero: Whether the upright axis begins at zero; otherwise it is where figures are.
     """
 
@@ -64,6 +65,7 @@ class Plot:
     names: tuple[str, ...] = ()
     log: bool = False
     zero: bool = True
+    styles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def figures(self) -> int:
@@ -119,7 +121,7 @@ def _place(data: Plot, x: float) -> str:
 
 
 def _model(data: Plot) -> dict[str, Any]:
-    slots = list(_slots(data.series))
+    slots = list(_slots(data))
     return {
         "x": {"title": data.x.title, "kind": "number", "names": list(data.names)},
         "y": {
@@ -137,11 +139,11 @@ def _model(data: Plot) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _slots(series: Sequence[PlotSeries]) -> Iterator[int]:
+def _slots(data: Plot) -> Iterator[int]:
     """The style of each series: the name gives the colour, of several variants each its dash."""
-    slots = assign(line.name for line in series)
-    variants = list(dict.fromkeys(line.variant for line in series))
-    for line in series:
+    slots = assign((line.name for line in data.series), data.styles)
+    variants = list(dict.fromkeys(line.variant for line in data.series))
+    for line in data.series:
         yield (slots[line.name] + variants.index(line.variant) * STYLES // 2) % STYLES
 
 

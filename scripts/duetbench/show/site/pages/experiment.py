@@ -114,7 +114,9 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
             chart
             for suite, snapshot in latest
             if snapshot is not None
-            for chart in declared.speed_up_charts(snapshot, suite, root + addresses.ASV)
+            for chart in declared.speed_up_charts(
+                snapshot, suite, root + addresses.ASV, site.styles
+            )
         ],
         answer=answer.text if answer else "",
         sections=inprocess.sections(snapshots, suites, most),
@@ -194,6 +196,7 @@ def charts(site: Site, experiment: str, root: str, runs: Sequence[RunSource]) ->
             address=lambda case: root + addresses.case(case),
             source=f"From the {source.label}, "
             f"{words.quantity(source.run.launches, 'launch', 'launches')} per case.",
+            styles=site.styles,
         )
         for source in runs
     ]

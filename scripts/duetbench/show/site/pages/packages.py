@@ -167,7 +167,11 @@ def _overview(
     }
     charts = [
         _multiple(
-            root, Caption(f"endpoint-{number}-{place}", called(of_endpoint[0])), axis, of_endpoint
+            site,
+            root,
+            Caption(f"endpoint-{number}-{place}", called(of_endpoint[0])),
+            axis,
+            of_endpoint,
         )
         for place, of_endpoint in enumerate(moving.values())
     ]
@@ -191,7 +195,9 @@ def called(case: CasePoints) -> str:
     return ", ".join(filter(None, parts)) if name.known else endpoint(case.case, case.python)
 
 
-def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]) -> Markup:
+def _multiple(
+    site: Site, root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]
+) -> Markup:
     """One endpoint over all releases, a line for each interpreter, over the first release."""
     versions = [release.version for release in axis.releases]
     served = any(point.metric == CPU for case in cases for point in case.points)
@@ -207,6 +213,7 @@ def _multiple(root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[Case
             tuple(sorted(series, key=lambda line: line.name)),
             names=tuple(versions),
             zero=False,
+            styles=site.styles,
         )
     )
 

@@ -17,7 +17,9 @@ from typing import Any, Final, TypeVar
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
+from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published
+from duetbench.project.servers import SERVERS
 from duetbench.project.suites import SuiteDeclaration, read_suites
 from duetbench.show import addresses, attribution
 from duetbench.show.attribution import AttributionText
@@ -120,6 +122,7 @@ class Site:
         planned: Every case with a page: those that any night planned.
         packages: What is known of every package under test, by name.
         points: Ids of all files of anchored points.
+        styles: Names of series that look the same on every page, and their styles.
     """
 
     base: str
@@ -139,6 +142,7 @@ class Site:
     packages: Mapping[str, ReleasedPackage]
     points: frozenset[str]
     notes: tuple[str, ...]
+    styles: Mapping[str, int]
 
     @property
     def runs(self) -> Mapping[str, Path]:
@@ -288,6 +292,7 @@ def gather(
         ),
         points=frozenset(point.id for point in sources.points),
         notes=(*sources.problems, *sources.notes, *notes),
+        styles=series_styles(),
     )
 
 
@@ -307,6 +312,15 @@ def _newest(
     for key, run in last.items():
         with suppress(RecordError):  # it was there a moment ago
             yield key, summarise(store.load(sources.runs[run]))
+
+
+def series_styles() -> dict[str, int]:
+    """Number the styles of interpreters, stacks and servers, which every page shows alike."""
+    settings = Project.here().settings
+    servers = {server.name: server.style for server in SERVERS.values()}
+    pythons = {settings.gil: 0, settings.free_threaded: 1}
+    styles = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4} | servers | pythons
+    return {name: style for name, style in styles.items() if name and style is not None}
 
 
 def _weight(record: Change) -> tuple[bool, float]:
