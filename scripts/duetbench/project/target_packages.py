@@ -69,8 +69,8 @@ def lock_of(root: Path) -> Path | None:
     for name in (UV, PYLOCK):
         if (root / name).is_file():
             return root / name
-    found = sorted(root.glob("requirements*.txt"))
-    serving = [p for p in found if not any(word in p.stem for word in _FOR_OTHERS)]
+    files = sorted(root.glob("requirements*.txt"))
+    serving = [p for p in files if not any(word in p.stem for word in _FOR_OTHERS)]
     plain = [p for p in serving if p.stem == "requirements"]
     if plain or len(serving) == 1:
         return (plain or serving)[0]
@@ -150,8 +150,8 @@ def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
     """What a file of requirements asks for; None: it is a lock, which does not tell."""
     text = file.read_text("utf-8").replace("\\\n", " ")
     lines = (line.partition(" #")[0].strip() for line in text.splitlines())
-    named = [line for line in lines if _name(line)]
-    if named and all("==" in line or " @ " in line for line in named):
+    requirements = [line for line in lines if _name(line)]
+    if requirements and all("==" in line or " @ " in line for line in requirements):
         return None
     return (f"-r {os.path.relpath(file, root / settings.FOLDER)}",)
 
@@ -205,9 +205,11 @@ def _locked_line(package: Package) -> str:
     return f"{name}=={package.version}{_hashes(hashes)}"
 
 
-def _hashes(many: Sequence[Mapping[str, str]]) -> str:
-    found = dict.fromkeys(f" --hash={kind}:{value}" for one in many for kind, value in one.items())
-    return "".join(found)
+def _hashes(digests: Sequence[Mapping[str, str]]) -> str:
+    options = dict.fromkeys(
+        f" --hash={kind}:{value}" for entry in digests for kind, value in entry.items()
+    )
+    return "".join(options)
 
 
 def _name(line: str) -> str:
@@ -238,17 +240,17 @@ def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
     extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
     try:
         groups = resolve_dependency_groups(document.get("dependency-groups", {}), *wanted.groups)
-        found = [text for e in wanted.extras for text in extras[canonicalize_name(e)]]
+        of_extras = [text for e in wanted.extras for text in extras[canonicalize_name(e)]]
     except (LookupError, ValueError) as error:
         raise UsageError(f"{file}: no such extra or group: {error}") from error
-    own = canonicalize_name(project.get("name", ""))
-    texts = (*project["dependencies"], *found, *groups)
-    return tuple(text for text in texts if _name(text) != own)
+    name = canonicalize_name(project.get("name", ""))
+    texts = (*project["dependencies"], *of_extras, *groups)
+    return tuple(text for text in texts if _name(text) != name)
 
 
 def locked(
     root: Path,
-    given: ProjectPackages,
+    packages: ProjectPackages,
     added: Collection[str],
     python: Interpreter,
     narrator: Narrator,
@@ -263,26 +265,26 @@ def locked(
         SetupError: uv finds no such set of packages, or cannot reach its index.
     """
     file = root / settings.FOLDER / f"{settings.STACK}.txt"
-    lacking = sorted(set(added) - given.packages.keys())
-    text = given.text
+    lacking = sorted(set(added) - packages.packages.keys())
+    text = packages.text
     before = file.with_suffix(".given")
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
     elif lacking:
-        with narrator.step(f"packages of {given.label}", f"adding {', '.join(lacking)}") as tick:
-            text = _with(root, given, lacking, like.packages if like else {}, python, tick)
+        with narrator.step(f"packages of {packages.label}", f"adding {', '.join(lacking)}") as tick:
+            text = _with(root, packages, lacking, like.packages if like else {}, python, tick)
         text = wheels.hashed(text, root, python, narrator)
     placed = {_name(line): line for line in _names(text) if " @ " in line}
-    lines = [placed.get(_name(line), line) for line in (*given.requirements, *lacking)]
+    lines = [placed.get(_name(line), line) for line in (*packages.requirements, *lacking)]
     locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
-    locks.write(before, given.text)
+    locks.write(before, packages.text)
     locks.write(file, text)
     return stacks.read_lock(settings.STACK, file, python.version, root)
 
 
 def _with(
     root: Path,
-    given: ProjectPackages,
+    packages: ProjectPackages,
     lacking: Sequence[str],
     like: Mapping[str, str],
     python: Interpreter,
@@ -290,12 +292,12 @@ def _with(
 ) -> str:
     with tempfile.TemporaryDirectory() as folder:
         locked_, added = Path(folder) / "locked.txt", Path(folder) / "server.in"
-        locked_.write_text(given.text, "utf-8")
+        locked_.write_text(packages.text, "utf-8")
         pins = [f"{name}=={like[name]}" if name in like else name for name in lacking]
         added.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        others = [f"{n}=={v}" for n, v in like.items() if n not in given.packages]
-        keep = given.text + "".join(f"{pin}\n" for pin in others)
-        return _compiled(root, [locked_, added], python, given.label, tick, keep)
+        others = [f"{n}=={v}" for n, v in like.items() if n not in packages.packages]
+        keep = packages.text + "".join(f"{pin}\n" for pin in others)
+        return _compiled(root, [locked_, added], python, packages.label, tick, keep)
 
 
 def _compiled(

@@ -72,23 +72,23 @@ def request(root: Path, chosen: str | None = None) -> PythonRequest:
     file = root / ".python-version"
     if file.is_file():
         lines = (line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines())
-        if asked := next(filter(None, lines), ""):
-            return read(asked, ".python-version")
+        if text := next(filter(None, lines), ""):
+            return read(text, ".python-version")
     project = root / "pyproject.toml"
     document = read_toml(project) if project.is_file() else {}
-    if asked := str(document.get("project", {}).get("requires-python", "")):
-        return read(asked, "requires-python")
+    if text := str(document.get("project", {}).get("requires-python", "")):
+        return read(text, "requires-python")
     return PythonRequest(SpecifierSet(), free_threaded=False, text="any", source=str(root))
 
 
 def read(text: str, source: str) -> PythonRequest:
     """Read a request such as 3.13, 3.13t or >=3.11; errors as in `request`."""
-    if found := _NAMED.fullmatch(text.strip()):
-        exact = found["version"].count(".") == 2
-        versions = SpecifierSet(f"=={found['version']}{'' if exact else '.*'}")
-        if Version(found["version"]).release[:2] < OLDEST.release and len(found["version"]) > 1:
+    if match := _NAMED.fullmatch(text.strip()):
+        exact = match["version"].count(".") == 2
+        versions = SpecifierSet(f"=={match['version']}{'' if exact else '.*'}")
+        if Version(match["version"]).release[:2] < OLDEST.release and len(match["version"]) > 1:
             raise UsageError(f"{source} {text}: expected Python {OLDEST} or newer")
-        return PythonRequest(versions, bool(found["free"]), text, source)
+        return PythonRequest(versions, bool(match["free"]), text, source)
     try:
         return PythonRequest(SpecifierSet(text), free_threaded=False, text=text, source=source)
     except InvalidSpecifier as error:
@@ -97,7 +97,7 @@ def read(text: str, source: str) -> PythonRequest:
         ) from error
 
 
-def choose(asked: PythonRequest, configured: Settings, narrator: Narrator) -> InterpreterSpec:
+def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> InterpreterSpec:
     """Find the newest interpreter that a project asks for, or have uv install one.
 
     It goes by `name_of` its declaration from then on.
@@ -105,21 +105,21 @@ def choose(asked: PythonRequest, configured: Settings, narrator: Narrator) -> In
     Raises:
         SetupError: None is here, and uv cannot have one.
     """
-    found = _best(asked, configured)
-    if found is None:
+    local = _best(wanted, configured)
+    if local is None:
         try:
-            _install(asked, narrator)
+            _install(wanted, narrator)
         except SetupError as error:
-            raise _none(asked, configured, str(error)) from error
-        found = _best(asked, configured)
-    if found is None:
-        raise _none(asked, configured, "uv installed another one")
-    spec = InterpreterSpec(version=str(found.version), free_threaded=found.free_threaded)
-    if not found.name:
-        name, executable = name_of(spec), _itself(found.executable)
-        known = configured.model_copy(update={"interpreters": {name: spec}})
+            raise _none(wanted, configured, str(error)) from error
+        local = _best(wanted, configured)
+    if local is None:
+        raise _none(wanted, configured, "uv installed another one")
+    spec = InterpreterSpec(version=str(local.version), free_threaded=local.free_threaded)
+    if not local.name:
+        name, executable = name_of(spec), _itself(local.executable)
+        extended = configured.model_copy(update={"interpreters": {name: spec}})
         cache.make(
-            interpreters.place(name, "found", known),
+            interpreters.place(name, "found", extended),
             fault=lambda place: _fault(spec, place),
             build=lambda _: interpreters.described(executable, "found"),
             narrator=narrator,
@@ -138,17 +138,17 @@ def _itself(executable: Path) -> Path:
 
 
 def _fault(spec: InterpreterSpec, place: Path) -> str | None:
-    found = interpreters.read(place.name, place)
-    if found is not None and found.executable != _itself(found.executable):
+    interpreter = interpreters.read(place.name, place)
+    if interpreter is not None and interpreter.executable != _itself(interpreter.executable):
         return "it is started by another program"
     return interpreters.fault(spec, place)
 
 
-def _best(asked: PythonRequest, configured: Settings) -> _LocalPython | None:
+def _best(wanted: PythonRequest, configured: Settings) -> _LocalPython | None:
     fitting = [
-        one
-        for one in _local(configured)
-        if asked.fits(one.version, free_threaded=one.free_threaded)
+        local
+        for local in _local(configured)
+        if wanted.fits(local.version, free_threaded=local.free_threaded)
     ]
     # Finished releases first; of the same version one that set-up has made.
     order = [(not o.version.is_prerelease, o.version, bool(o.name)) for o in fitting]
@@ -158,8 +158,13 @@ def _best(asked: PythonRequest, configured: Settings) -> _LocalPython | None:
 def _local(configured: Settings) -> Iterator[_LocalPython]:
     for name in configured.interpreters:
         with suppress(SetupError):
-            made = interpreters.locate(name, configured)
-            yield _LocalPython(Version(made.version), made.free_threaded, made.executable, name)
+            interpreter = interpreters.locate(name, configured)
+            yield _LocalPython(
+                Version(interpreter.version),
+                interpreter.free_threaded,
+                interpreter.executable,
+                name,
+            )
     try:
         done = subprocess.run(
             [tools.uv(), "python", "list", "--only-installed", "--output-format", "json"],
@@ -171,22 +176,22 @@ def _local(configured: Settings) -> Iterator[_LocalPython]:
         listed = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise SetupError(f"uv cannot say which interpreters are here: {error}") from error
-    seen: set[Path] = set()
-    for one in listed:
-        path = Path(one["path"])
+    visited: set[Path] = set()
+    for entry in listed:
+        path = Path(entry["path"])
         real = path.resolve()
         # One of an environment brings its packages along.
-        if one["implementation"] != "cpython" or (path.parent.parent / "pyvenv.cfg").exists():
+        if entry["implementation"] != "cpython" or (path.parent.parent / "pyvenv.cfg").exists():
             continue
-        if real not in seen:
-            seen.add(real)
-            yield _LocalPython(Version(one["version"]), one["variant"] == "freethreaded", path)
+        if real not in visited:
+            visited.add(real)
+            yield _LocalPython(Version(entry["version"]), entry["variant"] == "freethreaded", path)
 
 
-def _install(asked: PythonRequest, narrator: Narrator) -> None:
-    request = asked.text
-    if found := _NAMED.fullmatch(asked.text.strip()):
-        request = found["version"] + "t" * bool(found["free"])
+def _install(wanted: PythonRequest, narrator: Narrator) -> None:
+    request = wanted.text
+    if match := _NAMED.fullmatch(wanted.text.strip()):
+        request = match["version"] + "t" * bool(match["free"])
     with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
         command.run(
             [tools.uv(), "python", "install", "--no-bin", request],
@@ -197,9 +202,11 @@ def _install(asked: PythonRequest, narrator: Narrator) -> None:
         )
 
 
-def _none(asked: PythonRequest, configured: Settings, why: str) -> SetupError:
-    here = dict.fromkeys(f"{one.version}{'t' * one.free_threaded}" for one in _local(configured))
+def _none(wanted: PythonRequest, configured: Settings, why: str) -> SetupError:
+    here = dict.fromkeys(
+        f"{local.version}{'t' * local.free_threaded}" for local in _local(configured)
+    )
     return SetupError(
-        f"{asked.source} asks for Python {asked.text}, and this machine has "
+        f"{wanted.source} asks for Python {wanted.text}, and this machine has "
         f"{', '.join(here) or 'none'}; {why}. Install it, or choose one that is here with --python"
     )
