@@ -16,6 +16,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.show import addresses
 from duetbench.show.site import asv_site, build
+from duetbench.show.site.data import Folder
 from duetbench.store import files, store
 from duetbench.store.night import NightRecord, ShardRecord
 
@@ -230,3 +231,9 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
     record(2)
     sites.made(tmp_path)
     assert "incomplete" not in text_of(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
+def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="inside the site"):
+        Folder(tmp_path).put(name, b"")

@@ -95,6 +95,19 @@ def test_headlines_are_all_of_one_machine() -> None:
     }  # fmt: skip
 
 
+def test_badges_show_figures_of_one_night_only() -> None:
+    one, two = steady(JSON), steady(FREE, 6000.0)
+    shields = headlines.badges([table_of(a_run(1, one, two))], ())
+    assert shields["free-threaded-asgi"]["message"] == "1.20×"
+    assert shields["asgi"]["message"] == "5,000/s"
+    assert shields["changes"] == {
+        "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
+    }  # fmt: skip
+    apart = table_of(a_run(1, one), a_run(2, two))
+    assert headlines.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
+    assert headlines.badges([], ())["asgi"]["message"] == "not measured"
+
+
 def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
     """5,000 with a half-width of 24.8 %: t(2) · 10 % / √3, on logarithms: 0.780 to 1.28 of it."""
     wide = scattered(JSON, *(5000 * math.exp(0.1 * k) for k in (-1, 0, 1)))

@@ -125,7 +125,10 @@ def _model(data: Plot) -> dict[str, Any]:
     return {
         "x": {"title": data.x.title, "kind": "number", "names": list(data.names)},
         "y": {
-            "title": data.y.title, "format": data.y.script, "log": data.log, "zero": data.zero,
+            "title": data.y.title,
+            "format": data.y.script,
+            "log": data.log,
+            "zero": data.zero,
         },
         "series": [
             {
@@ -136,7 +139,7 @@ def _model(data: Plot) -> dict[str, Any]:
             for line, slot in zip(data.series, slots, strict=True)
         ],
         "marks": [],
-    }  # fmt: skip
+    }
 
 
 def _slots(data: Plot) -> Iterator[int]:

@@ -1,18 +1,16 @@
 """The first page: what changed, in a sentence and a picture, and where every endpoint stands."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from markupsafe import Markup
 
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.project.published import Headline, headlines
 from duetbench.project.suites import SHARED_PAGE
 from duetbench.show import addresses, formats
-from duetbench.show.change import ChangeText, describe
+from duetbench.show.change import describe
 from duetbench.show.site import words
 from duetbench.show.site.charts.figure import Caption
 from duetbench.show.site.pages import trends
@@ -27,29 +25,6 @@ RECENT: Final = 7
 """A case that one of so many nights before measured, and the newest did not, is missing."""
 
 _RELEASES: Final = 4  # so many are named
-_MEASURED: Final = STATES.index("measured")
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointRow:
-    """What is served, by which server and interpreter: where it stands.
-
-    Attributes:
-        figure: Newest CPU per request, with its interval; empty: there is none.
-        change: The newest one of this case, or that it moved with.
-    """
-
-    case: str
-    name: CaseName
-    spark: Markup
-    figure: str
-    interval: str
-    change: ChangeText | None
-
-    @property
-    def found_here(self) -> bool:
-        """Whether the change was found in this case, whose size it says."""
-        return self.change is not None and self.change.record.series.case == self.case
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -86,7 +61,7 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _headline(lead: Change | None, tables: Mapping[str, tuple[Table, ...]]) -> str:
-    """The case that is pictured: of the change that is told, or the first one with a trend."""
+    """Choose the case of the picture: that of the change above it, or the first with a trend."""
     wanted = [lead.series.case] if lead else []
     wanted += [headline.case for headline in headlines()]
     wanted += sorted(tables, key=lambda case: -len(tables[case][0].nights))
@@ -95,7 +70,7 @@ def _headline(lead: Change | None, tables: Mapping[str, tuple[Table, ...]]) -> s
     )
 
 
-def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[EndpointRow]:
+def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[dict[str, Any]]:
     """A row for each endpoint, server and interpreter, all figures of one machine.
 
     Of cases that only workers, threads or the load tell apart the first one is shown: the others
@@ -121,14 +96,16 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
             if name.id in {moved.case for moved in (record.series, *record.others)}
         )
         change = next(moved, None)
-        yield EndpointRow(
-            name.id,
-            name,
-            sketches[name.id],
-            figure.text if figure else "",
-            figure.interval if figure else "",
-            describe(change) if change else None,
-        )
+        yield {
+            "case": name.id,
+            "name": name,
+            "spark": sketches[name.id],
+            "figure": figure.text if figure else "",
+            "interval": figure.interval if figure else "",
+            "change": describe(change) if change else None,
+            # Its size is that of the case in which it was found.
+            "found_here": change is not None and change.series.case == name.id,
+        }
 
 
 def last_night(site: Site, table: Table) -> str:
@@ -139,11 +116,12 @@ def last_night(site: Site, table: Table) -> str:
     parts = [
         f"{number} {word}"
         for state, word in (
-            ("measured", "measured"), ("disturbed", "disturbed and not judged"),
+            ("measured", "measured"),
+            ("disturbed", "disturbed and not judged"),
             ("failed", "failed"),
         )
         if (number := states.count(state))
-    ]  # fmt: skip
+    ]
     if missing := states.count("absent") + states.count("not measured"):
         parts.append(f"{missing} missing")
     bumps = site.events[table.machine, table.kind].bumps

@@ -34,9 +34,12 @@ MOST_NAMED: Final = 3
 """Cases that a badge names to those who ask."""
 
 LINKS: Final = {
-    "home": "Home page", "source": "Source", "changelog": "Changelog",
-    "documentation": "Documentation", "issues": "Issues",
-}  # fmt: skip
+    "home": "Home page",
+    "source": "Source",
+    "changelog": "Changelog",
+    "documentation": "Documentation",
+    "issues": "Issues",
+}
 
 TONES: Final = {"worse": "#9a3d00", "better": "#005a8f", "same": "#4a5159", "open": "#635400"}
 """Colours of results: white text has five times their contrast, and more."""

@@ -166,7 +166,10 @@ def _table(
             {
                 "name": metric,
                 "title": title(metric, table),
-                "unit": "1" if table.track.ratio else METRICS[metric].unit if metric in METRICS
+                "unit": "1"
+                if table.track.ratio
+                else METRICS[metric].unit
+                if metric in METRICS
                 else metric,
                 "format": format_name(unit(table, metric)),
                 "better": METRICS[metric].better if metric in METRICS else "lower",
@@ -209,7 +212,7 @@ def _table(
             and only in {"", name.metric}
             and table.nights[first].time <= record.when.timestamp()
         ],
-    }  # fmt: skip
+    }
 
 
 def rounded(figures: npt.NDArray[np.float32], digits: int) -> list[float | None]:

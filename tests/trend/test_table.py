@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 
 import synthetic as runs
-from duetbench.core.errors import UsageError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import CaseResult, RunStatus
-from duetbench.show.site.data import Folder
-from duetbench.show.site.pages import headlines
 from duetbench.store import store
 from duetbench.trend import events, reading
 from duetbench.trend import table as history
 from duetbench.trend.columns import of_run
-from site_builds import FREE, JSON, a_run, failed, scattered, steady, table_of
+from site_builds import JSON, a_run, failed, scattered, steady, table_of
 
 WIDE = [100.0, 200.0, 400.0]
 FACTOR = 2 ** (4.30265 / math.sqrt(3))
@@ -125,22 +122,3 @@ def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
         assert kept.stat().st_mtime > 10**9
         os.utime(kept, (0, 0))
         kept.write_bytes(kept.read_bytes()[:-7])
-
-
-@pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
-def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="inside the site"):
-        Folder(tmp_path).put(name, b"")
-
-
-def test_badges_show_figures_of_one_night_only() -> None:
-    one, two = steady(JSON), steady(FREE, 6000.0)
-    found = headlines.badges([table_of(a_run(1, one, two))], ())
-    assert found["free-threaded-asgi"]["message"] == "1.20×"
-    assert found["asgi"]["message"] == "5,000/s"
-    assert found["changes"] == {
-        "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
-    }  # fmt: skip
-    apart = table_of(a_run(1, one), a_run(2, two))
-    assert headlines.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
-    assert headlines.badges([], ())["asgi"]["message"] == "not measured"
