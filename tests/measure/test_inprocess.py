@@ -8,8 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +99,8 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-@contextmanager
-def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    home.mkdir(exist_ok=True)
+def run_inprocess(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
+    home.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-c", "from duetbench.cli import main; main()", "inprocess", *arguments],
         cwd=root,
@@ -119,18 +116,13 @@ def running_micro(root: Path, home: Path, *arguments: str) -> Iterator[subproces
         text=True,
     )
     try:
-        yield process
-    finally:
-        for left in carrying(str(home)):  # none, unless the test has failed
-            left.kill()
-        process.kill()
-        process.communicate()
-
-
-def run_micro(root: Path, home: Path, *arguments: str) -> tuple[int, str, str]:
-    with running_micro(root, home, *arguments) as process:
         output, messages = process.communicate(timeout=250)
         return process.returncode, output, messages
+    finally:
+        for leftover in carrying(str(home)):  # none, unless the test has failed
+            leftover.kill()
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.long
@@ -147,7 +139,7 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
         f"scaling.Scaling.time_threads('fastapi', {threads})",
     )
     selection = [argument for glob in globs for argument in ("--select", glob)]
-    code, output, messages = run_micro(repository, tmp_path / "home", "--json", *selection)
+    code, output, messages = run_inprocess(repository, tmp_path / "home", "--json", *selection)
     assert code == 1, messages
     assert (
         "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
@@ -175,16 +167,13 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     assert not (repository / "results").exists()
 
 
-def test_another_repository_is_told_that_these_are_not_its_suites(
+def test_another_repository_and_options_without_each_other_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="measure no other repository"):
         cli.inprocess_command()
-
-
-def test_where_to_keep_results_needs_some_to_be_kept(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="add --record"):
         cli.inprocess_command(to=tmp_path)
 
