@@ -67,7 +67,7 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     """Another kernel is a mark, and so is what came in with it."""
     document = trends.document(site, CASE, site.cases()[CASE], ())
     ratios, own = document["tables"]
-    assert [(one["machine"], one["kind"], one["anchor"]) for one in (ratios, own)] == [
+    assert [(table["machine"], table["kind"], table["anchor"]) for table in (ratios, own)] == [
         ("machine-2c", "anchored", "A"), ("machine-2c", "load", None),
     ]  # fmt: skip
     assert ratios["label"] == "machine-2c, against the anchor A"
@@ -78,8 +78,8 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     assert (first["low"][2], first["high"][2]) == pytest.approx(
         (1.25 * math.exp(-0.02228), 1.25 * math.exp(0.02228)), rel=5e-5
     )
-    assert [one["label"] for one in ratios["breaks"]] == ["machine: kernel 6.1 → kernel 6.2"]
-    assert "current: fastapi 1.2 → 1.3" in [one["label"] for one in ratios["bumps"]]
+    assert [mark["label"] for mark in ratios["breaks"]] == ["machine: kernel 6.1 → kernel 6.2"]
+    assert "current: fastapi 1.2 → 1.3" in [mark["label"] for mark in ratios["bumps"]]
     assert ratios["file"][2] == addresses.points_file("03-night-machine-2c-2")
 
 

@@ -62,7 +62,7 @@ def texts(row: ET.Element) -> list[str]:
 
 
 def marked(row: ET.Element, kind: str) -> list[ET.Element]:
-    return [one for one in row.iter() if kind in one.get("class", "").split()]
+    return [node for node in row.iter() if kind in node.get("class", "").split()]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_interval_is_relative_where_it_is_narrow() -> None:
 def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
     noise = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores")
     result = runs.steady_result(runs.make_case("a/b"), {"throughput": 3000.0, "ceiling": 6400.0})
-    launches = tuple(one.model_copy(update={"flags": (noise,)}) for one in result.launches)
+    launches = tuple(launch.model_copy(update={"flags": (noise,)}) for launch in result.launches)
     value = value_of(
         summarise_case(result.model_copy(update={"launches": launches}), 3), "throughput"
     )
@@ -111,7 +111,7 @@ def test_dots_stand_where_arithmetic_puts_them() -> None:
     )
     (line,) = marked(first, "whisker")
     assert [line.get("x1"), line.get("x2")] == [f"{2 + 96 * x / 212:.2f}%" for x in (80, 120)]
-    (dot,) = [one for one in first.iter("svg") if one.find("circle[@class='dot']") is not None]
+    (dot,) = [node for node in first.iter("svg") if node.find("circle[@class='dot']") is not None]
     assert dot.get("x") == f"{2 + 96 / 2.12:.2f}%"
     assert texts(first)[2:] == ["100", "±20 %", ""]
     assert texts(none)[2:] == ["—", "", "failed"]
@@ -156,14 +156,14 @@ def test_nothing_to_draw_is_a_table_that_says_why() -> None:
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_strings_are_text(hostile: str) -> None:
     dot = Dot(hostile, Value(1.0, note=hostile), series=hostile, word=hostile)
-    made = forest(Forest(Caption("x", hostile, hostile), PLAIN, (DotGroup(hostile, (dot,)),)))
+    markup = forest(Forest(Caption("x", hostile, hostile), PLAIN, (DotGroup(hostile, (dot,)),)))
     line = PlotSeries(hostile, (PlotPoint(0.0, Value(1.0, note=hostile), hostile),))
-    made += plot(Plot(Caption("y", hostile), PLAIN, PLAIN, (line,), names=(hostile,)))
-    made += badge(hostile, hostile, "same", hostile)
-    assert "<img" not in made
-    assert "<script>alert" not in made
+    markup += plot(Plot(Caption("y", hostile), PLAIN, PLAIN, (line,), names=(hostile,)))
+    markup += badge(hostile, hostile, "same", hostile)
+    assert "<img" not in markup
+    assert "<script>alert" not in markup
     for character in "\x00\x1b\x7f\u202e":
-        assert character not in made
+        assert character not in markup
 
 
 def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:
@@ -172,10 +172,10 @@ def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:
         PlotPoint(1.0, Value(None, note="no wheel")),
     )
     series = (PlotSeries("3.14", points),)
-    made = plot(Plot(ABOUT, PLAIN, PLAIN, series, names=("1", "2"), styles=series_styles()))
-    found = re.search(r'<script type="application/json">(.*?)</script>', made)
-    assert found is not None
-    model = json.loads(found[1])
+    markup = plot(Plot(ABOUT, PLAIN, PLAIN, series, names=("1", "2"), styles=series_styles()))
+    script = re.search(r'<script type="application/json">(.*?)</script>', markup)
+    assert script is not None
+    model = json.loads(script[1])
     assert model["x"]["names"] == ["1", "2"]
     (line,) = model["series"]
     assert (line["name"], line["slot"]) == ("3.14", 0)
@@ -183,7 +183,7 @@ def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:
         {"x": 0.0, "mean": 1.0, "low": 0.9, "high": 1.1, "href": "../p/a/1/"},
         {"x": 1.0, "note": "no wheel"},
     ]
-    text = re.sub(r"<[^>]+>", " ", made.partition("<tbody>")[2])
+    text = re.sub(r"<[^>]+>", " ", markup.partition("<tbody>")[2])
     assert text.split() == ["3.14", "1", "1.00", "±10", "%", "3.14", "2", "—", "no", "wheel"]
 
 
@@ -198,8 +198,8 @@ def test_variants_of_one_name_have_other_dashes() -> None:
 
 def test_a_sparkline_ends_at_its_last_value() -> None:
     """Of five the last is at the right edge (117), the largest at the top: 28 / 2 - 10."""
-    made = spark([1.0, 2.0, None, 2.0, 3.0], lambda many: f"{many} <nights>")
-    svg = ET.fromstring(made)
+    markup = spark([1.0, 2.0, None, 2.0, 3.0], lambda count: f"{count} <nights>")
+    svg = ET.fromstring(markup)
     assert svg.get("aria-label") == "4 <nights>"
     dot = svg.find("circle")
     assert dot is not None
@@ -236,9 +236,9 @@ def test_colours_can_be_seen(theme: int) -> None:
     css = forests.stylesheet()
     pairs = re.findall(r"(--[\w-]+): light-dark\((#\w{6}), (#\w{6})\)", css)
     lines = [shades[theme] for name, *shades in pairs if name == "--c"]
-    known = {name: shades[theme] for name, *shades in pairs}
+    colours = {name: shades[theme] for name, *shades in pairs}
     assert len(lines) == 6
     for colour in lines:
-        assert _contrast(colour, known["--paper"]) >= 3, colour
+        assert _contrast(colour, colours["--paper"]) >= 3, colour
     for name in ("--ink", "--faint", "--worse", "--better", "--open"):
-        assert _contrast(known[name], known["--paper"]) >= 4.5, name
+        assert _contrast(colours[name], colours["--paper"]) >= 4.5, name

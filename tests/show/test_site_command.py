@@ -131,17 +131,17 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     address = ["--base", "https://example.org/bench"]
     done = CliRunner().invoke(app, [*common, "-o", place, "--json", *address])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["output"] == place
-    assert told["pages"] > 5
+    answer = json.loads(done.stdout)
+    assert answer["output"] == place
+    assert answer["pages"] > 5
     feed = Path(place, "changes.atom").read_text()
     assert 'href="https://example.org/bench/changes.atom"' in feed
     done = CliRunner().invoke(app, [*common, "-o", place, *address])
     assert done.exit_code == 0, done.output
-    said = done.output.replace("\n", " ")
-    assert f"{place}: {told['pages']} pages" in said
-    assert "0 files written" in said
-    assert f"duetbench site -o {place} --serve" in said
+    output = done.output.replace("\n", " ")
+    assert f"{place}: {answer['pages']} pages" in output
+    assert "0 files written" in output
+    assert f"duetbench site -o {place} --serve" in output
 
 
 @pytest.mark.parametrize(

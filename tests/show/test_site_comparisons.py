@@ -80,7 +80,7 @@ def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     assert "screening look 1 5 5% screening look 2 8 15%" in text
     assert "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked" in text
     assert "1 × only 1 duet usable: too few to look at" in text
-    listed = [one for one in sites.read(site / "cmp" / "index.html").links if "-compare-" in one]
+    listed = [link for link in sites.read(site / "cmp" / "index.html").links if "-compare-" in link]
     oldest = [f"../cmp/{STORED}/", "../cmp/20261120T201607Z-compare-1d8b37a3/"]
     assert listed[-2:] == oldest, "the newest comes first"
 

@@ -21,8 +21,8 @@ from duetbench.store import comparisons
 def test_frames_are_as_wide_as_the_newer_side() -> None:
     """Of 116,000; siblings in the order of names; what is gone has no width."""
     shares = {
-        one.node.function.name: (one.depth, one.left * 116, one.width * 116)
-        for one in frames(attribution().tree)
+        frame.node.function.name: (frame.depth, frame.left * 116, frame.width * 116)
+        for frame in frames(attribution().tree)
     }
     expected = {
         "App.__call__": (0, 0, 116), "route.<locals>.app": (1, 0, 95), "send": (1, 95, 16),
@@ -40,7 +40,7 @@ def test_colours_say_whether_a_function_moved_itself() -> None:
         says.partition(",")[0]: (kind, float(x), link, says)
         for link, kind, x, says in re.findall(pattern, made)
     }
-    assert {html.unescape(name): one[0] for name, one in frames_.items()} == {
+    assert {html.unescape(name): frame[0] for name, frame in frames_.items()} == {
         "App.__call__": "more-below", "route.<locals>.app": "more", "send": "more",
         "dump": "more", "validate": "still", "Headers.copy": "more", "encode": "still",
     }  # fmt: skip

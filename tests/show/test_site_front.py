@@ -99,8 +99,8 @@ def test_a_row_is_an_endpoint_with_its_figure_its_sketch_and_its_last_change(
             result.model_copy(
                 update={
                     "launches": tuple(
-                        one.model_copy(update={"metrics": one.metrics | cpu})
-                        for one in result.launches
+                        launch.model_copy(update={"metrics": launch.metrics | cpu})
+                        for launch in result.launches
                     )
                 }
             )

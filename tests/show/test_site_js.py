@@ -145,9 +145,9 @@ def test_arrow_keys_stay_within_a_chart(
 
 def test_the_lock_of_npm_names_no_host() -> None:
     lock = (_TYPES / "package-lock.json").read_text()
-    packages = {name: one for name, one in json.loads(lock)["packages"].items() if name}
+    packages = {name: load for name, load in json.loads(lock)["packages"].items() if name}
     assert set(packages) == {"node_modules/typescript"}
-    assert all(one["integrity"].startswith("sha512-") for one in packages.values())
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
     assert "://" not in lock
 
 

@@ -45,7 +45,9 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
         FIRST, SECOND.model_copy(update={"cases": (), "missing": lost}), THIRD
     )
     assert len(axis.releases) == 3
-    assert {name: one.base.version for name, one in axis.results().items()} == {"0.11.0": "0.9.0"}
+    assert {name: result.base.version for name, result in axis.results().items()} == {
+        "0.11.0": "0.9.0"
+    }
     points = list(pages.over_first("", axis, JSON, CPU))
     assert (points[1].value.mean, points[1].value.note) == (None, "no wheel")
 

@@ -29,8 +29,10 @@ def figures_of(*tables: Table) -> dict[str, headlines.Figure]:
     """The headlines' figures of the machine that speaks, by label."""
     table = headlines.speaker(tables)
     assert table is not None
-    found = ((one.label, headlines.newest(table, one)) for one in published.headlines())
-    return {label: figure for label, figure in found if figure}
+    figures = (
+        (headline.label, headlines.newest(table, headline)) for headline in published.headlines()
+    )
+    return {label: figure for label, figure in figures if figure}
 
 
 def test_a_headline_is_a_ratio_of_one_night() -> None:
@@ -41,9 +43,12 @@ def test_a_headline_is_a_ratio_of_one_night() -> None:
         a_run(3, disturbed(JSON), steady(FREE, 9000.0)),
     ]
     table = table_of(*nights)
-    found = figures_of(table)
-    assert {label: one.text for label, one in found.items()} == {RATIO: "1.20×", ALONE: "5,000/s"}
-    assert (found[RATIO].interval, found[RATIO].night, found[ALONE].night) == ("", 1, 1)
+    figures = figures_of(table)
+    assert {label: figure.text for label, figure in figures.items()} == {
+        RATIO: "1.20×",
+        ALONE: "5,000/s",
+    }
+    assert (figures[RATIO].interval, figures[RATIO].night, figures[ALONE].night) == ("", 1, 1)
 
 
 def test_a_headline_has_the_interval_of_its_ratio() -> None:
@@ -77,15 +82,15 @@ def test_nights_of_one_launch_give_an_interval_together() -> None:
 
 
 def test_headlines_are_all_of_one_machine() -> None:
-    many = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
-    one = table_of(a_run(1, *many))
+    results = [scattered(JSON, 4900.0, 5000.0, 5100.0), scattered(FREE, 5900.0, 6000.0, 6100.0)]
+    table = table_of(a_run(1, *results))
     single = [scattered(name, 9000.0) for name in (JSON, FREE, FLASK)]
     machine = runs.MACHINE.model_copy(update={"id": "other-4c-1"})
     other = table_of(a_run(2, *single, machine=machine))
-    assert headlines.speaker([other, one]) is one
-    shown = {label: found.text for label, found in figures_of(other, one).items()}
-    assert shown == {ALONE: "4,999/s", RATIO: "1.20×"}
-    badges = headlines.badges([other, one], ())
+    assert headlines.speaker([other, table]) is table
+    texts = {label: figure.text for label, figure in figures_of(other, table).items()}
+    assert texts == {ALONE: "4,999/s", RATIO: "1.20×"}
+    badges = headlines.badges([other, table], ())
     assert [badges[name]["message"] for name in ("asgi", "wsgi")] == ["4,999/s", "not measured"]
     alone = figures_of(other)["Flask JSON"]
     assert (alone.text, alone.interval) == ("9,000/s", "one launch")
@@ -96,14 +101,14 @@ def test_headlines_are_all_of_one_machine() -> None:
 
 
 def test_badges_show_figures_of_one_night_only() -> None:
-    one, two = steady(JSON), steady(FREE, 6000.0)
-    shields = headlines.badges([table_of(a_run(1, one, two))], ())
+    result, two = steady(JSON), steady(FREE, 6000.0)
+    shields = headlines.badges([table_of(a_run(1, result, two))], ())
     assert shields["free-threaded-asgi"]["message"] == "1.20×"
     assert shields["asgi"]["message"] == "5,000/s"
     assert shields["changes"] == {
         "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
     }  # fmt: skip
-    apart = table_of(a_run(1, one), a_run(2, two))
+    apart = table_of(a_run(1, result), a_run(2, two))
     assert headlines.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
     assert headlines.badges([], ())["asgi"]["message"] == "not measured"
 
@@ -113,8 +118,8 @@ def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
     wide = scattered(JSON, *(5000 * math.exp(0.1 * k) for k in (-1, 0, 1)))
     narrow = scattered(FREE, *(10_000 * math.exp(0.001 * k) for k in (-1, 0, 1)))
     table = table_of(a_run(1, wide, narrow))
-    told = {label: (one.text, one.interval) for label, one in figures_of(table).items()}
-    assert told == {
+    texts = {label: (figure.text, figure.interval) for label, figure in figures_of(table).items()}
+    assert texts == {
         RATIO: ("1.6…2.6×", "95 % interval"),
         ALONE: ("3,900/s…6,410/s", "95 % interval"),
     }

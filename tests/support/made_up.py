@@ -161,7 +161,7 @@ def write(history: Imagined, folder: Path) -> None:
 
 
 def read(results: Path, cache: Path) -> Sources:
-    """As `series.reading.read`, and with the nights that were made up."""
+    """Read results as `trend.reading.read` does, with the nights that were made up."""
     sources = read_results(results, cache)
     path = results / _FILE
     if not path.is_file():

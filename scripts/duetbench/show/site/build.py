@@ -30,7 +30,7 @@ from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
 MARKER: Final = ".duetbench-site"
-"""A file in the site's folder: without it, what stands in the folder is somebody else's."""
+"""Marks the folder of a site: without this file its content belongs to something else."""
 
 _HOW: Final = "With asv's results in a checkout, `duetbench asv publish` makes them"
 _REPLACED: Final = "duetbench made, in which old files are removed"

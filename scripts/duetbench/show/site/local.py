@@ -1,7 +1,7 @@
 """The site on this machine: served on the loopback interface, and built again when results change.
 
-For looking at it before it is published. It knows no other address than files below the folder,
-lists no folders, and is heard by nobody else.
+For looking at it before it is published. It serves files below the folder only, lists no folders,
+and listens on loopback only.
 """
 
 import errno

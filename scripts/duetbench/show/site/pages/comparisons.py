@@ -1,6 +1,6 @@
 """Stored comparisons: a list, and for each its verdicts, its duets one by one, and its file.
 
-What is said, and in which words, is that of the reports (`report.comparison`).
+The words are those of the reports (`show.view`).
 """
 
 import math

@@ -114,7 +114,7 @@ class Site:
         static: Folder of stylesheet and modules, from the root, with a slash at its end.
         tables: All nights by machine and kind.
         nights: Every night by its run's id, also of profiles that have no trend, and every stack
-            that was held against an anchor; oldest first.
+            that was measured against an anchor; oldest first.
         newest: By machine, profile, and whether it has launches enough to judge from: the newest
             runs, read and summarised. One of too few stands beside an older one of enough.
         snapshots: What asv measured, the newest commit first.
