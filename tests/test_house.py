@@ -1,13 +1,64 @@
-"""The house: folders that are the street, and names that mean one thing."""
+"""The house: folders that are the street, sizes, what a verb reaches, and names that resolve."""
 
 import ast
+import re
+import shutil
+import subprocess
+import sys
+import tokenize
 from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Final
+
+import grimp
+import pytest
 
 import duetbench
 
-_PACKAGE = Path(duetbench.__file__).parent
-_MODULES = sorted(_PACKAGE.rglob("*.py"))
+_PACKAGE: Final = Path(duetbench.__file__).parent
+_ROOT: Final = _PACKAGE.parents[1]
+_MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
+
+LINES: Final = {
+    "harness": (41_500, "scripts", ("*.py",)),
+    "site": (3_000, "scripts", ("*.js", "*.css", "*.j2")),
+    "tests": (33_600, "tests", ("*.py",)),
+}
+"""Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
+MODULES: Final = 226
+REACH: Final = {"run": (70, 14_000), "compare": (110, 22_000)}
+"""Modules and lines that a verb's module imports, directly or not."""
+CHAIN: Final = 18
+"""Modules in the longest chain of imports."""
+
+CAPABILITIES: Final = {
+    "why": ("judge.why", "cli.why"),
+    "bisect": ("trend.bisect", "cli.bisect"),
+    "backfill": ("trend.backfill", "cli.backfill"),
+    "asv": ("measure.asv", "cli.inprocess"),
+    "site": ("show.site", "cli.site"),
+}
+"""What could be deleted: its modules, below the package, the last one its verb's."""
+
+
+@cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("duetbench", cache_dir=None)
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def _file(module: str) -> Path:
+    path = _PACKAGE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _reach(module: str) -> set[str]:
+    return {module, *_graph().find_upstream_modules(module)}
 
 
 def test_nothing_lies_loose_at_the_root() -> None:
@@ -23,7 +74,6 @@ def test_every_folder_says_in_one_sentence_what_it_is_for() -> None:
 
 
 def test_a_class_name_means_one_thing() -> None:
-    """A few names denote two classes."""
     homes: dict[str, list[str]] = defaultdict(list)
     for path in _MODULES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -31,3 +81,116 @@ def test_a_class_name_means_one_thing() -> None:
                 homes[node.name].append(path.relative_to(_PACKAGE).parts[0])
     doubled = {name: places for name, places in homes.items() if len(places) > 1}
     assert len(doubled) <= 5, doubled
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_the_sources_stay_within_their_budget(kind: str) -> None:
+    bound, folder, patterns = LINES[kind]
+    paths = [path for pattern in patterns for path in (_ROOT / folder).rglob(pattern)]
+    assert sum(_lines(path) for path in paths if "node_modules" not in path.parts) <= bound
+
+
+def test_the_modules_stay_within_their_budget() -> None:
+    assert len(list((_ROOT / "scripts").rglob("*.py"))) <= MODULES
+
+
+@pytest.mark.parametrize("verb", REACH)
+def test_a_verb_reaches_no_more_than_a_reader_can_follow(verb: str) -> None:
+    modules, lines = REACH[verb]
+    reach = _reach(f"duetbench.cli.{verb}")
+    assert len(reach) <= modules
+    assert sum(_lines(_file(module)) for module in reach) <= lines
+
+
+def test_no_chain_of_imports_is_longer_than_a_reader_can_follow() -> None:
+    depth: dict[str, int] = {}
+
+    def measure(module: str) -> int:
+        if module not in depth:
+            depth[module] = 0  # of a cycle, which a layer may have within itself
+            imported = _graph().find_modules_directly_imported_by(module)
+            depth[module] = 1 + max(map(measure, imported), default=0)
+        return depth[module]
+
+    longest = max(_graph().modules, key=measure)
+    assert depth[longest] <= CHAIN, longest
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_a_capability_can_be_deleted(name: str, tmp_path: Path) -> None:
+    """Without its modules and its verb's row every other module can be imported."""
+    copy = tmp_path / "duetbench"
+    shutil.copytree(_PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "static", "*.j2"))
+    for module in CAPABILITIES[name]:
+        place = copy.joinpath(*module.split("."))
+        shutil.rmtree(place) if place.is_dir() else place.with_suffix(".py").unlink()
+    modules = sorted(
+        ".".join(path.relative_to(tmp_path).with_suffix("").parts).removesuffix(".__init__")
+        for path in copy.rglob("*.py")
+        if "entry" not in path.parts  # it runs in the server's own environment
+    )
+    script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *modules],
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+_QUOTED: Final = re.compile(r"(?<!`)`{1,2}([A-Za-z_][\w./]*)(?:\(\))?`{1,2}(?!`)")
+
+
+def _tokens(path: Path) -> Iterator[tokenize.TokenInfo]:
+    with path.open("rb") as stream:
+        yield from tokenize.tokenize(stream.readline)
+
+
+def _docstrings(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield text
+
+
+def _remarks() -> Iterator[tuple[Path, str]]:
+    """Every comment and docstring of the package."""
+    for path in _MODULES:
+        for token in _tokens(path):
+            if token.type == tokenize.COMMENT:
+                yield path, token.string
+        for text in _docstrings(ast.parse(path.read_text("utf-8"))):
+            yield path, text
+
+
+@cache
+def _names() -> frozenset[str]:
+    """Identifiers and words of strings that the sources use, without comments and docstrings."""
+    words: set[str] = set()
+    for path in (*(_ROOT / ".github").rglob("*.yml"), _ROOT / "action.yml"):
+        words.update(re.findall(r"\w+", path.read_text("utf-8")))
+    for folder in ("scripts", "apps", "benchmarks"):
+        for path in (_ROOT / folder).rglob("*.py"):
+            remarks = set(_docstrings(ast.parse(path.read_text("utf-8"))))
+            for token in _tokens(path):
+                if token.type == tokenize.STRING and not any(r in token.string for r in remarks):
+                    words.update(re.findall(r"\w+", token.string))
+                elif token.type != tokenize.COMMENT:
+                    words.add(token.string)
+    return frozenset(words | {path.stem for path in _MODULES})
+
+
+def test_names_in_comments_and_docstrings_resolve() -> None:
+    """A back-quoted file is there, and a back-quoted name is one of the sources."""
+    stale = []
+    for path, text in _remarks():
+        for name in _QUOTED.findall(text):
+            if name.endswith(".py") and "/" in name:
+                known = any((place / name).exists() for place in (_PACKAGE, _ROOT))
+            else:
+                known = all(part in _names() for part in re.split(r"[./]", name) if part)
+            if not known:
+                stale.append(f"{path.relative_to(_PACKAGE)}: {name}")
+    assert not stale, "\n".join(stale)
