@@ -5,9 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import pytest
 from typer.main import get_group
@@ -17,10 +16,8 @@ import duetbench.cli
 from bench import invoke
 from duetbench import __version__
 from duetbench.cli import app
-from duetbench.cli.options import FOR_WORKFLOWS, budget_seconds
 from duetbench.cli.verbs import CI, DEV, VERBS, Verb
-from duetbench.core.errors import EXIT_CODES, DuetbenchError, UsageError
-from duetbench.core.model import Profile
+from duetbench.core.errors import EXIT_CODES, DuetbenchError
 
 LARGE: Final = {"asv", "httpx", "jinja2", "numpy", "scipy"}
 """Each takes longer to import than all that a small verb does."""
@@ -83,10 +80,8 @@ def test_the_version_waits_for_no_verb() -> None:
     ("words", "modules"),
     [
         (("--help",), ()),
-        (("ci", "--help"), ()),
         (("show", "--help"), ("options", "show")),
         (("ci", "history", "pull", "--help"), ("history", "options")),
-        (("stack", "list", "--json"), ("options", "stack")),
     ],
     ids=" ".join,
 )
@@ -129,32 +124,6 @@ def test_no_verb_or_option_comes_or_goes_unseen(tmp_path: Path) -> None:
     assert not changed, f"{changed}\nif that is meant: cp {made} {recorded}"
 
 
-def helps(verbs: dict[str, Any], name: str) -> dict[str, str]:
-    """What every verb's option of that name says."""
-    return {
-        verb: option.help for verb, command in verbs.items() for option in command.params
-        if name in option.opts
-    }  # fmt: skip
-
-
-def test_options_are_explained_where_they_are_chosen(verbs: dict[str, Any]) -> None:
-    budgets = helps(verbs, "--budget")
-    assert {"bisect", "compare", "ci detect"} <= set(budgets)
-    assert all(": 180s, 5m, 1h or 1h30m." in text for text in budgets.values()), budgets
-    with pytest.raises(UsageError, match=r"a time such as 180s, 5m, 1h or 1h30m$"):
-        budget_seconds("soon")
-    profiles = helps(verbs, "--profile")
-    assert {"compare", "ci plan", "run"} <= set(profiles)
-    for verb, text in profiles.items():
-        assert [name for name in get_args(Profile) if f" {name}: " not in text] == [], verb
-
-
-def test_groups_and_exit_codes_are_explained(verbs: dict[str, Any]) -> None:
-    """A group's page says more than the line in the list of verbs; `doctor` says how it ends."""
-    assert "a run file for each shard" in " ".join((verbs["ci history"].help or "").split())
-    assert "Exit code 0: " in (verbs["doctor"].help or "")
-
-
 def test_exit_codes_are_one_table() -> None:
     """The guide shows it, `--help` prints it, and no error ends with 1: that is a finding."""
     guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
@@ -192,37 +161,12 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
     assert capsys.readouterr().err.startswith(sentence)
 
 
-def test_help_reads_well_on_eighty_columns() -> None:
-    """Lines are broken where the terminal ends, not where the source's do; flags have no type."""
-
-    def helped(verb: str, columns: int) -> str:
-        return CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": str(columns)}).stdout
-
-    for verb in ("run", "compare"):
-        said = helped(verb, 80)
-        lines = [line.strip() for line in said.splitlines()]
-        text = lines[3 : next(n for n, line in enumerate(lines) if line.startswith("╭"))]
-        # Where a line is short, the next word would not have fitted, or a paragraph ends.
-        short = [
-            line for line, after in pairwise(text)
-            if after and line and len(f"{line} {after.split()[0]}") <= 76
-        ]  # fmt: skip
-        assert short == [], verb
-        assert not any(f"<{kind}" in said for kind in ("bool", "list"))
-    own, _, workflows = helped("run", 100).rpartition(FOR_WORKFLOWS)
-    for word in ("│ --plan ", "│ --shard", "│ --count-requests"):
-        assert (word in own, word in workflows) == (False, True), word
-
-
-@pytest.mark.parametrize(
-    "words", [("--help",), ("show", "--json"), ("dev", "schema")], ids=" ".join
-)
-def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None:
+def test_a_closed_pipe_is_no_failure_of_the_verb() -> None:
     """`duetbench … | head -1`: what `ls` and `grep` answer, and no word about it."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        command = [sys.executable, "-c", "from duetbench.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from duetbench.cli import main; main()", "--help"]
         done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writing)
@@ -234,9 +178,7 @@ def test_a_closed_pipe_is_no_failure_of_the_verb(words: tuple[str, ...]) -> None
     [
         (("run", "--profile", "x"), "'--profile': 'x' is not one of 'quick', 'nightly', 'publish"),
         (("stack", "lock", "--as-of", "yesterday"), "--as-of 'yesterday': expected a date such as"),
-        (("stack", "lock", "no"), "the dependency groups of apps/pyproject.toml are current, "),
         (("compare", "--html", "/proc/no/x.html"), "there is no folder /proc/no: make it first"),
-        (("compare", "--markdown", "/proc"), "--markdown /proc: expected a file, found a folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )  # fmt: skip
@@ -250,27 +192,3 @@ def test_what_was_wrong_is_said_in_our_words(
     monkeypatch.setenv("COLUMNS", "200")
     done = invoke(capsys, monkeypatch, words)
     assert (done.code, sentence in done.err) == (2, True), done
-
-
-def test_verbs_print_on_a_console_that_files_do_not_act_on() -> None:
-    made = {path.name for path in _HOME.glob("*.py") if "rich.console" in path.read_text("utf-8")}
-    assert made == set()
-
-
-def test_a_verb_that_is_not_there_is_wrong_usage() -> None:
-    done = CliRunner().invoke(app, ["ci", "histroy", "pull"])
-    assert done.exit_code == 2
-    assert "No such command 'histroy'. Did you mean 'history'?" in " ".join(done.output.split())
-
-
-def test_a_shell_completes_verbs_and_imports_those_alone() -> None:
-    """Completion knows all names, and looks only at what fits what was typed so far."""
-    said, imported = start(
-        _DUETBENCH_COMPLETE="complete_bash", COMP_WORDS="duetbench st", COMP_CWORD="1"
-    )
-    assert said.split() == ["stack"]
-    assert own(imported) == set()
-    said, _ = start(
-        _DUETBENCH_COMPLETE="complete_bash", COMP_WORDS="duetbench ci history p", COMP_CWORD="3"
-    )
-    assert said.split() == ["pull", "push"]

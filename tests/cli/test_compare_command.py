@@ -16,7 +16,7 @@ from duetbench.judge import session
 from duetbench.judge.builder import Findings, Question, build
 from duetbench.judge.decide import SequentialTest
 from duetbench.show.view import exit_code
-from duetbench.store import comparisons, files
+from duetbench.store import files
 from duetbench.store.comparison import Comparison, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
@@ -108,11 +108,6 @@ def test_a_gate_can_trust_a_recorded_comparison(recorded: str, reference_results
     ("arguments", "sentence"),
     [
         (("HEAD", "--with", "granian==1"), "BASE and --with were given: choose one kind"),
-        (("--stack-as-of", "locked", "--python", "3.14", "3.14t"), "--stack-as-of and --python"),
-        (("--stack-as-of", "yesterday"), "expected a date such as 2026-03-01, or 'locked'"),
-        (("--stack-as-of", "locked") * 3, "was given 3 times: expected base and head"),
-        (("--budget", "soon"), "expected a time such as 180s"),
-        (("--with", "granian"), "expected a package and its version"),
         (("--python", "3.14", "3.13"), "no interpreter '3.13'"),
         (("nowhere",), "'nowhere' is no revision here"),
     ],
@@ -123,7 +118,7 @@ def test_wrong_usage_is_refused(arguments: tuple[str, ...], sentence: str, bench
     assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
 
 
-@pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run", "--dry-run"), ("run",)])
+@pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])
 def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,20 +200,6 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
 
 
 @pytest.mark.usefixtures("repository")
-def test_all_judges_what_the_change_cannot_touch(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also a revision against itself."""
-    played = _Played(comparison(Verdict.NO_CHANGE))
-    assert play(bench, monkeypatch, played, "HEAD", "HEAD", "--all").code == 0
-    question = played.question
-    assert question is not None
-    assert [pair.reason for pair in question.affected.pairs] == ["asked for with --all"] * 2
-    assert question.base.testbed.apps != question.head.testbed.apps  # each has its own copy
-    assert "--all" in question.reproduce[0]
-
-
-@pytest.mark.usefixtures("repository")
 def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,26 +242,3 @@ def test_a_file_that_cannot_be_written_hides_nothing(
     done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))
     assert (done.code, done.out.count("No change in 1 of 1 cases")) == (4, 1)
     assert "cannot be written" in done.err
-
-
-@pytest.mark.usefixtures("repository")
-def test_what_was_kept_is_shown_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal is told how; a log is not, since the folder may be gone when somebody reads it."""
-
-    class Keeping(_Played):
-        def __call__(self, *arguments: Any, **more: Any) -> Comparison:
-            made = super().__call__(*arguments, **more)
-            comparisons.save_comparison(made)
-            return made
-
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    played = Keeping(comparison(Verdict.NO_CHANGE))
-    made = play(bench, monkeypatch, played, "--details").out
-    (kept,) = comparisons.comparison_folder().iterdir()
-    again = bench("show", kept.stem)
-    assert (again.code, again.err) == (0, "")
-    assert again.out.count("No change in 1 of 1 cases") == 1
-    assert made.endswith(again.out)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    told = f"all of it: duetbench show {kept.stem}"
-    assert play(bench, monkeypatch, played).out.count(told) == 1

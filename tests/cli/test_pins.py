@@ -79,17 +79,3 @@ def test_every_pin_is_renewed_with_its_checksums(
     assert (found.oha.version, found.oha.sha256) == (NEW["oha"], crate)
     assert found.oha.prebuilt == programs
     assert bench("dev", "pins").out == "oha: nothing newer\nCPython: nothing newer\n"
-
-
-def test_what_cannot_be_asked_stays_as_it_is_and_is_told(
-    pinned: tuple[Bench, Path], programs: Programs, httpserver: HTTPServer
-) -> None:
-    """Each by itself, with all that belongs to it."""
-    bench, file = pinned
-    answer(httpserver, {"oha-linux-amd64": "a" * 64, "oha-linux-arm64": "none"})
-    programs.write("apt-get", f'case "$*" in *update*) echo E: no suite; exit 100;; esac\n{APT}')
-    before = file.read_text("utf-8")
-    oha, cpython = bench("dev", "pins").out.splitlines()
-    assert oha == f"oha stays as it is: release {NEW['oha']} has no SHA-256 of oha-linux-arm64"
-    assert cpython == "CPython stays as it is: apt-get failed; it said: E: no suite"
-    assert file.read_text("utf-8") == before

@@ -14,20 +14,15 @@ from typing import Any
 import psutil
 import pytest
 
-import synthetic
 from bench import Bench, eventually, failures, launches, valid
-from duetbench.cli import run as run_verb
-from duetbench.cli.target_options import _options
 from duetbench.core.errors import UsageError
-from duetbench.core.model import CaseResult, RunStatus, Status
-from duetbench.host import paths
+from duetbench.core.model import RunStatus, Status
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.measure import runner
 from duetbench.measure.runner import assemble
 from duetbench.project import oha
 from duetbench.project import plan as planning
 from duetbench.project.project import Project
-from duetbench.store import store
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
@@ -118,20 +113,6 @@ def _commands(bench: Bench) -> Iterator[list[str]]:
             yield process.cmdline()
 
 
-def test_what_cannot_be_is_told_first(bench: Bench) -> None:
-    """Not after an hour of measuring: a folder that is none, a plan that is not there."""
-    (bench.folder / "file").touch()
-    done = bench("run", "--results", bench.folder / "file", "--select", "badapps/right")
-    assert (done.code, "cannot be made (File exists)" in done.err) == (4, True)
-    assert not (bench.folder / "state").exists()
-    for words, sentence in (
-        (("--results", bench.results, "--resume", "latest"), "no interrupted run"),
-        (("--select", "badapps/rihgt"), "badapps/right"),
-    ):
-        done = bench("run", *words)
-        assert (done.code, sentence in done.err) == (2, True), done
-
-
 def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
     plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 1)
     here = assemble(Project.here(), plan.cases, tmp_path / "logs")
@@ -146,7 +127,6 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
         ("oha", {"oha": "1.0.0"}),
         ("oha", {"oha_origin": other}),
         ("machine", {"machine": run.machine.model_copy(update={"id": "another"})}),
-        ("commit", {"commit": "0" * 40}),
         ("interpreters", {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)}),
     ]
     for what, change in changes:
@@ -154,33 +134,6 @@ def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: 
         with pytest.raises(UsageError, match=f"its {what} differ") as caught:
             runner.require_resumable(moved, here, bench.root)
         assert "start a new run" in str(caught.value)
-
-
-@pytest.mark.real
-def test_a_resumed_run_keeps_its_lock_profile_and_seed(
-    bench: Bench, checkout: Path, tmp_path: Path
-) -> None:
-    """What was given and would be passed over is refused; what says the same is not."""
-    # With another lock: it ends before anything is started, where nothing else is wrong.
-    plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 5)
-    run = runner.header(plan, assemble(Project.here(), plan.cases, tmp_path / "logs"), checkout)
-    (stack,) = run.stacks
-    older = stack.model_copy(update={"digest": "0" * 64})
-    empty = [{"case": case} for case in plan.cases]
-    moved = run.model_copy(update={"stacks": (older,)}).model_dump() | {"results": empty}
-    store.save_partial(bench.results, type(run).model_validate(moved))
-
-    resume = ("run", "--results", bench.results, "--resume", "latest")
-    for words, sentence in (
-        (("--profile", "nightly"), "--profile nightly: the plan of --resume or --plan has quick"),
-        (("--seed", "1"), "--seed 1: the plan of --resume or --plan has 5; leave it out, or start"),
-        (("--launches", "3"), "--resume goes on with the run's own plan: leave --select, "),
-        (("--profile", "quick", "--seed", "5"), "its stacks differ"),
-        ((), "its stacks differ"),
-    ):
-        done = bench(*resume, *words)
-        assert (done.code, sentence in done.err) == (2, True), (words, done)
-    assert not bench.sessions
 
 
 @pytest.fixture
@@ -249,24 +202,3 @@ def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
     assert cleaned
     assert caught.value.exit_code == 143
     os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_an_interrupted_run_of_a_target_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the options that told the target; what is private is named, and not shown."""
-    result = CaseResult(case=synthetic.make_case("shop/get-a"))
-    begun = synthetic.make_run([result], launches=1)
-    store.save_partial(tmp_path, begun)
-    monkeypatch.setattr(paths, "results_dir", lambda _root: tmp_path)
-    options = _options(app="shop.main:app", request=["POST /a @b.json"], env=["A=secret"])
-    with (
-        pytest.raises(InterruptedRun) as caught,
-        run_verb._advising(Project(tmp_path), begun, tmp_path, options, ["3.13"]),
-    ):
-        raise InterruptedRun(signal.SIGINT)
-    assert caught.value.advice == (
-        "0 of 1 launches kept; go on: duetbench run --resume latest --app shop.main:app "
-        "--request 'POST /a @b.json' --python 3.13; to repeat it, add --env again: its command "
-        "leaves that out"
-    )

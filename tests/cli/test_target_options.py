@@ -8,7 +8,7 @@ import pytest
 from bench import Bench
 from duetbench.cli import compare as compare_verb
 from duetbench.cli.target_options import left_out, repeated
-from repos import borrow_cache, commit, git, make_repository, write
+from repos import borrow_cache, commit, git, write
 
 FASTAPI = """\
 from fastapi import FastAPI
@@ -36,16 +36,9 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("compare", "--path", "/"), "--path or --request: expected --app module:attribute"),
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
-        (("run", "--app", "a:b", "--header", "x"), "--header 'x'…: expected NAME: VALUE"),
-        (("run", "--app", "a:b", "--env-file", "no.env"), "env-file no.env: it cannot be read"),
         (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
-        (
-            ("bisect", "--app", "a:b"),
-            "expected what to search: a revision as in `duetbench bisect",
-        ),
         (("compare", "--lock", "a", "b", "--with", "x==1", "--app", "a:b"), "--with and --lock"),
     ],
 )
@@ -55,16 +48,6 @@ def test_what_cannot_be_meant_is_refused(
 ) -> None:
     done = bench(*arguments)
     assert (done.code, sentence in done.err) == (2, True), done
-
-
-def test_options_of_a_target_are_not_for_experiments(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DUETBENCH_ROOT", str(make_repository(tmp_path / "repository")))
-    done = bench("run", "--dry-run", "--workers", "2")
-    assert (done.code, "--workers: the experiments of this repository say that" in done.err) == (
-        2, True,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -122,14 +105,3 @@ def test_init_keeps_what_it_finds_and_the_rest_of_the_file(shop: Path, bench: Be
     again = bench("init")
     assert (again.code, "declares already what is measured" in again.err) == (2, True)
     assert file.read_bytes() == written
-
-
-def test_init_goes_by_what_it_is_told(shop: Path, bench: Bench) -> None:
-    (shop / "pyproject.toml").unlink()
-    assert bench("init", "--app", "other:make", "--path", "/a b").code == 0
-    text = (shop / "duetbench.toml").read_text()
-    assert text == 'app = "other:make"\nrequests = ["GET /a b"]\n'
-    (shop / "duetbench.toml").unlink()
-    (shop / "src" / "shop" / "main.py").unlink()
-    done = bench("init")
-    assert (done.code, "found none: name it with --app module:attribute" in done.err) == (2, True)

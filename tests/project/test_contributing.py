@@ -44,15 +44,6 @@ def checkout(tmp_path: Path) -> Path:
     return place
 
 
-def test_the_example_has_an_application_and_a_declaration() -> None:
-    assert sorted(_files()) == ["apps/echo/echo.py", "apps/echo/experiment.toml"]
-    assert [words[:2] for words in _commands()] == [
-        ["duetbench", "run"],
-        ["duetbench", "run"],
-        ["duetbench", "show"],
-    ]
-
-
 @pytest.mark.real
 def test_the_example_is_planned_measured_and_shown(
     checkout: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -62,13 +62,3 @@ def test_an_application_is_found(
     for name, text in files.items():
         write(tmp_path, name, text)
     assert list(applications(tmp_path)) == found
-
-
-def test_the_usual_name_comes_first(tmp_path: Path) -> None:
-    for name in ("admin/panel.py", "shop/main.py", "shop/extra.py"):
-        write(tmp_path, name, FASTAPI)
-    write(tmp_path, "shop/factory.py", FLASK)
-    names = [one.name for one in applications(tmp_path)]
-    assert names[0] == "shop.main:app"
-    assert names[-1] == "shop.factory:create_app"
-    assert set(names[1:3]) == {"admin.panel:app", "shop.extra:app"}

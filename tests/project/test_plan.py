@@ -2,19 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from bench import make_checkout
 from duetbench.cli.run import run_command
-from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Load, LoadModel, Plan, Profile
-from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case, Load, LoadModel, Plan
 from duetbench.host import paths
-from duetbench.measure.runner import assemble
 from duetbench.project import plan as planning
 from duetbench.project.plan import (
     Costs,
@@ -26,7 +22,6 @@ from duetbench.project.plan import (
     plan_seconds,
 )
 from duetbench.project.project import Project
-from duetbench.project.schema import PROFILES
 from duetbench.trend import anchored
 from synthetic import make_case
 
@@ -97,12 +92,6 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
     assert Expected(start=1, verify=2, warm_up=3, load=4, finish=5).total == 15
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_fast_endpoint_is_warmed_up_in_windows(profile: Profile) -> None:
-    warm_up = expected(case(), profile).warm_up
-    assert 5 * WINDOW_SECONDS[profile] <= warm_up <= 11 * WINDOW_SECONDS[profile]
-
-
 def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None:
     """At most an hour on two cores with the duets, at least 70 % of the launches under load.
 
@@ -148,22 +137,6 @@ def test_what_remains(expected_: list[float], seen: list[float], left: float) ->
     assert estimate.remaining == pytest.approx(left)
 
 
-@pytest.mark.parametrize(("profile", "launches"), [("quick", 1), ("nightly", 1), ("published", 1)])
-def test_launches_are_the_profile_s_unless_given(profile: Profile, launches: int) -> None:
-    assert make_plan(Project.here().cases, profile, [], None, 1).launches == launches
-    assert make_plan(Project.here().cases, profile, [], 7, 1).launches == 7
-    with pytest.raises(UsageError, match="expected 1 or more, found 0"):
-        make_plan(Project.here().cases, profile, [], 0, 1)
-
-
-def test_a_plan_without_a_selection_holds_every_case_in_declared_order() -> None:
-    plan = make_plan(Project.here().cases, "quick", [], None, 42)
-    assert (plan.profile, plan.seed) == ("quick", 42)
-    experiments = [one.experiment for one in plan.cases]
-    assert experiments == sorted(experiments)
-    assert len({one.id for one in plan.cases}) == len(plan.cases)
-
-
 def test_globs_select_over_whole_ids() -> None:
     plan = make_plan(
         Project.here().cases, "quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1
@@ -191,22 +164,6 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     )
 
 
-def test_a_glob_of_another_profile_is_told_so() -> None:
-    with pytest.raises(UsageError) as error:
-        make_plan(Project.here().cases, "quick", ["*/uvloop"], None, 1)
-    assert str(error.value) == (
-        "--select '*/uvloop' selects nothing in profile quick; in profile nightly it selects 2, "
-        "such as asgi-wsgi/asgi-json/py3.14/w1/c128/uvloop"
-    )
-
-
-def test_a_plan_can_be_tried_out_with_short_loads() -> None:
-    plan = make_plan(Project.here().cases, "published", ["await-patterns/*"], None, 1)
-    short = planning.lasting(plan, 2.0)
-    assert {case.load.duration for case in short.cases} == {2.0}
-    assert planning.lasting(short, 300.0) == plan
-
-
 def dry_run(*arguments: str) -> Result:
     made = typer.Typer()
     made.command()(run_command)
@@ -222,30 +179,3 @@ def test_a_dry_run_gives_its_plan_as_json() -> None:
     assert plan == make_plan(Project.here().cases, "nightly", ["gil-endpoints/*"], None, 1)
     assert found["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)
     assert 0 < found["load_seconds"] < found["expected_seconds"]
-
-
-def test_a_stack_without_what_a_server_imports_is_told_before_the_first_launch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Plain `uvicorn` brings no httptools, and every launch would fail after its time-out."""
-    make_checkout(tmp_path)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    lock = tmp_path / "apps" / "stacks" / "current.txt"
-    lines = lock.read_text().splitlines(keepends=True)
-    lock.write_text("".join(line for line in lines if not line.startswith("httptools==")))
-    plan = make_plan(Project.here().cases, "quick", [], None, 1)
-    first = next(case for case in plan.cases if case.stack == "current")
-    served = first.model_copy(update={"server": "uvicorn", "loop": "uvloop"})
-    with pytest.raises(DeclarationError, match=r"found 'no httptools'; .* served by uvicorn on"):
-        assemble(Project.here(), [served], tmp_path / "logs")
-    lock.write_text("".join(line for line in lines if not line.startswith("granian==")))
-    result = dry_run()
-    assert "note: this cannot be run yet: " in result.stdout
-    assert "found 'no granian'" in result.stdout
-
-
-def test_a_dry_run_shows_each_experiment() -> None:
-    result = dry_run("--profile", "published", "--details", "--launches", "2")
-    for name in ("asgi-wsgi", "await-patterns", "gil-endpoints", "pydantic-v1-v2"):
-        assert f"│ {name} " in result.stdout
-    assert "await-patterns/async_concurrent/py3.14  " in result.stdout

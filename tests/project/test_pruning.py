@@ -18,7 +18,6 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.project import anchor, interpreters, prune, stacks
 from duetbench.project.project import Project
-from duetbench.project.types import InterpreterSpec
 
 _DAY: Final = 86400.0
 
@@ -86,33 +85,6 @@ def test_environments_of_older_locks_go_when_they_are_no_longer_used(cache: Path
     aged(shared, 99)
     os.link(shared / "bin" / "python", cache / "shared")
     assert prune.prune(Project.here()).freed < 10_000
-
-
-def test_using_an_environment_keeps_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for its Python uses it; another checkout may have it in its locks."""
-    stack, python = Project.here().lock("current"), Project.here().interpreter("3.14")
-    target = environment(cache / "environments" / "current-py3.14-000000000003", Path("x"), 400)
-    monkeypatch.setattr(stacks, "place", lambda *_: target)
-    stacks.executable(stack, python)
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
-    assert prune.unused(Project.here()) == ()
-
-
-@pytest.mark.usefixtures("cache")
-def test_interpreters_go_when_nobody_has_asked_for_them() -> None:
-    """Another build is kept as long as somebody uses it."""
-    spec = InterpreterSpec(version="3.13.1", free_threaded=False)
-    configured = Project.here().settings.model_copy(update={"interpreters": {"3.13": spec}})
-    builds = [interpreters.place("3.13", origin, configured) for origin in ("source", "found")]
-    for build in builds:
-        facts = {**spec.model_dump(), "executable": str(build / "python"), "build": "cc"}
-        made(build, **facts, origin=build.parent.name.partition("-")[0])
-        (build / "python").touch()
-        aged(build.parent, 365)
-    assert interpreters.locate("3.13", configured).origin == "source"
-    assert gone() == [builds[1].parent.name]
-    assert builds[0].is_dir()
 
 
 def test_the_anchor_s_interpreters_stay(

@@ -127,14 +127,6 @@ def test_an_entry_is_complete(server: Server) -> None:
             assert not any(Path(word).is_absolute() for word in line)
 
 
-@EVERY
-def test_a_counter_comes_with_its_exporter(server: Server) -> None:
-    case = case_for(server, "asgi")
-    plain, counting = (server.arguments(case, 12345, port) for port in (None, 23456))
-    assert "23456" not in plain
-    assert ("23456" in counting) == (server.counter is not None)
-
-
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """What starts the servers that are in none of our stacks, and applications for them."""

@@ -46,21 +46,21 @@ def uv_cache() -> str:
     return done.stdout.strip()
 
 
-def start(checkout: Path, tmp_path: Path, python: str | Path = PYTHON, **env: str) -> Popen[str]:
+def start(checkout: Path, tmp_path: Path) -> Popen[str]:
     return Popen(
-        [python, "scripts/bootstrap.py"],
+        [PYTHON, "scripts/bootstrap.py"],
         cwd=checkout,
-        env=environment(tmp_path) | env,
+        env=environment(tmp_path),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def said(process: Popen[str], code: int = 0) -> str:
-    """What it says until it ends, with that exit code."""
+def said(process: Popen[str]) -> str:
+    """What it says until it ends well."""
     heard, _ = process.communicate(timeout=300)
-    assert process.returncode == code, heard
+    assert process.returncode == 0, heard
     assert "Traceback" not in heard
     return heard
 
@@ -71,37 +71,19 @@ def works(checkout: Path) -> bool:
 
 
 def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
-    """First all is installed and `duetbench` works; then nothing is said, or changed.
-
-    Also after activating it, when `python3` is its own, and so would be the uv that fills it.
-    """
+    """First all is installed and `duetbench` works; then nothing is said, or changed."""
     said(start(checkout, tmp_path))
     assert works(checkout)
     venv = checkout / ".venv"
-    stamp, own = venv / "duetbench-made.json", venv / "bin"
+    stamp = venv / "duetbench-made.json"
     made = stamp.stat().st_mtime_ns
     assert said(start(checkout, tmp_path)) == ""
-    activated = {"PATH": f"{own}:{environment(tmp_path)['PATH']}", "VIRTUAL_ENV": str(venv)}
-    # By another name of the same Python, of its own environment, and back.
-    for python in (PYTHON.with_name(f"python3.{sys.version_info.minor}"), own / "python3", PYTHON):
-        assert said(start(checkout, tmp_path, python, **activated)) == "", python
     assert stamp.stat().st_mtime_ns == made
-
-    # Words are for the pinned uv, as when a release is published.
-    words: list[str | Path] = [PYTHON, "scripts/bootstrap.py", "--version"]
-    told = subprocess.check_output(words, cwd=checkout, env=environment(tmp_path), text=True)
-    assert told == subprocess.check_output([tools.uv(), "--version"], text=True)
 
     # What somebody removed by hand is put back.
     for pattern in ("typer", "typer-*.dist-info"):
         shutil.rmtree(next(venv.glob(f"lib/python*/site-packages/{pattern}")))
     assert "installing the harness's locked packages" in said(start(checkout, tmp_path))
-    assert works(checkout)
-
-    # Even where it has to be made anew, the uv that goes with it is not the one that makes it.
-    stamp.unlink()
-    heard = said(start(checkout, tmp_path, own / "python3", **activated))
-    assert heard.count("making .venv") == 1, heard
     assert works(checkout)
 
 
@@ -136,15 +118,3 @@ def test_an_old_python_is_refused_with_the_remedy() -> None:
     assert "needs Python 3.11 or newer, and this is 3.9" in done.stderr
     assert "make setup PYTHON=" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_without_network_and_with_nothing_cached(checkout: Path, tmp_path: Path) -> None:
-    """One sentence that names the network and the remedy, no traceback, nothing stamped."""
-    heard = said(start(checkout, tmp_path, UV_CACHE_DIR=str(tmp_path / "empty")), 1)
-    assert "check the network and the proxy settings" in heard
-    # When pip cannot get uv, the sentence is of the same kind.
-    nothing = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
-    heard = said(start(checkout, tmp_path, **nothing), 1)
-    assert heard.startswith("fetching uv, which installs everything else\n")
-    assert "check the network" in heard
-    assert not (checkout / ".venv" / "duetbench-made.json").exists()

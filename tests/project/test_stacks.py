@@ -144,41 +144,6 @@ def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
         stacks.parse(line + "\n", "lock.txt", "3.14.0")
 
 
-def test_continuation_lines_are_read_and_joined() -> None:
-    """The layout of uv is understood, and becomes one line per package."""
-    alpha = f"Al_pha==1.0 \\\n    {HASH} \\\n    {HASH}\n    # via beta\n"
-    text = f"# by hand\n{alpha}beta==2 \\\n    {HASH}\n"
-    assert stacks.parse(text, "lock.txt", "3.14.0") == {"al-pha": "1.0", "beta": "2"}
-    joined = locks.one_line_per_package(text)
-    assert joined == f"Al_pha==1.0 {HASH} {HASH}\nbeta==2 {HASH}\n"
-    assert stacks.parse(joined, "lock.txt", "3.14.0") == {"al-pha": "1.0", "beta": "2"}
-
-
-def test_a_table_for_no_group_is_refused(checkout: Path) -> None:
-    """Settings for a stack or interpreter that does not exist name the file and the key."""
-    file = checkout / "apps" / "pyproject.toml"
-    text = file.read_text()
-    file.write_text(text + "[tool.duetbench.stacks.two]\n")
-    with pytest.raises(DeclarationError, match=r"stacks\.two: found 'two'; allowed: a dep.*: one$"):
-        settings.stacks(checkout)
-    file.write_text(text + '[tool.duetbench.stacks.one]\ninterpreters = ["2.7"]\n')
-    with pytest.raises(DeclarationError, match=r"stacks\.one\.interpreters: found '2\.7'"):
-        settings.stacks(checkout)
-
-
-@pytest.mark.parametrize("name", Project.here().stacks)
-def test_declared_locks_read_themselves_in_a_diff(name: str) -> None:
-    """Every declared stack is locked: sorted lines of one package with its hashes, no addresses."""
-    text = Project.here().lock_file(name).read_text()
-    lines = text.splitlines()
-    packages = [line.split("==")[0] for line in lines]
-    assert packages == sorted(packages)
-    assert len(packages) == len(set(packages))
-    assert all(" --hash=sha256:" in line for line in lines)
-    assert "://" not in text
-    assert Project.here().lock(name).packages
-
-
 def test_the_pydantic_arms_differ_in_nothing_else() -> None:
     """Packages that both arms have are the same versions; what only one has is Pydantic's own."""
     first, second = (Project.here().lock(f"pydantic-{arm}").packages for arm in ("v1", "v2"))

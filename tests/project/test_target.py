@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
-from duetbench.project import settings, target
-from duetbench.project.project import Deployment, Project
+from duetbench.project import target
 from duetbench.project.settings import Target
-from duetbench.project.types import InterpreterSpec
 from repos import write
 
 KEYS = """\
@@ -52,8 +50,6 @@ def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> No
     ("options", "sentence"),
     [
         ({"app": "shop.main"}, r"^--app shop\.main: expected text that matches"),
-        ({"connections": 0}, "^--connections 0: expected greater than 0"),
-        ({"env": {"1A": ""}}, r"^--env\.1A"),
         ({"server": "caddy"}, "server 'caddy': expected one of granian"),
     ],
 )
@@ -62,17 +58,6 @@ def test_a_wrong_option_is_told_by_its_name(
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
         target.of(shop, options)
-
-
-def test_a_wrong_key_is_told_by_its_place(shop: Path) -> None:
-    write(shop, "pyproject.toml", KEYS.replace("201", "9"))
-    with pytest.raises(DeclarationError, match=r"tool\.duetbench\.expect-status: found 9"):
-        target.of(shop, {})
-    # An option mends what a key breaks.
-    assert target.of(shop, {"expect-status": 200}) is not None
-    write(shop, "pyproject.toml", KEYS + "reqests = []\n")
-    with pytest.raises(DeclarationError, match=r"tool\.duetbench\.reqests"):
-        settings.load(shop)
 
 
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
@@ -113,17 +98,6 @@ def test_each_request_is_a_case(shop: Path) -> None:
     assert (load.model, load.connections, load.rate) == (LoadModel.CLOSED, 64, None)
     lengths = {profile: {case.load.duration for case in many} for profile, many in cases.items()}
     assert lengths == {"quick": {2.0}, "nightly": {22.0}, "published": {30.0}}
-
-
-def test_a_copy_has_one_stack_and_the_target_s_interpreters(shop: Path, tmp_path: Path) -> None:
-    spec = InterpreterSpec(version="3.12.8", free_threaded=False)
-    wanted = target.of(shop, {})
-    copy = Project(tmp_path, wanted, Deployment(shop, {"3.12": spec}, ("src", "."), "uv.lock", {}))
-    assert copy.stacks == {"project": ("3.12",)}
-    assert copy.lock_file("project") == tmp_path / ".duetbench-target" / "project.txt"
-    assert copy.settings.interpreters == {"3.12": spec}
-    assert copy.settings.oha == Project.here().settings.oha
-    assert (copy.private, copy.repository) == ({"TOKEN": "secret"}, shop)
 
 
 def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
@@ -167,27 +141,6 @@ def test_a_server_that_cannot_serve_it_is_refused(
     wanted = Target.model_validate({"app": "a:b", **keys})
     with pytest.raises(UsageError, match=sentence):
         target.cases(wanted, tmp_path, interface=interface, server="uvicorn", pythons=["3.14"])
-
-
-def test_no_more_connections_than_the_server_takes(tmp_path: Path) -> None:
-    wanted = Target(app="a:b", connections=1025)
-    with pytest.raises(UsageError, match="--connections 1025: expected at most 1024, the backpres"):
-        target.cases(wanted, tmp_path, interface="asgi", server="granian", pythons=["3.14"])
-
-
-def test_threads_are_for_wsgi_alone() -> None:
-    wanted = Target(app="a:b")
-    assert target.threads(wanted, "wsgi") == 8
-    assert target.threads(wanted, "asgi") is None
-    with pytest.raises(UsageError, match="--threads 4: a:b is an ASGI application"):
-        target.threads(wanted.model_copy(update={"threads": 4}), "asgi")
-
-
-def test_its_own_file_stands_instead_of_the_table(shop: Path) -> None:
-    write(shop, settings.FILE, 'app = "other:app"\n')
-    found = target.of(shop, {})
-    assert found is not None
-    assert (found.app, found.requests) == ("other:app", ("GET /",))
 
 
 def test_results_of_a_target_are_kept_out_of_its_repository(

@@ -9,7 +9,6 @@ import pytest
 
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import paths
 from duetbench.project import resolution, settings, stacks, target_packages, tools, wheels
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
@@ -130,17 +129,6 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     assert other.packages["granian"] == "2.0"
 
 
-def test_a_lock_that_has_its_server_is_taken_as_it_is(
-    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(root, "pyproject.toml", PROJECT.replace('["alpha"]', '["alpha", "uvicorn"]'))
-    uv(root, "lock")
-    assert index.files
-    monkeypatch.setenv("UV_OFFLINE", "1")  # nobody is asked
-    stack = target_packages.locked(root, given(root, python), ["uvicorn"], python, QUIET)
-    assert stack.packages == {"alpha": "1.0", "beta": "1.0", "uvicorn": "1.0"}
-
-
 @pytest.mark.usefixtures("index")
 def test_extras_and_groups_come_where_they_are_asked_for(root: Path, python: Interpreter) -> None:
     wanted = WANTED.model_copy(update={"extras": ("more",), "groups": ("dev",)})
@@ -180,14 +168,6 @@ def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Inte
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
     asked = (root / ".duetbench-target" / "project.in").read_text()
     assert asked == "alpha\nbeta\nwinonly ; sys_platform == 'win32'\ngranian\n"
-
-
-@pytest.mark.usefixtures("index")
-def test_a_project_without_packages_gets_a_server(root: Path, python: Interpreter) -> None:
-    (root / "pyproject.toml").unlink()
-    assert given(root, python) is target_packages.NOTHING
-    stack = target_packages.locked(root, target_packages.NOTHING, ["uvicorn"], python, QUIET)
-    assert stack.packages == {"uvicorn": "1.0"}
 
 
 def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
@@ -252,7 +232,6 @@ def test_packages_that_are_folders_and_commits_are_built(
     [
         # Its code is where it is edited; the wheel says only what it is.
         ("py3-none-any", "src/lib.py", {"lib-3.0.dist-info"}),
-        ("py3-none-any", "lib.py", {"lib-3.0.dist-info"}),
         # Compiled modules, or code from elsewhere, are in the wheel alone.
         ("cp314-cp314-linux_x86_64", "src/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
         ("py3-none-any", "python/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
@@ -278,26 +257,3 @@ def test_of_the_project_itself_only_what_is_missing_is_laid_out(
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert said.stdout.split() == ["3.0", str("lib.py" in laid_out)]
-
-
-def test_a_project_that_cannot_be_built_is_measured_from_its_source(
-    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    import rich.console
-
-    from duetbench.host.console import Narrator
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    root = tmp_path / "lib"
-    write(root, "lib.py", "")
-    write(root, "backend.py", "raise SystemExit('no compiler here')\n")
-    write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    assert target_packages.install(root, "lib", python, Narrator(rich.console.Console())) == (
-        target_packages.SITE, ".",
-    )  # fmt: skip
-    said = " ".join(capsys.readouterr().out.split())
-    assert "note: building the wheel of lib failed" in said
-    assert "Its code is measured from its source" in said
-    assert not list((root / target_packages.SITE).iterdir())
-    assert paths.cache_dir() == tmp_path / "cache" / "duetbench"

@@ -8,7 +8,7 @@ import pytest
 from packaging.version import Version
 
 from bare import QUIET
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.project import interpreters, target_python, tools
 from duetbench.project.project import Project
 from repos import borrow_cache, write
@@ -80,15 +80,3 @@ def test_one_of_the_machine_is_found_and_remembered(
     assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
     assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
-
-
-def test_what_cannot_be_had_is_told_with_what_is_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UV_OFFLINE", "1")
-    write(tmp_path, ".python-version", "3.10.1\n")
-    with pytest.raises(SetupError) as error:
-        target_python.choose(target_python.request(tmp_path), Project.here().settings, QUIET)
-    said = str(error.value)
-    assert said.startswith(".python-version asks for Python 3.10.1, and this machine has 3.14")
-    assert said.endswith("Install it, or choose one that is here with --python")

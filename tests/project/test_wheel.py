@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from duetbench import __version__
 from duetbench.host import paths
 from duetbench.project import settings, tools
-from repos import commit, git, write
+from repos import git
 
 ROOT: Final = paths.OWN
 OWN: Final = "duetbench/own/"
@@ -185,19 +185,3 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
     assert "CPython 3" not in done.stdout
     assert "Stacks" not in done.stdout
     assert "make setup" not in done.stdout
-
-
-def test_what_an_extra_brings_is_asked_for_by_a_command(
-    installed: Installed, tmp_path: Path
-) -> None:
-    write(tmp_path, "pyproject.toml", "[tool.duetbench]\n")
-    write(tmp_path, "apps/pyproject.toml", "[dependency-groups]\n")
-    write(tmp_path, "asv.conf.json", "{}")
-    git(tmp_path, "init", "--quiet")
-    commit(tmp_path, "A project with asv's benchmarks")
-    done = installed.run("duetbench", "inprocess", "--json", DUETBENCH_ROOT=str(tmp_path))
-    assert done.returncode == 4
-    assert done.stderr == (
-        "duetbench: this needs asv, which is not installed; it comes with duetbench[asv]: "
-        "uvx --from 'duetbench[asv]' duetbench inprocess --json\n"
-    )

@@ -27,18 +27,6 @@ def selftest() -> Iterator[ModuleType]:
     del sys.modules["selftest"]
 
 
-def test_a_handler_is_slowed_and_everything_else_stays(selftest: ModuleType) -> None:
-    source = 'app = make()\n\n\n@app.get("/json")\nasync def greet() -> str:\n    return "hi"\n'
-    changed = selftest.slowed(source, "greet", 300)
-    assert changed == (
-        'app = make()\n\n\n@app.get("/json")\nasync def greet() -> str:\n'
-        "    for _ in bytes(300):\n        pass\n"
-        '    return "hi"\n'
-    )
-    with pytest.raises(SystemExit, match="has none of that name"):
-        selftest.slowed(source, "leave", 300)
-
-
 def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
     """Of 3 comparisons one is wrong: 0.8 to 90.6 % (Clopper and Pearson). Duets: 6 and 2 %."""
     ratios = ({CPU: 1.06}, {CPU: 1.02})
