@@ -11,21 +11,15 @@ from typing import Final
 
 import pytest
 
-import anchored_files
-from anchored_files import ratio
 from bench import invoke
 from comparing import CPU, FASTER, LATE, OPEN, SAME, SLOWER, comparison_of, duet, judged_case
-from duetbench.core.model import Missing, Verdict
+from duetbench.core.model import Verdict
 from duetbench.host.console import Console
-from duetbench.project.settings import STACK
-from duetbench.show import layout, report, tidy
-from duetbench.show.report import print_comparison, print_overview
+from duetbench.show import report, tidy
+from duetbench.show.report import print_overview
 from duetbench.show.rows import ViewRow
-from duetbench.show.run import print_cases
 from duetbench.show.site.pages import comparisons
-from duetbench.store import points, store
 from duetbench.store.comparison import Comparison, Judgement
-from duetbench.trend.summary import summarise
 
 ROOT: Final = Path(__file__).parents[2]
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
@@ -55,12 +49,6 @@ def test_an_interval_is_where_its_figures_are(row: ViewRow, far: float, expected
     assert len(report.axis_scale(far, 21)) == 21
 
 
-def test_the_axis_holds_every_estimate() -> None:
-    assert report.axis_reach([judged(1.03, 1.02, 1.04)]) == 0.05
-    assert report.axis_reach([judged(1.001, 1.0, 1.002)]) == 0.01  # never finer than that
-    assert report.axis_reach([judged(0.7, 0.6, 0.8)]) == 0.5
-
-
 def overview(comparison: Comparison, encoding: str, width: int) -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding)
@@ -83,82 +71,6 @@ def test_a_comparison_is_a_line_per_case_and_metric() -> None:
     narrow = overview(found, "utf-8", 50)
     assert "●─" not in narrow
     assert all(len(row) <= 50 for row in narrow.splitlines() if "±" not in row and "%" in row)
-
-
-def test_a_target_is_told_by_its_requests() -> None:
-    cases = [judged_case(f"shop/{name}/py3.14/c64", SLOWER) for name in ("get-a", "get-b")]
-    found = comparison_of(
-        *(x.model_copy(update={"case": x.case.model_copy(update={"stack": STACK})}) for x in cases)
-    )
-    lines = overview(found, "utf-8", 100).splitlines()
-    assert "most of all GET /get-a on Uvicorn" in lines[0]
-    assert [line.split("  ")[1] for line in lines if "CPU/request  +" in line] == [
-        "GET /get-a",
-        "GET /get-b",
-    ]
-    left = "to repeat it, add --env again: its command leaves that out"
-    assert left not in "".join(lines)
-    noted = found.model_copy(update={"notes": (*found.notes, left)})
-    assert overview(noted, "utf-8", 100).endswith(f"\n  {left}\n")
-    out = io.StringIO()
-    print_comparison(Console(file=out, width=120), found)
-    assert "\nshop/get-a/py3.14/c64  GET /get-a on Uvicorn, Python 3.14, " in out.getvalue()
-
-
-def test_points_are_drawn_with_their_intervals() -> None:
-    """Ten columns on either side for 5 %; 30 duets of a deviation of 0.5 % have ±1.02 %."""
-    made = anchored_files.a_file(
-        7,
-        anchored_files.of("x/a", ratio(1.03, 0.005, 30), ratio(0.96, 0, 2, points.INSTRUCTIONS)),
-        missing=(Missing(case="x/b", reason="it is gone"),),
-    )
-    first, scale, cpu, counted, gone, legend = printed_points(made, 68)
-    assert (first, gone) == (
-        "as of 2026-11-07 against the anchor A, 0 min",
-        "x/b: no point: it is gone",
-    )
-    assert scale.endswith("−5 %      0      +5 %")
-    assert re.fullmatch(r"  x/a  CPU/request   \+3.00 %  \+1.9\d…\+4.0\d %   +│   ├─●─┤", cpu)
-    assert re.fullmatch(r"       instructions  −4.00 %  −4.00…−4.00 %  +●       │", counted)
-    assert "●" in legend
-    assert "●" not in "".join(printed_points(made, 50)[:-1])
-
-
-def printed_points(found: points.Points, width: int) -> list[str]:
-    out = io.StringIO()
-    report.print_points(Console(file=out, width=width), found)
-    return out.getvalue().splitlines()
-
-
-def test_a_run_is_a_line_per_case() -> None:
-    run = store.load(next((ROOT / "results" / "runs").glob("*/*/*-nightly-*.json")))
-    out = io.StringIO()
-    print_cases(Console(file=out, width=120), summarise(run))
-    lines = out.getvalue().splitlines()
-    at = lines.index(run.results[0].case.id)  # others are too long to stand beside figures
-    assert re.match(r" +111 µs ±9.7 % +9,018/s ±9.6 % +13.9 ms ±16 %  measured", lines[at + 1])
-    assert max(map(len, lines)) < 200  # a failure's reason is cut
-
-
-def test_any_output_can_show_it() -> None:
-    """In ASCII nothing is lost, no figure either, and the axes stand below each other."""
-    text = overview(
-        comparison_of(judged_case("x/a", SLOWER), judged_case("x/c", FASTER)), "ascii", 100
-    )
-    rows = [row for row in text.splitlines() if row.startswith("  x/")]
-    assert "+1.61..+2.65 %" in rows[0]
-    assert rows[0].endswith("v slower")
-    assert len({row.index("|") for row in rows}) == 1
-    assert "?" not in text
-
-
-def test_rows_without_change_are_counted_where_there_are_many() -> None:
-    found = comparison_of(
-        judged_case("x/a", SLOWER), *(judged_case(f"x/{n}", SAME) for n in range(60))
-    )
-    text = overview(found, "utf-8", 120)
-    assert text.count("= no change") == layout.MOST - 1
-    assert "… and 21 more rows without change" in text
 
 
 def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:

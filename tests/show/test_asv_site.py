@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import asv_files
 import repos
 from asv_files import Bench
-from browsing import NewPage, Watched, kept, served
+from browsing import NewPage, Watched, served
 from duetbench.cli.site import asv_app
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
@@ -152,7 +152,6 @@ def test_the_site_in_a_browser(site: Path, new_page: NewPage) -> None:
         page.wait_for_selector("#main-graph canvas.flot-base")
         drawn = "$('#main-graph').data('plot').getData().map(series => series.data.length)"
         page.wait_for_function(f"{drawn}.includes({COMMITS})")
-        kept(page, "asv-graph")
 
         # Measured on one interpreter only, which is not the first; and declared, but not measured.
         for name in (FREE.name, NEVER.name):
@@ -168,5 +167,4 @@ def test_the_site_in_a_browser(site: Path, new_page: NewPage) -> None:
         row = page.wait_for_selector("#regressions-body table tbody tr")
         assert row is not None
         assert PLANTED.name in row.inner_text()
-        kept(page, "asv-regressions")
         assert watched.troubles == []

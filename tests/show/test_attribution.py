@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from attributing import SEND, attribution, node, row
 from duetbench.core.errors import RecordError
@@ -74,23 +73,6 @@ def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
     assert found.scatter == (
         "Equal sides were seen to differ by up to 0.50 % of all: rows are good for no more."
     )
-
-
-def test_three_rows_stand_in_issues() -> None:
-    text = report.brief(attribution())
-    assert text.count("\n| ") == 2 + 3
-    assert r"| 38 % | +6.0 % | 1 → 1 | route.\<locals\>.app | fastapi/routing.py:10 |" in text
-    assert text.endswith("Counted: an explanation, and never a verdict.")
-
-
-def test_the_terminal_has_all_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    report.print_attribution(Console(width=100), attribution())
-    printed = capsys.readouterr().out
-    for one in report.describe(attribution()).rows:
-        assert one.function in printed
-        assert one.where in printed
-    assert "PyList_New +3.0 %" in printed
-    assert "  Waiting, and what the kernel does." in printed
 
 
 def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:

@@ -54,14 +54,9 @@ EVENT = Event(
     cases=("x/a/py3.14", "x/b/py3.14", "x/c/py3.14"),
 )
 MEMORY_OPEN = OPEN.model_copy(update={"metric": "pss_steady"})
-TAIL = SAME.model_copy(update={"metric": "service_p99", "detectable": 0.06})
 A, B = "x/a/py3.14", "x/b/py3.14"
-UNTOUCHED = "Nothing to judge: only documents differ, and no measured case depends on them."
-APART = "Nothing to judge: the sides have no case in common."
-MISSING = (Missing(case="x/a", reason="defined otherwise on head: load.connections 1 → 2"),)
 WORST = "needs 2.13 % more CPU per request (1.61…2.65 %)"
 SEEN = "changes of CPU/request from 0.81 % on could have been seen"
-BETTER = "Better in 1 of 1 cases: x/a/py3.14 needs 3.00 % less CPU per request (2.00…4.00 %)"
 
 
 @pytest.mark.parametrize(
@@ -80,8 +75,6 @@ BETTER = "Better in 1 of 1 cases: x/a/py3.14 needs 3.00 % less CPU per request (
             comparison_of(judged_case(A, SAME, MEMORY_OPEN), judged_case(B, SAME)),
             f"No change in 1 of 2 cases; {SEEN}; not decided in 1 of 2 cases (PSS steady).",
         ),
-        # What could be seen is told of CPU, though a tail needs more to be seen.
-        (comparison_of(judged_case(A, SAME, TAIL)), f"No change in 1 of 1 cases; {SEEN}."),
         # Benchmarks are no cases.
         (
             comparison_of(
@@ -93,16 +86,8 @@ BETTER = "Better in 1 of 1 cases: x/a/py3.14 needs 3.00 % less CPU per request (
             ),
         ),
         (comparison_of(), "Nothing to judge: the change cannot have touched any measured case."),
-        (comparison_of(notes=(UNTOUCHED, "another note")), UNTOUCHED),
-        (comparison_of(untouched=0, missing=MISSING, notes=(APART,)), APART),
         (comparison_of(judged_case(A, BROKEN)), "Not comparable in 1 of 1 cases."),
-        (comparison_of(judged_case(A)), "Not judged in 1 of 1 cases."),
         (comparison_of(judged_case(A, LATE)), "Not judged in 1 of 1 cases."),
-        (comparison_of(judged_case(A, OPEN)), "Not decided in 1 of 1 cases (CPU/request)."),
-        (
-            comparison_of(judged_case(A, comparing.FASTER, BROKEN)),
-            f"{BETTER}; not comparable in 1 of 1 cases.",
-        ),
         (
             comparison_of(judged_case(A, SAME), status="partial"),
             f"Partial: No change in 1 of 1 cases; {SEEN}.",
@@ -111,40 +96,6 @@ BETTER = "Better in 1 of 1 cases: x/a/py3.14 needs 3.00 % less CPU per request (
 )
 def test_people_read_one_sentence(found: Comparison, headline: str) -> None:
     assert make_view(found).headline == headline
-
-
-def test_coverage_and_notes_stand_beside_it() -> None:
-    partly = make_view(comparison_of(judged_case(A, SAME, MEMORY_OPEN), judged_case(B, SAME)))
-    both = comparison_of(
-        judged_case(A, SLOWER), micro=(micro("b.One", SLOWER), micro("b.Two", SAME))
-    )
-    assert [dict(lines(view, "facts"))["coverage"] for view in (partly, make_view(both))] == [
-        "1 of 2 cases judged, 1 more in part; 3 others cannot have changed",
-        "1 of 1 cases judged; 2 of 2 in-process benchmarks; 3 others cannot have changed",
-    ]
-    assert lines(make_view(comparison_of(notes=(UNTOUCHED, "another note"))), "Notes") == (
-        ("", "another note"),
-    )
-    apart = make_view(comparison_of(untouched=0, missing=MISSING, notes=(APART,)))
-    assert lines(apart, "Notes") == (("", f"x/a: {MISSING[0].reason}"),)
-
-
-def test_a_choice_of_interpreters_names_both_and_mends_nothing() -> None:
-    sides = labelled("interpreter", "3.14", "3.14t")
-    view = make_view(comparison_of(judged_case("x/a/py3.14t", SLOWER), cross=True, **sides))
-    assert view.headline.startswith("3.14t against 3.14: worse in 1 of 1 cases")
-    assert lines(view, "Next") == ()
-
-
-def test_a_row_s_words_follow_its_metric_and_its_samples() -> None:
-    """Memory gets larger, not slower."""
-    memory = SAME.model_copy(update={"metric": "pss_steady"})
-    groups = make_view(comparison_of(judged_case(A, SLOWER, memory), judged_case(B, LARGER))).groups
-    assert {(row.verdict, row.change, row.judged.duets) for row in groups.all} == {
-        ("▼ slower", "+2.13 %", 16),
-        ("= no change", "+0.04 %", 8),
-        ("▼ larger", "+10.0 %", 16),
-    }
 
 
 def test_what_the_report_may_not_import_is_what_decides() -> None:
@@ -183,19 +134,7 @@ ABOUT = "About 4 min more would probably decide"
         ((SPENT,), {}, HELPLESS),
         # Nothing was limited: it ended by itself.
         ((WAITING,), {"budget_seconds": None}, HELPLESS),
-        # Time that cannot be named is not promised.
-        (
-            (WAITING, judged_case(B, OPEN)),
-            {},
-            f"{LACK} 2 cases. {ABOUT} 1 of them: a larger --budget.",
-        ),
         ((judged_case(B, OPEN),), {}, f"{LACK} 1 case."),
-        # Of November 2026 and before: a screening had 22 duets at most.
-        (
-            (judged_case(B, OPEN.model_copy(update={"duets": 22})),),
-            {"method": {"screening_looks": "12 duets: 30%, 22 duets: 50%"}},
-            HELPLESS,
-        ),
         ((judged_case(A, LATE),), {}, NO_TIME),
         ((judged_case(A, comparing.DISTURBED),), {}, LOUD),
     ],
@@ -207,24 +146,10 @@ def test_time_is_asked_for_only_where_it_helps(
     assert steps(*cases, **more) == (step,)
 
 
-def test_a_case_whose_duets_were_disturbed_is_not_short_of_time() -> None:
-    noisy = OPEN.model_copy(update={"excluded": 74})
-    tried = [duet("x/a/py3.14") for _ in range(90)]
-
-    def said(number: int) -> tuple[str, ...]:
-        case = judged_case("x/a/py3.14", noisy, duets=tuple(tried[:number]))
-        return steps(case, method={**LOOKS, "patience": 1.5})
-
-    (loud,) = said(90)
-    assert loud.startswith("Not decided, because too few duets were usable: 1 case. A quieter mach")
-    assert said(89) == (f"{LACK} 1 case.",)
-
-
 @pytest.mark.parametrize(
     ("head", "told"),
     [
         (309_000.0, "Its application executes more instructions per request (+3.00 %): there is"),
-        (300_030.0, "Its application executes as many instructions per request as before (+0.01"),
         (294_000.0, "Its application executes fewer instructions per request (−2.00 %), and got"),
     ],
 )
@@ -244,14 +169,6 @@ def test_instructions_tell_added_work_from_the_rest(head: float, told: str) -> N
         )
         == ()
     )
-
-
-def test_the_first_row_can_be_measured_alone() -> None:
-    chosen = f"{AGAIN} --select 'x/*'"
-    alone = "the first that got worse, alone", f"{AGAIN} --select 'x/a b/py3.14'"
-    for asked, more in ((AGAIN, (alone,)), (chosen, ())):
-        view = make_view(comparison_of(judged_case("x/a b/py3.14", SLOWER), reproduce=(asked,)))
-        assert lines(view, "Commands") == (("all of it", asked), *more)
 
 
 SELECTED = "--select 'x/*' --seed 1 --all --budget 20m"
@@ -279,7 +196,6 @@ def labelled(kind: str, base: str, head: str) -> dict[str, Any]:
         (f"{AGAIN}; curl x | sh", {}, None),
         (f"{AGAIN} && sh", {}, None),
         (f"{AGAIN} --select x --output ~/.bashrc", {}, None),
-        (f"{AGAIN} --markdown ~/.ssh/authorized_keys", {}, None),
         (f"{AGAIN} --with evilpkg==1.0", {}, None),
         (f"{AGAIN} --select --output", {}, None),
         (f"{AGAIN} 'unbalanced", {}, None),
@@ -331,26 +247,6 @@ def test_what_was_recorded_in_this_repository_can_be_asked_for_again() -> None:
         assert found.reproduce == (rebuilt(found),)
 
 
-def test_duets_that_were_not_used_are_counted() -> None:
-    """Eight of forty-one say something: a reader should know, once per case."""
-    noisy = SAME.model_copy(update={"excluded": 33})
-    memory = noisy.model_copy(update={"metric": "pss_steady"})
-    facts = dict(lines(make_view(comparison_of(judged_case("x/a/py3.14", noisy, memory))), "facts"))
-    assert facts["duets"] == "8 usable, 33 not: disturbed or failed"
-    assert "duets" not in dict(
-        lines(make_view(comparison_of(judged_case("x/a/py3.14", SAME))), "facts")
-    )
-
-
-def test_duets_that_were_used_in_spite_of_noise_are_counted() -> None:
-    both = tuple(duet("x/a/py3.14").model_copy(update={"kept": n < 2}) for n in range(3))
-    facts = dict(
-        lines(make_view(comparison_of(judged_case("x/a/py3.14", SAME, duets=both))), "facts")
-    )
-    told = "in 2 of the duets used: it was there most of the time"
-    assert facts["noise of the machine"] == told
-
-
 def test_an_event_is_one_sentence_and_its_rows_are_folded() -> None:
     cases = [judged_case(f"x/{name}/py3.14", SLOWER) for name in "abc"]
     ((_, told),) = lines(make_view(comparison_of(*cases, events=(EVENT,))), "events")
@@ -366,19 +262,6 @@ def test_an_event_is_one_sentence_and_its_rows_are_folded() -> None:
     assert all(f"| x/{name}/py3.14 | CPU/request | ▼ slower |" in rest for name in "abc")
     alone = markdown(comparison_of(*cases, events=(EVENT,)))
     assert "### Worse\n\n<details><summary>3 rows of the event above</summary>" in alone
-
-
-def test_the_legend_says_from_which_size_on_a_change_counts() -> None:
-    """Each metric's floor once, that of benchmarks as the record has it; none without figures."""
-    cases = judged_case("x/a/py3.14", SLOWER, LARGER), judged_case("x/b/py3.14", SAME)
-    found = comparison_of(*cases, micro=(micro("b.One", SAME),), method={"inprocess_floor": 0.01})
-    legend = dict(lines(make_view(found), "legend"))
-    assert legend["relevance floor"].endswith(
-        ": PSS steady 0.4 %, CPU/request 0.2 %, time in process 1 %"
-    )
-    assert "base → head" not in legend
-    assert f"relevance floor: {legend['relevance floor']}" in printed(found, 120)
-    assert lines(make_view(comparison_of(judged_case("x/a/py3.14", LATE))), "legend") == ()
 
 
 def test_what_older_comparisons_decided_by_is_said_beside_them() -> None:
@@ -416,19 +299,7 @@ def test_no_stored_comparison_contradicts_itself(path: Path) -> None:
         assert any("it moved in the screening; no time was" in row.why for row in groups.undecided)
 
 
-def test_what_was_not_measured_is_a_line_and_not_a_table_of_dashes() -> None:
-    cases = [judged_case(f"x/{index}/py3.14", LATE) for index in range(40)]
-    text = markdown(comparison_of(*cases, judged_case("x/loud/py3.14", comparing.DISTURBED)))
-    assert (
-        "### Not judged\n\n"
-        "- 40 × no time for a duet: x/0/py3.14, x/1/py3.14, x/2/py3.14, x/3/py3.14, x/4/py3.14, "
-        "x/5/py3.14 and 34 more\n"
-        "- 1 × none of 33 duets was usable: host\\_noise: x/loud/py3.14\n"
-    ) in text
-    assert "— | — |" not in text
-
-
-@pytest.mark.parametrize("cases", [1, 300, 2000])
+@pytest.mark.parametrize("cases", [1, 2000])
 def test_the_comment_always_fits(cases: int) -> None:
     many = [
         judged_case(f"x/{'long' * 40}{index}/py3.14", SLOWER, OPEN, LARGER)
@@ -483,7 +354,7 @@ def test_each_reader_gets_what_was_agreed() -> None:
         assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [60, 120])
 def test_names_are_whole_on_any_terminal(width: int) -> None:
     name = "await-patterns/async_independent/py3.14/wait0.3/granian-and-what-else-there-is-to-say"
     figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}

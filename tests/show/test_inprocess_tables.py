@@ -9,7 +9,7 @@ import asv_files
 import sites
 import synthetic
 from asv_files import SKIPPED, Bench, Figures
-from duetbench.core.errors import DeclarationError, RecordError
+from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
 from duetbench.measure.asv import runs
@@ -90,13 +90,6 @@ def test_the_newest_commit_comes_first_and_old_versions_do_not_count(tmp_path: P
     assert newest is not None
     assert newest.commit == "b" * 40
     assert asv_results.newest(snapshots, "handlers") is None
-
-
-def test_a_folder_without_results_is_empty_and_a_broken_one_an_error(tmp_path: Path) -> None:
-    assert asv_results.read(tmp_path / "none") == ()
-    (tmp_path / "benchmarks.json").write_text("{")
-    with pytest.raises(RecordError, match="expected asv's results"):
-        asv_results.read(tmp_path)
 
 
 def gil_results(folder: Path) -> Snapshot:
@@ -181,20 +174,6 @@ def test_scaling_is_work_per_second_against_one_thread(tmp_path: Path) -> None:
         "| json | 1 | ours | 1.00 s | 1.00 | 1.00 s | 1.00 |",
         "| json | 2 | ours | failed | — | 1.25 s | 1.60 |",
     ]
-
-
-def test_costs_stand_side_by_side_per_environment(tmp_path: Path) -> None:
-    """300,000 and 330,000 instructions: 1.10 times; a suite without figures is no table."""
-    for python, count in (("3.14", 300_000.0), ("3.14t", 330_000.0)):
-        asv_files.write(tmp_path, python, "current", [(COUNTS, {("asgi-wsgi/json",): count})])
-    snapshot = only(tmp_path)
-    (table,) = section(snapshot, "instructions").tables
-    assert table.columns == ("current 3.14", "current 3.14t", "current 3.14t / 3.14")
-    assert lines(table) == ["| request: asgi-wsgi/json | ours | 300,000 | 330,000 | 1.10 |"]
-    assert inprocess.sections((snapshot,), [DECLARED["handlers"]]) == ()
-    label = inprocess.label("handlers.Cpu.time_request", (("endpoint", "driver/asgi"),))
-    assert label == "cpu: driver/asgi"
-    assert inprocess.label("gil.track_slowest_round", ()) == "slowest round"
 
 
 def pydantic_run() -> RunSummary:

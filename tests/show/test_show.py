@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 import typer
 from rich.console import Console
-from rich.control import Control
-from rich.table import Table as RichTable
-from rich.text import Text
 from typer.testing import CliRunner
 
 import synthetic
@@ -24,13 +21,11 @@ from duetbench.cli.show import schema_command, show_command
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.interval import Interval
-from duetbench.core.model import CaseResult, Load, LoadModel, Run, RunStatus
-from duetbench.host import console as printing
+from duetbench.core.model import CaseResult, Run, RunStatus
 from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published
-from duetbench.show import formats
 from duetbench.show.claims import judge
-from duetbench.show.page import RunPage, experiment_tables, make_page
+from duetbench.show.page import RunPage, make_page
 from duetbench.show.report import as_markdown as report
 from duetbench.show.report import print_comparison
 from duetbench.show.run import print_page, section_text
@@ -117,37 +112,7 @@ def test_markdown_literally() -> None:
     )
 
 
-def test_a_terminal_shows_the_same() -> None:
-    published = PUBLISHED.model_copy(update={"source": "A page, 2025, nothing [bold] of a file"})
-    text = on_terminal(page_of(demo_run(), published), 100)
-    for part in (
-        "99.7/s",
-        "77.7…128/s",
-        "published",
-        "10.0 ms",
-        "failed",
-        "wrong_body: expected a",
-        "A page, 2025",
-        "nothing [bold] of a file",
-        "6 of 9 launches, 2 of 3 cases",
-    ):
-        assert part in text
-    assert text.endswith("\nwhat the words mean: docs/glossary.md\n")
-
-
-def test_statements_about_what_was_not_measured_are_one_line() -> None:
-    shape = PUBLISHED.shapes[0]
-    held = shape.model_copy(update={"statement": "it serves", "denominator": None, "least": 1.0})
-    own = held.model_copy(update={"numerator": "gil"})
-    published = PUBLISHED.model_copy(update={"shapes": (own, shape, held)})
-    text = " ".join(on_terminal(page_of(demo_run(), published), 200).split())
-    assert "it serves ≥ 1 100 99.7" in text
-    assert "2 of 3 statements: not measured, for lack of figures" in text
-    assert "faster [bold] without" not in text
-
-
-@pytest.mark.parametrize("width", [80, 100, 120])
-def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
+def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
     source = random.Random(5)
     results = []
     for experiment in Project(ROOT).experiments:
@@ -158,65 +123,12 @@ def test_no_figure_is_cut_however_narrow_the_terminal(width: int) -> None:
             ]
             results.append(CaseResult(case=case, launches=tuple(launches)))
     page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT), {})
+    width = 80
     text = on_terminal(page, width)
     assert max(len(line) for line in text.splitlines()) <= width
     rows = [row for section in page.sections for table in section.tables for row in table.rows]
     for cell in (cell for row in rows for cell in row.cells):
         assert all(part in text for part in (cell.ours, cell.interval, cell.published))
-
-
-def test_an_experiment_nobody_declared_gets_a_table() -> None:
-    page = page_of(demo_run(), None)
-    (table,) = page.sections[0].tables
-    assert table.title == "All cases"
-    assert table.keys == ("endpoint", "Python")
-    assert table.columns == ("throughput", "response mean", "ceiling")
-    assert [row.keys for row in table.rows] == [("json", "3.14"), ("json", "3.14t"), ("io", "3.14")]
-
-
-def test_rows_that_look_alike_get_their_ids() -> None:
-    cases = [synthetic.make_case(f"demo/json/{name}") for name in ("b", "a")]
-    run = synthetic.make_run(synthetic.steady_result(c, {"throughput": 1.0}) for c in cases)
-    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
-    assert table.keys == ("Python", "case")
-    assert [row.keys for row in table.rows] == [("3.14", "json/b"), ("3.14", "json/a")]
-
-
-def test_a_property_can_become_the_columns() -> None:
-    """Percentiles against users: one line per percentile, columns by size, gaps as dashes."""
-
-    def paced(users: int, python: str) -> CaseResult:
-        load = Load(model=LoadModel.PACED, connections=users, rate=users, duration=1, timeout=1)
-        case = synthetic.make_case(f"demo/u{users}/py{python}", load=load)
-        return synthetic.steady_result(case, {"service_p50": users / 1000})
-
-    layout = {
-        "title": "Users",
-        "select": ["demo/*"],
-        "keys": ["python"],
-        "columns": ["service_p50"],
-        "across": "users",
-    }
-    published = Published.model_validate({"source": "s", "tables": [layout]})
-    run = synthetic.make_run([paced(200, "3.14"), paced(10, "3.14"), paced(10, "3.14t")])
-    (table,) = experiment_tables(tuple(summarise(run).cases.values()), published)
-    assert table.keys == ("users →", "Python")
-    assert table.columns == ("10", "200")
-    assert [(row.keys, [cell.ours for cell in row.cells]) for row in table.rows] == [
-        (("service p50", "3.14"), ["10.0 ms", "200 ms"]),
-        (("service p50", "3.14t"), ["10.0 ms", "—"]),
-    ]
-
-
-def test_a_flag_of_all_rows_is_said_once() -> None:
-    cases = [synthetic.make_case(f"demo/json/py{name}") for name in ("3.14", "3.14t")]
-    results = [synthetic.steady_result(case, {"throughput": 1.0}, launches=1) for case in cases]
-    run = synthetic.make_run(results, launches=1)
-    (table,) = experiment_tables(tuple(summarise(run).cases.values()), PUBLISHED)
-    assert table.notes == (
-        "all rows: few_launches — too few launches for an interval (1 of at least 3 launches)",
-    )
-    assert [row.marks for row in table.rows] == ["", ""]
 
 
 def test_a_shape_is_decided_by_its_whole_interval() -> None:
@@ -229,21 +141,6 @@ def test_a_shape_is_decided_by_its_whole_interval() -> None:
     ):
         assert judge(Interval(mean, low, high, 3), 1.5, None) == verdict
     assert judge(None, 1.5, None) == "not measured"
-
-
-@pytest.mark.parametrize(
-    ("estimate", "text"),
-    [
-        (Interval(0.01, 0.0099, 0.0101, 3), "±1.0 %"),
-        (Interval(0.01, 0.005, 0.02, 3), "5.00…20.0 ms"),
-        (Interval(0.01, 0.0005, 0.2, 3), "500 µs…200 ms"),
-        (Interval(0.01, 0.01, 0.01, 3), ""),
-        (Interval(0.01), ""),
-        (None, ""),
-    ],
-)
-def test_intervals_are_short(estimate: Interval | None, text: str) -> None:
-    assert formats.interval("response_mean", estimate) == text
 
 
 @pytest.fixture
@@ -280,14 +177,6 @@ def test_json_is_for_programs() -> None:
     assert bad["failures"][0]["reason"] == "wrong_body: expected a | b, found c"
     assert found["run"]["machine"]["id"] == "synthetic-2c-0a1b2c3d"
     assert found["coverage"] == {"measured": 3, "expected": 6}
-
-
-@pytest.mark.usefixtures("checkout")
-def test_markdown_of_a_selection() -> None:
-    text = called(["show", "--markdown", "--select", "demo/io"])
-    assert "| io | ours | 7.00/s |" in text
-    assert "99.7/s" not in text
-    assert text.endswith("\n\n<sub>What the words mean: `docs/glossary.md` of duetbench.</sub>\n")
 
 
 def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Path) -> None:
@@ -374,43 +263,6 @@ def test_an_error_about_a_file_does_nothing_either(
     done = invoke(capsys, monkeypatch, ("show", path))
     assert (done.code, acting(done.err)) == (4, set())
     assert "found JSON with the keys ␛]0;mine␛[2J\ufffd2J␡\n" in done.err
-
-
-def test_the_console_acts_by_its_own_styles_and_movements_alone() -> None:
-    """Text in a table and on a line of its own; what rich itself sends a terminal still arrives."""
-    stream = io.StringIO()
-    console = printing.Console(file=stream, force_terminal=True, width=60)
-    table = RichTable("name")
-    table.add_row(HOSTILE)
-    console.print(table)
-    console.print(Text(f"{HOSTILE}\tand\nmore", style="bold"))
-    console.print(Control.clear())
-    text = stream.getvalue()
-    assert (text.count("␛]0;mine␛[2J"), text.count("␛]0;mine␛[2J\ufffd2J␡")) == (2, 1)
-    assert ("\x1b]" in text, "\x9b" in text, "\x7f" in text) == (False, False, False)
-    assert ("\x1b[1m" in text, text.count("\x1b[2J")) == (True, 1)
-    assert "more" in text.splitlines()[-2]
-
-
-def test_files_and_pipes_have_one_width(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """120 columns, or as many as COLUMNS says, of whatever verb."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-    folders = (checkout / "results", checkout / "no")
-    (checkout / "no").mkdir()
-
-    def widest(*words: str | Path) -> int:
-        done = invoke(capsys, monkeypatch, words)
-        return max(len(line) for line in done.out.splitlines())
-
-    assert 80 < widest("show") <= 120
-    assert printing.Console(file=io.StringIO()).width == 120
-    monkeypatch.setenv("COLUMNS", "70")
-    assert widest("show", "--results", folders[0]) <= 70
-    assert printing.Console(file=io.StringIO()).width == 70
-    none = f"{folders[1]}/runs: no run has been recorded"
-    refused(RecordError, none, "show", "--results", folders[1])
 
 
 @pytest.mark.usefixtures("state_home")

@@ -1,7 +1,6 @@
 """Addresses of the site: published once, so that what is asserted here is never changed."""
 
 import re
-from urllib.parse import unquote
 
 import pytest
 
@@ -77,8 +76,3 @@ def test_different_names_have_different_addresses() -> None:
 def test_an_address_has_its_file_and_its_way_back(address: str, file: str, root: str) -> None:
     assert addresses.file(address) == file
     assert addresses.root(file) == root
-
-
-def test_a_server_finds_the_file_of_every_character_that_a_name_may_have() -> None:
-    name = "a/B_9 .x(),=+@'-z"
-    assert unquote(addresses.case(name)) == f"b/{name}/"

@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 
 import site_builds
-import sites
-import synthetic as runs
-from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
+from anchored_files import CASE, CPU, a_file, of, ratio
 from duetbench.show import addresses
 from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
 from duetbench.store import points as records
-from duetbench.store.change import SeriesName
 
 INSIDE = "inprocess/routing.Route.time_call/py3.14"
 
@@ -81,21 +78,3 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     assert [mark["label"] for mark in ratios["breaks"]] == ["machine: kernel 6.1 → kernel 6.2"]
     assert "current: fastapi 1.2 → 1.3" in [mark["label"] for mark in ratios["bumps"]]
     assert ratios["file"][2] == addresses.points_file("03-night-machine-2c-2")
-
-
-def test_a_site_of_points_alone_has_no_dead_link(tmp_path: Path) -> None:
-    points(tmp_path / "results")
-    records.save(tmp_path / "results", a_file(4, of(OTHER, ratio(1.0)), machine="other-4c"))
-    sites.made(tmp_path)
-    assert list(sites.dead_links(tmp_path / "site")) == []
-    page = (tmp_path / "site" / addresses.file(addresses.case(CASE))).read_text()
-    assert "Newest figures on" not in page
-
-
-def test_around_a_change_is_the_series_that_it_was_found_in(site: Site) -> None:
-    name = SeriesName(machine="machine-2c", case=CASE, metric="throughput")
-    for table in site.tables.values():
-        record = runs.change_record(series=name, after_run=table.nights[-1].run)
-        found = trends.around(site, record)
-        assert found is not None
-        assert found[0].kind == table.kind

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +19,6 @@ from bench import eventually
 from duetbench.cli import app
 from duetbench.core.errors import UsageError
 from duetbench.show.site import local
-from duetbench.show.site.local import Stamp
 from duetbench.store import store
 from site_builds import a_run
 
@@ -94,33 +92,6 @@ def test_it_listens_on_the_loopback_interface_and_a_port_that_is_taken_is_named(
         local.served(folder / "site", port),
     ):
         pass
-
-
-def test_a_change_is_acted_on_once_it_has_settled() -> None:
-    a, b, c = (frozenset({(name, 1, 1)}) for name in "abc")
-    looks, stopped = [a, b, c, c, c, c, b, b], threading.Event()
-    calls: list[int] = []
-    seen: list[Stamp] = []
-
-    def look() -> Stamp:
-        if len(seen) == len(looks):
-            stopped.set()
-            return seen[-1]
-        seen.append(looks[len(seen)])
-        return seen[-1]
-
-    local.watch(look, lambda: calls.append(len(seen)), stopped, built=a, period=0.001)
-    assert calls == [4, 8]  # at the second look that found c, and at the second that found b
-
-
-def test_the_stamp_moves_with_every_file(tmp_path: Path) -> None:
-    before = local.stamp(tmp_path)
-    (tmp_path / "one").write_text("1")
-    after = local.stamp(tmp_path)
-    assert before != after
-    os.utime(tmp_path / "one", ns=(1, 1))
-    assert local.stamp(tmp_path) != after
-    assert local.stamp(tmp_path / "not there") == frozenset()
 
 
 def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

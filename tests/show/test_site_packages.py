@@ -13,10 +13,7 @@ import synthetic
 from duetbench.core.interval import Interval
 from duetbench.core.model import Missing, Verdict
 from duetbench.show.site.pages import packages as pages
-from duetbench.show.site.pages import trends
 from duetbench.store import change, comparisons
-from duetbench.store.packages import VersionLinks
-from duetbench.trend.events import Bump
 from duetbench.trend.releases import ReleaseEffect, Result
 from duetbench.trend.steps import CPU
 from site_builds import JSON
@@ -142,18 +139,3 @@ def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None
         assert not (site / "p" / "fastapi" / version / "badge.svg").exists()
     about = sites.read(site / "c" / "20261120-granian-0" / "index.html")
     assert {"../../p/granian/", "../../p/granian/2.8.7/"} <= set(about.links)
-
-
-def test_a_comparison_of_tags_is_linked_only_where_their_names_are_known() -> None:
-    source = VersionLinks(links={"source": "https://forge.example/a/b.git"})
-    assert source.differences("1", "2") is None
-    tagged = source.model_copy(update={"tag": ""})
-    assert tagged.differences("1", "2") == "https://forge.example/a/b/compare/1...2"
-    nowhere = VersionLinks(links={"home": "https://b.example/docs/a/b"}, tag="v")
-    assert nowhere.differences("1", "2") is None
-
-
-def test_a_tick_of_a_trend_leads_to_the_package_that_moved_alone() -> None:
-    both = synthetic.change_record().packages * 2
-    found = [trends.alone(Bump(1, "current", both[:many])) for many in (0, 1, 2)]
-    assert found == ["", "p/granian/", ""]

@@ -1,13 +1,10 @@
 """What pages say: of the newest run, the headlines, a machine's noise, and how figures read."""
 
 import math
-from datetime import UTC, datetime
 
 import pytest
-from markupsafe import Markup
 
 import synthetic as runs
-from duetbench.core.interval import Interval
 from duetbench.core.model import CaseResult
 from duetbench.project import published
 from duetbench.show.site import words
@@ -15,11 +12,8 @@ from duetbench.show.site.pages import headlines
 from duetbench.trend.table import Table
 from site_builds import FREE, JSON, a_run, disturbed, scattered, steady, table_of
 
-NAMES = ("a/one", "a/two", "a/three", "a/four", "a/five")
 SWITCH = "git switch --detach abababababab && duetbench setup && "
 FLASK = "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"
-HERE = runs.MACHINE.id
-KERNEL = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
 
 
 RATIO, ALONE = "free-threaded / GIL, FastAPI JSON", "FastAPI JSON"
@@ -100,19 +94,6 @@ def test_headlines_are_all_of_one_machine() -> None:
     }  # fmt: skip
 
 
-def test_badges_show_figures_of_one_night_only() -> None:
-    result, two = steady(JSON), steady(FREE, 6000.0)
-    shields = headlines.badges([table_of(a_run(1, result, two))], ())
-    assert shields["free-threaded-asgi"]["message"] == "1.20×"
-    assert shields["asgi"]["message"] == "5,000/s"
-    assert shields["changes"] == {
-        "schemaVersion": 1, "label": "open regressions", "message": "none", "color": "blue",
-    }  # fmt: skip
-    apart = table_of(a_run(1, result), a_run(2, two))
-    assert headlines.badges([apart], ())["free-threaded-asgi"]["message"] == "not measured"
-    assert headlines.badges([], ())["asgi"]["message"] == "not measured"
-
-
 def test_a_wide_interval_is_printed_instead_of_its_figure() -> None:
     """5,000 with a half-width of 24.8 %: t(2) · 10 % / √3, on logarithms: 0.780 to 1.28 of it."""
     wide = scattered(JSON, *(5000 * math.exp(0.1 * k) for k in (-1, 0, 1)))
@@ -144,39 +125,3 @@ def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:
     assert words.case_command(case, profile, commit) == expected
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (words.figure(None, "throughput"), "—"),
-        (words.figure(5000, "throughput"), "5,000/s"),
-        (words.figure(0.000255, "seconds"), "255 µs"),
-        (words.figure(303_000, "instructions"), "303,000 instructions"),
-        (words.change(1.031), "+3.1 %"),
-        (words.change(0.9948), "−0.52 %"),
-        (words.change(1), "0 %"),
-        (words.moment("2026-11-20T03:00:00+01:00"), "20 Nov 2026, 02:00 UTC"),
-        (words.iso(0), "1970-01-01T00:00:00Z"),
-        (words.day(datetime(2026, 11, 2, tzinfo=UTC)), "2 Nov 2026"),
-        (words.quantity(1, "case"), "1 case"),
-        (words.quantity(1825, "night"), "1,825 nights"),
-        (words.quantity(2, "more series", "more series"), "2 more series"),
-        (words.breakable("a/b-<c>"), Markup("a/<wbr>b-<wbr>&lt;c&gt;")),
-        (words.breakable("py3.14/gil.Cpu"), Markup("py3.14/<wbr>gil.<wbr>Cpu")),
-        (words.breakable("a\x00b"), Markup("a\ufffdb")),
-        (words.prose("`/x` < y"), Markup("<code>/x</code> &lt; y")),
-        (words.spread(Interval(1, 0.99, 1.01, 3), "throughput"), "±1.0 %"),
-        (words.spread(Interval(1), "seconds"), ""),
-        (words.spread(None, "seconds"), ""),
-    ],
-)
-def test_how_things_read(made: str, expected: str) -> None:
-    assert made == expected
-
-
-def test_items_of_a_list_of_cases_are_links() -> None:
-    assert words.case_items("../", ("a/b", "<c>")) == Markup(
-        '<li><a class="case" href="../b/a/b/">a/<wbr>b</a></li>\n'
-        '<li><a class="case" href="../b/~632c80ac673391d4/">&lt;c&gt;</a></li>'
-    )

@@ -140,9 +140,3 @@ def compressed(folder: Path, base: str, addresses: list[str]) -> dict[str, int]:
         file = folder / (f"{name}index.html" if not name or name.endswith("/") else name)
         result[file.relative_to(folder).as_posix()] = len(gzip.compress(file.read_bytes(), 6))
     return result
-
-
-def kept(page: Page, name: str) -> None:
-    """Take a screenshot where somebody wants to look at it."""
-    if folder := os.environ.get("DUETBENCH_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
