@@ -1,22 +1,18 @@
 """Artefacts are whole or absent, whoever is killed, and however many make them."""
 
-import io
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import IO
 
 import psutil
 import pytest
-from rich.console import Console
 
 from bare import QUIET
 from bench import eventually, lives
 from duetbench.core.errors import SetupError
 from duetbench.host import cache
-from duetbench.host.console import Narrator
 
 # The tool of a maker: it runs until a file is there.
 TOOL = """
@@ -129,23 +125,3 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
             tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, narrator=QUIET
         )
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]
-
-
-def test_a_faulty_artefact_is_made_again_and_the_reason_told(tmp_path: Path) -> None:
-    """What is there and wrong is replaced, with a sentence why; what is right is left alone."""
-    heard = io.StringIO()
-    versions = iter(["old", "new"])
-
-    def fault(wanted: str, place: Path) -> str | None:
-        version = (cache.facts(place) or {}).get("version")
-        return None if version == wanted else f"version is {version}"
-
-    for wanted in ("old", "new", "new"):
-        cache.make(
-            tmp_path / "thing",
-            fault=partial(fault, wanted),
-            build=lambda _staging: {"version": next(versions)},
-            narrator=Narrator(Console(file=heard)),
-        )
-    assert "thing is made again: version is old" in heard.getvalue()
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock", "thing"]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import eventually
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
-from duetbench.host import ports, proc
+from duetbench.host import ports
 from duetbench.host.session import Session
 from serverlings import launch, said
 
@@ -26,7 +25,7 @@ def test_a_free_port_is_free_and_out_of_the_kernels_reach() -> None:
     assert len(chosen) > 5
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1", "::"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"])
 def test_a_listener_is_named(host: str) -> None:
     family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     if family == socket.AF_INET6 and not socket.has_ipv6:
@@ -44,15 +43,6 @@ def test_a_listener_is_named(host: str) -> None:
             ports.require_free(port)
         assert refusal.value.flag is FlagName.FOREIGN_LISTENER
     ports.require_free(port)
-
-
-def test_a_bound_socket_that_does_not_listen_is_refused_too() -> None:
-    port = ports.free_port()
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", port))
-        assert ports.listeners(port) == []
-        with pytest.raises(LaunchError, match="does not listen yet"):
-            ports.require_free(port)
 
 
 def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> None:
@@ -94,32 +84,3 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
             assert ports.connections_per_process(port, session) == {session.pid: 3}
     ports.wait_free(port, 30)  # what fades away after a connection is no listener
     ports.require_free(port)
-
-
-def test_connections_are_counted_for_a_while_after_their_end(tmp_path: Path) -> None:
-    port = ports.free_port()
-    with launch(tmp_path, "listen", port) as session, ExitStack() as stack:
-        said(session, "ready")
-        assert not ports.clients(port, 60)
-        made = accepted(session, port, stack)
-        names = frozenset(one.getsockname()[1] for one in made)
-        assert ports.clients(port) == names
-        made[0].close()
-        assert ports.clients(port, 60) == names
-        session.stop(0)
-    # Both ends of all are closed: they wait to be forgotten.
-    assert ports.clients(port, 60) == names
-    assert not ports.clients(port)
-    eventually("the end is longer ago", lambda: not ports.clients(port, 0.5))
-
-
-def test_the_kernels_table_is_parsed() -> None:
-    """Lines of a little-endian machine: a listener, one elsewhere, and a connection that ended."""
-    v4 = "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1\n"
-    ended = (
-        "   2: 0100007F:1F40 0100007F:A1B2 06 00000000:00000000 03:00001388 00000000 0 0 0 3 0\n"
-    )
-    assert list(ports.parse_table([v4, v4.replace("0100007F", "0200007F"), ended])) == [
-        (8000, 0, None),
-        (8000, 0xA1B2, pytest.approx(60 - 0x1388 * proc.TICK)),
-    ]

@@ -1,9 +1,7 @@
 """Sessions of real processes: pinned from birth, wholly seen, provably ended."""
 
-import json
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 
@@ -11,8 +9,6 @@ import psutil
 import pytest
 
 from bench import eventually, lives
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
 from duetbench.host import proc
 from duetbench.host import session as process
 from duetbench.host.session import Session
@@ -129,62 +125,6 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
     report = session.stop(60)
     assert set(report.killed) == everyone
     assert report.seconds < 30
-
-
-def test_an_exception_in_the_with_block_ends_the_session(tmp_path: Path) -> None:
-    session = launch(tmp_path, "obedient")
-    said(session, "ready")
-    with pytest.raises(RuntimeError), session:
-        raise RuntimeError
-    assert not lives(session.pid)
-
-
-def client(folder: Path, *argv: str) -> Session:
-    return Session.start(
-        argv, role="client", cores=None, env={}, cwd=folder, log=folder / "client.log"
-    )
-
-
-def test_a_command_that_does_not_exist_is_one_sentence(tmp_path: Path, sessions: Path) -> None:
-    with pytest.raises(LaunchError, match=r"/nowhere/oha.*duetbench setup") as failure:
-        client(tmp_path, "/nowhere/oha", "-z", "1s")
-    assert failure.value.flag is FlagName.CLIENT_FAILED
-    assert list(sessions.iterdir()) == []
-
-
-def test_cores_that_do_not_exist_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="allowed are") as failure:
-        launch(tmp_path, "obedient", cores=[4095])
-    assert failure.value.flag is FlagName.HARNESS_ERROR
-
-
-def test_a_session_is_recorded_while_it_lives(tmp_path: Path, sessions: Path) -> None:
-    with launch(tmp_path, "obedient") as session:
-        said(session, "ready")
-        (path,) = sessions.iterdir()
-        stored = json.loads(path.read_text())
-        found = proc.stat(session.pid)
-        assert found is not None
-        assert (stored["pid"], stored["start"]) == (session.pid, found.start)
-        assert stored["owner_pid"] == os.getpid()
-    assert list(sessions.iterdir()) == []
-
-
-def test_an_unwritable_state_folder_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(LaunchError, match="XDG_STATE_HOME"):
-        launch(tmp_path, "obedient")
-
-
-def test_a_client_runs_to_its_end(tmp_path: Path) -> None:
-    """A generator is waited for; its output is in the log and its CPU time known."""
-    with client(tmp_path, sys.executable, "-c", "print(sum(range(10**6)))") as session:
-        assert session.wait(30) == 0
-    assert session.log.read_text() == "499999500000\n"
-    assert session.stop(1).clean
 
 
 def test_a_name_with_brackets_and_spaces_is_parsed() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bench import eventually
 from duetbench.host import usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.usage import Edge, MemorySample, ProcessEdge, TreeSampler
@@ -67,47 +66,6 @@ def test_a_buffer_shared_by_fork_counts_once_in_pss_and_twice_in_rss(tmp_path: P
     assert sample.rss > 100 * MB
 
 
-def test_the_thread_samples_until_it_is_left(tmp_path: Path) -> None:
-    """Entering takes the idle sample; further ones follow by themselves, at a known small cost."""
-    with launch(tmp_path, "obedient") as session:
-        said(session, "ready")
-        with TreeSampler(session, interval=0.5) as watch:
-            assert watch.memory().samples == 1
-            eventually("further samples", lambda: watch.memory(start=0).samples >= 3)
-            assert session.poll() is None
-            assert watch.cost_seconds > 0
-        memory = watch.memory()
-    assert memory.pss is not None
-    assert memory.pss.idle > 1 * MB
-    assert memory.threads_peak == 1
-
-
-def test_what_is_resident_is_read_more_often(tmp_path: Path) -> None:
-    """Two processes that share 50 MB, both counted; moments in order, the window's alone."""
-    with launch(tmp_path, "share", 50) as session:
-        said(session, "ready")
-        with TreeSampler(session, interval=60) as watch:
-            eventually("readings", lambda: len(watch.memory().course) >= 3)
-        course = watch.memory().course
-        session.stop(0)
-    assert all(100 * MB < size < 200 * MB for _, size in course)
-    moments = [at for at, _ in course]
-    assert moments == sorted(moments)
-    inside = watch.memory(moments[1], moments[2]).course
-    assert inside == course[1:3]
-
-
-def test_a_tree_that_has_ended_has_no_memory(tmp_path: Path) -> None:
-    with launch(tmp_path, "obedient") as session:
-        said(session, "ready")
-        watch = TreeSampler(session)
-        session.stop(30)
-        assert watch.sample().pids == ()
-        assert watch.edge().processes == ()
-        with pytest.raises(ValueError, match="no sample"):
-            watch.memory()
-
-
 @pytest.mark.parametrize(
     ("before", "after", "seconds", "switches"),
     [
@@ -161,12 +119,6 @@ def test_memory_is_summarised_over_the_window() -> None:
     assert (memory.threads_peak, memory.samples) == (4, 3)
 
 
-def test_a_window_without_a_sample_takes_the_last_before_its_end() -> None:
-    memory = usage.summarise([taken(0, 100), taken(1, 110), taken(9, 900)], 1.2, 1.8)
-    assert memory.pss == usage.Level(100, 110, 110)
-    assert memory.samples == 1
-
-
 def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
     """PSS and USS are None; RSS remains."""
     memory = usage.summarise([taken(0, 100), taken(1, None)])
@@ -183,11 +135,3 @@ def test_the_machines_account_is_a_difference() -> None:
     assert host.busy_cores == pytest.approx(1.9)
     assert host.steal_share == pytest.approx(0.05)
     assert host.harness_cores == pytest.approx(0.1)
-
-
-def test_another_process_is_seen_in_the_machines_account(tmp_path: Path) -> None:
-    before = usage.host_edge()
-    burned(tmp_path, "burn", 1, 0.5)
-    after = usage.host_edge()
-    assert after.times.busy - before.times.busy > 0.4
-    assert after.at > before.at

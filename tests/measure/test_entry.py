@@ -1,10 +1,7 @@
 """In front of an application: who answers is told, all else is the application's, at no cost."""
 
 import ast
-import asyncio
 import functools
-import inspect
-import json
 import os
 import subprocess
 import sys
@@ -16,11 +13,9 @@ import pytest
 from bench import PROJECT
 from duetbench.core.errors import UsageError
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.measure.identity import Identity
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY, find_interface
-from duetbench.project import stacks
 from duetbench.project.project import Project
 
 needs_valgrind = pytest.mark.skipif(
@@ -69,46 +64,13 @@ def test_the_interface_is_found_out(application: Any, interface: str) -> None:
 @pytest.mark.parametrize(
     ("application", "words"),
     [
-        (7, "expected an ASGI or WSGI application, found int, which cannot be called"),
         (lambda: coroutine, r"takes no arguments: if it makes one, say that \(--factory\)"),
         (lambda one: one, "which takes one: say asgi or wsgi"),
-        (type, "found type, whose parameters cannot be seen: say asgi or wsgi"),
     ],
 )
 def test_what_is_no_application_is_said(application: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         entry.interface_of(application)
-
-
-@pytest.mark.parametrize("application", [coroutine, plain, Instance()])
-def test_asgi_is_answered_or_passed_on(application: Any) -> None:
-    served = entry.in_front_of(application, "asgi")
-    assert inspect.iscoroutinefunction(served) is hasattr(inspect, "markcoroutinefunction")
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    for scope in ({"type": "http", "path": "/"}, {"type": "lifespan"}):
-        asyncio.run(served(scope, None, send))
-        assert sent == ["answered"]
-        sent.clear()
-    asyncio.run(served({"type": "http", "path": "/_duetbench/identity"}, None, send))
-    start, body = sent
-    assert start["status"] == 200
-    assert dict(start["headers"])[b"content-length"] == b"%d" % len(body["body"])
-    told = Identity.model_validate_json(body["body"])
-    assert (told.pid, told.worker[: len(f"{os.getpid()}-")]) == (os.getpid(), f"{os.getpid()}-")
-
-
-@pytest.mark.parametrize("application", [wsgi, Old()])
-def test_wsgi_is_answered_or_passed_on(application: Any) -> None:
-    served = entry.in_front_of(application, "wsgi")
-    assert served({"PATH_INFO": "/x"}, None) == [b"/x"]
-    started: list[Any] = []
-    (body,) = served({"PATH_INFO": "/_duetbench/identity"}, lambda *words: started.extend(words))
-    assert started[0] == "200 OK"
-    assert Identity.model_validate(json.loads(body)).loop is None
 
 
 def test_any_interpreter_can_import_it() -> None:
@@ -148,19 +110,6 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=f"^{app}: expected an application, found: .*{words}"):
             found(app)
-
-
-@pytest.mark.parametrize("interface", ["asgi", "wsgi"])
-def test_frameworks_are_found_out(interface: str) -> None:
-    """FastAPI and Flask, as our own applications are made with them."""
-    python, root = (
-        stacks.executable(Project.here().lock("current"), Project.here().interpreter("3.14")),
-        PROJECT / "apps" / "asgi-wsgi",
-    )
-    found = find_interface(
-        python, f"{interface}_app:app", factory=False, root=root, imports=(".",), env={}
-    )
-    assert found == interface
 
 
 PAYLOAD = """

@@ -1,6 +1,5 @@
 """Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
 
-import ast
 import importlib
 import json
 import os
@@ -16,7 +15,6 @@ from types import ModuleType
 
 import pytest
 
-import duetbench
 from bench import PROJECT, carrying, eventually
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, valgrind
@@ -25,7 +23,6 @@ from duetbench.project import stacks
 from duetbench.project.project import Project
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
-PACKAGE = Path(duetbench.__file__).parent
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -49,20 +46,6 @@ def test_a_dump_that_was_cut_short_is_refused() -> None:
     for end in range(len(text)):
         with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
             counting.parse_dump(text[:end], "4242.2")
-
-
-def test_other_counters_are_not_taken_for_instructions() -> None:
-    text = (DATA / "4242.2").read_text()
-    more = text.replace("events: Ir", "events: Bc Ir").replace("totals: ", "totals: 7 ")
-    assert counting.parse_dump(more, "x") == counting.parse_dump(text, "x")
-    with pytest.raises(CountError, match="started with other options"):
-        counting.parse_dump(text.replace("events: Ir", "events: Bc"), "x")
-
-
-def test_a_missing_dump_is_noticed(tmp_path: Path) -> None:
-    shutil.copy(DATA / "4242.2", tmp_path)
-    with pytest.raises(CountError, match=r"numbered from 1 on, found \[2\]"):
-        counting.read_dumps(tmp_path, 4242)
 
 
 # Arithmetic.
@@ -146,15 +129,11 @@ PAYLOAD = """
 """
 
 
-def written(folder: Path, program: str) -> list[str]:
-    file = folder / "payload.py"
-    file.write_text(textwrap.dedent(program))
-    return ["-P", str(file)]
-
-
 @pytest.fixture
 def payload(tmp_path: Path) -> list[str]:
-    return written(tmp_path, PAYLOAD)
+    file = tmp_path / "payload.py"
+    file.write_text(textwrap.dedent(PAYLOAD))
+    return ["-P", str(file)]
 
 
 TARGETS = ["raises", "1000", "dies", "threads", "cycles", "json", "2000", "draws"]
@@ -171,13 +150,9 @@ def figures(outcomes: dict[str, InstructionCount | Uncounted]) -> dict[str, floa
 @needs_compiler
 @needs_valgrind
 @pytest.mark.real
-@pytest.mark.parametrize("python", ["3.14", "3.14t"])
-def test_counts_repeat_and_a_target_that_fails_spoils_none(python: str, payload: list[str]) -> None:
-    """Two runs give the same figures, and reasons for what raises, dies or starts threads.
-
-    Without the GIL as far as it makes them: 0.001 % apart at most times.
-    """
-    executable = Project.here().interpreter(python).executable
+def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -> None:
+    """Two runs give the same figures, and reasons for what raises, dies or starts threads."""
+    executable = Project.here().interpreter("3.14").executable
     with ExitStack() as stack:
         runs = [
             stack.enter_context(counting.started(executable, payload, TARGETS, rounds=2))
@@ -193,58 +168,11 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(python: str, payload:
         assert found.pop("dies") == Uncounted("its process ended with signal 9")
     once = figures(first)
     assert set(once) == {"1000", "cycles", "json", "2000", "draws"}
-    assert figures(second) == pytest.approx(once, rel=1e-4 if python.endswith("t") else 0)
+    assert figures(second) == once
     # A step of a loop takes 5 to 200 instructions.
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000
     assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
-
-
-DRAW = """
-import ctypes, os
-libc, other = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(8)
-libc.getentropy(other, 8)
-print(os.getrandom(8).hex(), os.urandom(8).hex(), other.raw.hex())
-print(libc.syscall(39) == os.getpid() or os.uname().machine)
-print(libc.syscall(10**6), ctypes.get_errno() == 38)
-"""
-
-
-@needs_compiler
-def test_the_library_gives_the_same_bytes_and_leaves_other_calls_alone(tmp_path: Path) -> None:
-    """Every way to draw goes on where the last one stopped; getpid and an unknown call work."""
-    library = valgrind.fixed_random(tmp_path)
-    assert library is not None
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", DRAW],
-            env={"PYTHONHASHSEED": "0", "LD_PRELOAD": preloaded},
-            capture_output=True, check=True, text=True,
-        ).stdout.splitlines()
-        for preloaded in (str(library), str(library), "")
-    ]  # fmt: skip
-    assert said[0] == said[1]
-    assert len(set(said[0][0].split() + said[2][0].split())) == 6
-    assert said[0][1:] == said[2][1:]
-    assert said[0][2] == "-1 True"
-
-
-@needs_valgrind
-@pytest.mark.real
-def test_without_a_compiler_all_is_counted_and_the_figure_says_so(
-    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for tool in valgrind.NEEDED:
-        # Not a link: Debian's valgrind looks for its other half beside itself.
-        (folder / tool).write_text(f'#!/bin/sh\nexec {shutil.which(tool)} "$@"\n')
-        (folder / tool).chmod(0o755)
-    python = Project.here().interpreter("3.14").executable
-    monkeypatch.setenv("PATH", str(folder))
-    found = counting.count(python, payload, ["1000"], rounds=1)["1000"]
-    assert isinstance(found, InstructionCount)
-    assert not found.seeded
 
 
 def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,34 +245,6 @@ def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Pa
 # What may go wrong.
 
 
-PLAIN = {"duetbench", "duetbench.core.__version__"}
-
-
-def test_the_counter_needs_the_standard_library_alone() -> None:
-    """It runs in the stacks' environments, where nothing of the harness's is installed."""
-    shared = ("core/__init__", "core/errors", "host/__init__", "host/proc")
-    files = [PACKAGE / f"{name}.py" for name in ("__init__", *shared, "measure/__init__")]
-    files += (PACKAGE / "measure" / "instructions").glob("*.py")
-    assert PACKAGE / "measure" / "instructions" / "counting.py" in files
-    ours = tuple(
-        f"duetbench.{name.replace('/', '.')}." for name in (*shared, "measure/instructions")
-    )
-    for file in files:
-        for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.ImportFrom):
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            else:
-                continue
-            for name in names:
-                known = name in {
-                    "duetbench",
-                    "duetbench.core.__version__",
-                } or f"{name}.".startswith(ours)
-                assert known or name.split(".")[0] in sys.stdlib_module_names, f"{file}: {name}"
-
-
 def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     folder.mkdir()
     (folder / "valgrind").write_text(f"#!/bin/sh\n{script}\n")
@@ -367,23 +267,20 @@ ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
 
 
 @pytest.mark.parametrize(
-    ("script", "program", "sentence"),
+    ("script", "sentence"),
     [
-        ("kill -KILL $$", PAYLOAD, r"was ended by signal 9, no instructions .*; it said nothing"),
-        ("echo no memory; exit 1", PAYLOAD, r"ended with exit code 1, .*; it said: no memory"),
-        (ONLY_RUN, PAYLOAD, "8 times, found 0 times"),
-        (ONLY_RUN, "import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
-        (":", PAYLOAD, r"0\.json: expected the report of a target"),
+        ("kill -KILL $$", r"was ended by signal 9, no instructions .*; it said nothing"),
+        (ONLY_RUN, "8 times, found 0 times"),
     ],
-    ids=["killed", "fails", "counts nothing", "cannot start", "does nothing"],
+    ids=["killed", "counts nothing"],
 )
 def test_a_valgrind_that_does_not_count_gives_no_figure(
-    script: str, program: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: str, sentence: str, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path / "bin", monkeypatch, script)
     python = Project.here().interpreter("3.14").executable
     with pytest.raises(CountError, match=sentence):
-        counting.count(python, written(tmp_path, program), ["1000"])
+        counting.count(python, payload, ["1000"])
 
 
 @needs_valgrind
@@ -454,53 +351,3 @@ def test_without_valgrind_the_benchmarks_are_skipped_with_that_reason(
         instructions.Requests().track_request(counted, "asgi-wsgi/asgi-json")
     with pytest.raises(skipped, match="computes for longer"):
         instructions.Requests().track_request(counted, "gil-endpoints/async_cpu")
-
-
-def test_a_failure_is_a_failure_and_a_figure_is_a_figure(instructions: ModuleType) -> None:
-    counted = instructions.Counted(
-        figures={"pydantic/valid/20/json": 1234.5},
-        failures={"request/driver/asgi": "rounds differ"},
-        unfit={},
-        seeded=True,
-    )
-    assert instructions.Pydantic().track_validation(counted, "valid", 20, "json") == 1234.5
-    with pytest.raises(RuntimeError, match="request/driver/asgi: rounds differ"):
-        instructions.Requests().track_request(counted, "driver/asgi")
-
-
-def test_a_figure_that_may_have_moved_says_so(
-    instructions: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A line beside it: Valgrind has counted, and yet it may not repeat."""
-    counted = instructions.Counted(
-        figures={"request/driver/asgi": 7.0}, failures={}, unfit={}, seeded=False
-    )
-    assert instructions.Requests().track_request(counted, "driver/asgi") == 7
-    assert "without a C compiler" in capsys.readouterr().err
-
-
-def test_every_benchmark_has_a_target(instructions: ModuleType) -> None:
-    asked: list[str] = []
-
-    class Recording(dict[str, str]):
-        def __contains__(self, key: object) -> bool:
-            asked.append(str(key))
-            return False
-
-    counted = {
-        "unfit": Recording(),
-        "failures": {},
-        "figures": dict.fromkeys(instructions.targets(), 1.0),
-        "seeded": True,
-    }
-    for endpoint in instructions.Requests.params:
-        assert instructions.Requests().track_request(counted, endpoint) == 1
-    documents, sizes, sources = instructions.Pydantic.params
-    for document in documents:
-        for size in sizes:
-            for source in sources:
-                instructions.Pydantic().track_validation(counted, document, size, source)
-    for size in instructions.Written.params[0]:
-        for target in instructions.Written.params[1]:
-            instructions.Written().track_serialisation(counted, size, target)
-    assert asked == instructions.targets()

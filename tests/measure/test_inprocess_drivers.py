@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -11,8 +10,6 @@ from wsgiref.validate import validator
 import pytest
 
 from duetbench.host import paths
-from duetbench.project import stacks
-from duetbench.project.project import Project
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
@@ -109,39 +106,13 @@ def test_an_asgi_answer_is_put_together(drive: Any) -> None:
     assert drive(sending(start(204), {"type": "http.response.body"}))() == (204, [], b"")
 
 
-def test_the_client_stays_until_it_has_its_answer(drive: Any) -> None:
-    """The first `receive` gives the request, a second one waits for the answer's end."""
-    events: list[str] = []
-
-    async def app(_scope: Message, receive: Any, send: Any) -> None:
-        async def listen() -> None:
-            events.append((await receive())["type"])
-
-        first = await receive()
-        assert (first["type"], first["body"], first["more_body"]) == ("http.request", b"", False)
-        abandoned, listening = asyncio.create_task(listen()), asyncio.create_task(listen())
-        await send(start())
-        await asyncio.sleep(0.01)
-        abandoned.cancel()
-        events.append("still there")
-        await send(body(b"answer"))
-        await listening
-        events.append((await receive())["type"])
-
-    assert drive(app)() == (200, [], b"answer")
-    assert events == ["still there", "http.disconnect", "http.disconnect"]
-
-
 @pytest.mark.parametrize(
     "messages",
     [
         (),
-        (start(),),
         (start(), body(b"half", True)),
         (body(b"too soon"),),
-        (start(), start()),
         (start(), body(), body(b"once more")),
-        ({"type": "websocket.accept"},),
     ],
 )
 def test_a_broken_asgi_answer_is_an_error(drive: Any, messages: tuple[Message, ...]) -> None:
@@ -149,24 +120,6 @@ def test_a_broken_asgi_answer_is_an_error(drive: Any, messages: tuple[Message, .
     for _ in range(2):
         with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
             driver()
-
-
-def test_what_an_asgi_application_raises_reaches_the_caller(drive: Any) -> None:
-    turns: list[BaseException | None] = [ZeroDivisionError("mine"), asyncio.CancelledError(), None]
-
-    async def app(_scope: Message, _receive: Any, send: Any) -> None:
-        error = turns.pop(0)
-        await send(start())
-        if error is not None:
-            raise error
-        await send(body(b"well"))
-
-    driver = drive(app)
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        driver()
-    with pytest.raises(asyncio.CancelledError):
-        driver()
-    assert driver() == (200, [], b"well")
 
 
 def test_all_requests_are_served_by_one_task_on_one_loop(drive: Any) -> None:
@@ -190,48 +143,6 @@ def test_all_requests_are_served_by_one_task_on_one_loop(drive: Any) -> None:
     assert loop.is_closed()
 
 
-_THREADS = """
-import sys, threading
-sys.path[:0] = sys.argv[1:]
-from benchmarks import _drivers, _project
-before = threading.active_count()
-drive = _drivers.asgi(_project.load_app("gil-endpoints", "endpoints:app"), _drivers.Ask("/"))
-answers = [drive() for _ in range(5)]
-assert {status for status, _, _ in answers} == {200}, answers
-print(threading.active_count() - before)
-"""
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("python", ["3.14", "3.14t"])
-def test_a_def_handler_keeps_its_thread(python: str) -> None:
-    """Five requests share one thread of the framework's pool, and the interpreter still ends."""
-    executable = stacks.executable(
-        Project.here().lock("current"), Project.here().interpreter(python)
-    )
-    done = subprocess.run(
-        [executable, "-c", _THREADS, ROOT],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert (done.stdout.strip(), done.stderr) == ("1", "")
-
-
-class Closing:
-    """A WSGI body that knows whether it was closed."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self.chunks, self.closed = iter(chunks), 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self.chunks
-
-    def close(self) -> None:
-        self.closed += 1
-
-
 def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
     """Each request has a copy of its state, and no event announces the end."""
     events: list[Any] = []
@@ -251,21 +162,6 @@ def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
     driver()
     driver()
     assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
-
-
-def test_an_application_may_know_no_lifespan_and_may_refuse_to_start(drive: Any) -> None:
-    async def refusing(_scope: Message, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "lifespan.startup.failed", "message": "no data base"})
-
-    async def plain(scope: Message, _receive: Any, send: Any) -> None:
-        assert scope["type"] == "http"
-        await send(start(204))
-        await send(body())
-
-    with pytest.raises(drivers.ProtocolError, match="does not start: no data base"):
-        drivers.asgi(refusing, drivers.Ask("/"), lifespan=True)
-    assert drive(plain, lifespan=True)()[0] == 204
 
 
 def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
@@ -290,43 +186,6 @@ def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
     assert requests[-1] == ("GET", "/", "", None, None, b"")
 
 
-def test_a_wsgi_body_is_always_closed() -> None:
-    def failing() -> Iterator[bytes]:
-        yield b"half"
-        raise ZeroDivisionError
-
-    whole, broken = Closing([b"whole"]), Closing(failing())
-
-    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
-        start_response("200 OK", [])
-        return whole if environ["PATH_INFO"] == "/whole" else broken
-
-    assert drivers.wsgi(app, drivers.Ask("/whole"))()[2] == b"whole"
-    with pytest.raises(ZeroDivisionError):
-        drivers.wsgi(app, drivers.Ask("/broken"))()
-    assert (whole.closed, broken.closed) == (1, 1)
-
-
-def test_wsgi_may_start_late_write_and_start_again_with_an_error() -> None:
-    """A generator starts with its first chunk; `write` counts; `exc_info` replaces the status."""
-
-    def late(_environ: Message, start_response: Any) -> Iterator[bytes]:
-        yield b""
-        start_response("200 OK", [])(b"written ")
-        yield b"yielded"
-
-    def twice(_environ: Message, start_response: Any) -> Iterable[bytes]:
-        start_response("200 OK", [])
-        try:
-            1 / 0  # noqa: B018
-        except ZeroDivisionError:
-            start_response("500 Oops", [], sys.exc_info())
-        return [b"sorry"]
-
-    assert drivers.wsgi(late, drivers.Ask("/"))() == (200, [], b"written yielded")
-    assert drivers.wsgi(twice, drivers.Ask("/"))() == (500, [], b"sorry")
-
-
 def test_a_broken_wsgi_answer_is_an_error() -> None:
     def never(_environ: Message, _start_response: Any) -> Iterable[bytes]:
         return []
@@ -339,16 +198,6 @@ def test_a_broken_wsgi_answer_is_an_error() -> None:
         start_response("200 OK", [])
         return []
 
-    def too_late(_environ: Message, start_response: Any) -> Iterable[bytes]:
-        start_response("200 OK", [])(b"begun")
-        try:
-            1 / 0  # noqa: B018
-        except ZeroDivisionError:
-            start_response("500 Oops", [], sys.exc_info())
-        return []
-
     for app in (never, early, again):
         with pytest.raises(drivers.ProtocolError, match="start_response"):
             drivers.wsgi(app, drivers.Ask("/"))()
-    with pytest.raises(ZeroDivisionError):
-        drivers.wsgi(too_late, drivers.Ask("/"))()

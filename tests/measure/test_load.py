@@ -182,12 +182,11 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 
-@pytest.mark.parametrize("status", [302, 500])
-def test_answers_of_another_status_are_not_good(oha: Path, status: int) -> None:
+def test_answers_of_another_status_are_not_good(oha: Path) -> None:
     """A success to oha; the figures say otherwise. A redirect is not followed."""
-    with serving(Answer(status=status)) as server:
+    with serving(Answer(status=302)) as server:
         result = generate(oha, closed(), server.url, cores=None)
-    assert set(result.rows.status.tolist()) == {status}
+    assert set(result.rows.status.tolist()) == {302}
     found = figures(result.rows, result.summary, closed())
     assert found["requests"] > 0
     assert found["good"] == 0
@@ -215,23 +214,11 @@ def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
     assert found.get("response_max", 0) < 1
 
 
-def test_nothing_listening_leaves_errors_and_no_figures(oha: Path) -> None:
-    with serving(Answer()) as server:
-        url = server.url
-    result = generate(oha, closed(), url, cores=None)
-    assert len(result.rows) == 0
-    found = figures(result.rows, result.summary, closed())
-    assert found["errors"] > 0
-    assert set(found) == {"requests", "good", "timeouts", "errors"}
-
-
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("echo rubbish", "expected oha's JSON summary, found ''"),
         ("echo broken >&2; exit 3", "expected exit code 0, found 3; it said: broken"),
         ("echo '<html>' >summary.json", "found '<html>"),
-        ("kill -KILL $$", "found -9"),
         (f"echo '{LYING}' >summary.json", "rows.sqlite, found unable to open"),
     ],
 )
@@ -253,9 +240,7 @@ def test_a_generator_that_says_more_than_it_stored_gives_no_figure(
         assert "5000000 rows" in failure(wrapper, server.url, tmp_path).detail
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("SIGKILL", "found -9"), ("SIGTERM", "found -15"), ("SIGINT", "s of load")]
-)
+@pytest.mark.parametrize(("name", "words"), [("SIGKILL", "found -9"), ("SIGINT", "s of load")])
 def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, words: str) -> None:
     """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
     with (
@@ -277,38 +262,6 @@ def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert "it still runs" in error.detail
 
 
-def wave(client: load.Client, requests: int) -> warmup.WarmUp:
-    with warmup.Burst(client, requests=requests) as running:
-        return running.collect()
-
-
-def test_a_wave_sends_all_at_once(oha: Path) -> None:
-    with serving(Answer(delay=0.1)) as server:
-        seconds = wave(load.Client(oha, closed(), server.url), 8).seconds
-        assert (server.requests, server.connections) == (8, 8)
-    assert 0.1 <= seconds < 0.1 * 8
-
-
-@pytest.mark.parametrize(
-    ("answer", "timeout", "flag"),
-    [
-        (Answer(status=503), 30, FlagName.WRONG_STATUS),
-        (Answer(status=0), 30, FlagName.TRANSPORT_ERRORS),
-        (Answer(delay=5), 0.2, FlagName.TRANSPORT_ERRORS),
-    ],
-)
-def test_a_warm_up_fails_at_the_first_bad_answer(
-    oha: Path, answer: Answer, timeout: float, flag: FlagName
-) -> None:
-    with serving(answer) as server:
-        with pytest.raises(LaunchError) as caught:
-            wave(load.Client(oha, closed(timeout=timeout), server.url), 2)
-        assert caught.value.flag is flag
-        with pytest.raises(LaunchError) as caught:
-            warmup.warm_up(load.Client(oha, closed(timeout=timeout), server.url), window=0.1)
-        assert caught.value.flag is flag
-
-
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
     with serving(Answer(delay=0.01)) as server:
         found = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=5)
@@ -316,15 +269,6 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
         assert len(found.windows) >= warmup.STEADY_WINDOWS
         short = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=0.05)
         assert (len(short.windows), short.steady) == (1, False)
-
-
-def test_a_rate_is_warmed_up_with_two_windows_of_a_small_closed_loop(oha: Path) -> None:
-    """Its own rate is far below what a window shows, so steadiness is not asked for."""
-    rate = Load(model=LoadModel.PACED, connections=500, rate=500, duration=60, timeout=30)
-    with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(load.Client(oha, rate, server.url), window=0.1, limit=30)
-        assert (len(found.windows), found.steady) == (2, True)
-        assert server.connections == 2 * warmup.RATE_CONNECTIONS
 
 
 @pytest.mark.parametrize(
@@ -337,8 +281,6 @@ def test_a_rate_is_warmed_up_with_two_windows_of_a_small_closed_loop(oha: Path) 
         ([94, 106, 100, 94, 106], False),
         ([98, 99, 100, 101, 102], True),  # a change of 4 %
         ([97, 98.5, 100, 101.5, 103], False),  # within 3 % of the mean, but climbing by 6 %
-        ([103, 101.5, 100, 98.5, 97], False),
-        ([0] * 5, False),
     ],
 )
 def test_steady_means_near_the_mean_and_going_nowhere(windows: list[float], steady: bool) -> None:

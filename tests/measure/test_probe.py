@@ -125,30 +125,3 @@ def test_a_worker_too_few_or_too_many(numbers: tuple[int, ...], flag: FlagName, 
     assert caught.value.flag is flag
     assert "expected 2 workers" in caught.value.detail
     assert words in caught.value.detail
-
-
-@pytest.mark.real
-def test_a_silent_or_absent_server_is_not_ready() -> None:
-    with serving(Answer(delay=30)) as server:
-        with pytest.raises(LaunchError) as caught:
-            probe(server.url, workers_expected=1, timeout=0.2)
-        assert caught.value.flag is FlagName.NOT_READY
-        url = server.url
-    with pytest.raises(LaunchError, match="last: ConnectError") as caught:
-        probe(url, workers_expected=1, timeout=1)
-    assert caught.value.flag is FlagName.NOT_READY
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("answer", "flag"),
-    [
-        (Answer(status=500), FlagName.WRONG_STATUS),
-        (Answer(body=b"hello"), FlagName.WRONG_BODY),
-        (Answer(body=b'{"pid": 1}'), FlagName.WRONG_BODY),
-    ],
-)
-def test_somebody_else_who_answers_is_no_worker(answer: Answer, flag: FlagName) -> None:
-    with serving(answer) as server, pytest.raises(LaunchError) as caught:
-        probe(server.url, workers_expected=1)
-    assert caught.value.flag is flag

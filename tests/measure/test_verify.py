@@ -1,7 +1,6 @@
 """Verification against real servers: the right answer, in its time, side by side."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -57,8 +56,6 @@ def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> 
     ("expect", "body", "words"),
     [
         (text(), b"hello!", "expected text like 'hello', found 'hello!'"),
-        (text(), b"", "found ''"),
-        (text("."), b"\xff\xfe", "expected text"),
         (Expectation(content_type="text/plain", json_value={"a": 1}), b'{"a": true}', '{"a": 1}'),
         (Expectation(content_type="text/plain", json_value=[1]), b"<html>", "expected JSON"),
         (
@@ -66,7 +63,6 @@ def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> 
             b'{"count": 0}',
             "$.count: 0 is less than the minimum of 1",
         ),
-        (Expectation(content_type="text/plain", json_schema=SCHEMA), b"[" * 9, "expected JSON"),
     ],
 )
 def test_a_wrong_body_says_what_was_expected_and_found(
@@ -169,17 +165,6 @@ def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
 
 
 @pytest.mark.real
-def test_spot_checks_are_no_more_than_a_share_of_the_requests() -> None:
-    """4,000 requests apart at 10,000/s are 0.4 s: the first after 0.2 s, one in 0.4 s."""
-    with serving(Answer()) as server:
-        began = time.monotonic()
-        with SpotChecks(endpoint(), server.port, throughput=1e4, timeout=30, cores=None) as checks:
-            eventually("three checks", lambda: checks.sent == 3)
-        assert time.monotonic() - began >= 0.2 + 2 * 0.4
-        assert checks.problem is None
-
-
-@pytest.mark.real
 def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
     """Four waits of 0.2 s at once show everything: answer, floor, concurrency."""
     with serving(Answer(delay=0.2)) as server:
@@ -187,14 +172,6 @@ def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
         assert server.requests == len(found)
         assert len(found) % 4 == 0  # more than four only if the machine was busy
     assert min(answer.seconds for answer in found) >= 0.199
-
-
-@pytest.mark.real
-def test_a_short_wait_is_asked_alone_and_together() -> None:
-    """Three in a row give the unit, eight at once the overlap."""
-    with serving(Answer(delay=0.08)) as server:
-        found = verify(endpoint(floor=0.08, overlap=8), server.url)
-    assert min(answer.seconds for answer in found) >= 0.079
 
 
 @pytest.mark.real
@@ -235,8 +212,6 @@ def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
         ([Answer(status=500)], FlagName.WRONG_STATUS),
         ([Answer(), Answer(body=b"bye")], FlagName.WRONG_BODY),
         ([Answer(), Answer(), Answer(media="text/html")], FlagName.WRONG_BODY),
-        ([Answer(status=302)], FlagName.WRONG_STATUS),
-        ([Answer(status=0)], FlagName.TRANSPORT_ERRORS),
         ([Answer(delay=30)], FlagName.TRANSPORT_ERRORS),
     ],
 )
@@ -247,15 +222,6 @@ def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
         assert server.requests == len(answers)
     assert caught.value.flag is flag
     assert caught.value.detail.startswith("GET /x: ")
-
-
-@pytest.mark.real
-def test_nothing_listening_is_a_transport_error() -> None:
-    with serving(Answer()) as server:
-        url = server.url
-    with pytest.raises(LaunchError) as caught:
-        verify(endpoint(), url)
-    assert caught.value.flag is FlagName.TRANSPORT_ERRORS
 
 
 def test_json_compares_types() -> None:

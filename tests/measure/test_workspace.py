@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench import eventually, failures, failures_of
-from duetbench.core.errors import CountError, UsageError
+from bench import failures, failures_of
+from duetbench.core.errors import UsageError
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
 from duetbench.host import proc
@@ -21,7 +21,6 @@ from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.instructions import profiling
 from duetbench.measure.testbed import SideCase, Testbed, equip, fill
-from duetbench.measure.workspace import Workspace
 from duetbench.project import oha
 from duetbench.project.project import Project
 
@@ -146,17 +145,6 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 
 
 @pytest.mark.real
-def test_what_is_done_before_fails_without_a_server_as_well(case: Case, testbed: Testbed) -> None:
-    failing = case.model_copy(update={"before": ("echo $TOKEN; exit 3",)})
-    with (
-        pytest.raises(CountError, match=r"setup_failed.*exit code 3; it said: \{TOKEN\}") as found,
-        counted.program(SideCase(failing, testbed)),
-    ):
-        pass
-    assert SECRET not in str(found.value)
-
-
-@pytest.mark.real
 def test_both_sides_of_a_duet_have_theirs(case: Case, testbed: Testbed, tmp_path: Path) -> None:
     """Whose answers differ is noted."""
     other = case.model_copy(update={"env": {**case.env, "WORD": "green"}})
@@ -204,27 +192,6 @@ def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) 
     assert flag.name is FlagName.NOT_READY
     assert "{TOKEN}" in flag.detail
     assert SECRET not in flag.detail
-
-
-def test_what_the_commands_leave_running_is_no_noise(
-    case: Case, testbed: Testbed, tmp_path: Path
-) -> None:
-    """Its core time is counted, that of its descendants too, and it ends with the workspace."""
-    works = f"echo \\$\\$ > {tmp_path}/noted; while :; do :; done"
-    busy = case.model_copy(
-        update={"before": (f"sh -c 'env -i sh -c \"{works}\"; :' &",), "after": ()}
-    )
-    workspace = Workspace(testbed, busy, 1, tmp_path / "server.log")
-    try:
-        assert workspace.cpu_seconds() == 0
-        workspace.open(None)
-        eventually("it has worked", lambda: workspace.cpu_seconds() > 0.1)
-        pid = int((tmp_path / "noted").read_text())
-    finally:
-        workspace.close()
-    found = proc.stat(pid)
-    assert found is None or not found.alive
-    workspace.close()
 
 
 def test_a_private_variable_is_given_or_asked_for(
