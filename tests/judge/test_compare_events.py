@@ -55,23 +55,6 @@ def test_the_narrowest_factor_is_named() -> None:
     assert (event.factor, event.value) == ("interpreter", "3.14t")
 
 
-def test_all_cases_that_moved_are_the_machines() -> None:
-    cases = [
-        compared("a/0/py3.14", server="granian", stack="one"),
-        compared("b/1/py3.14t", server="uvicorn", stack="two"),
-        compared("c/2/py3.14", server="uvicorn", stack="one"),
-        compared("d/3/py3.14t", server="granian", stack="two"),
-    ]
-    assert events(cases)[0].factor == "interface"  # all are ASGI, and that is the narrower word
-    half = []
-    for case, kind in zip(cases, ("asgi", "wsgi", "asgi", "wsgi"), strict=True):
-        endpoint = case.case.endpoint.model_copy(update={"interface": kind})
-        changed = case.case.model_copy(update={"endpoint": endpoint})
-        half.append(case.model_copy(update={"case": changed}))
-    (event,) = events(half)
-    assert (event.factor, event.value) == ("machine", "all")
-
-
 def test_four_of_five_are_an_event_and_three_of_four_are_not() -> None:
     """80 % of the judged cases must have moved: 4/5 = 80 %, 3/4 = 75 %; two are two rows."""
     still = compared("x/z/py3.14", **SAME)
@@ -89,13 +72,6 @@ def test_moved_cases_elsewhere_make_it_another_story() -> None:
     ]
     assert events(cases) == ()
     assert len(events([*cases[:11], *cases[12:]])) == 1  # 10 of 11 are 91 %
-
-
-def test_directions_are_different_events() -> None:
-    slower = named(3, server="granian")
-    faster = named(3, 3, verdict=Verdict.FASTER, server="uvicorn", middle=-0.04)
-    found = {(event.verdict, event.value) for event in events([*slower, *faster])}
-    assert found == {(Verdict.SLOWER, "granian"), (Verdict.FASTER, "uvicorn")}
 
 
 def test_what_cannot_be_compared_or_had_no_time_is_not_counted() -> None:

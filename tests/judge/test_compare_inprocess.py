@@ -1,13 +1,11 @@
 """Jobs inside the process in a comparison: which ones are counted, and what counts say."""
 
 import json
-import math
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from duetbench.core.errors import CountError
 from duetbench.core.model import Case, Verdict
 from duetbench.host import paths
 from duetbench.judge import inprocess, session
@@ -49,20 +47,12 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
     assert [inprocess.unit_of(job.series) for job in jobs[:2]] == [job.unit for job in jobs[:2]]
 
 
-def test_what_asv_alone_measures_is_not_counted() -> None:
-    assert inprocess.unit_of("asgi-wsgi/asgi-json/py3.14/w1/c128") == ""
-    with pytest.raises(CountError, match="asv measures this one"):
-        inprocess.unit_of("inprocess/handlers.Cpu.time_request(endpoint=one/a)/py3.14/current")
-
-
 @pytest.mark.parametrize(
     ("ratio", "verdict"),
     [
-        (1.0, Verdict.NO_CHANGE),
         # The floor is 0.2 %, and an interval ends 0.1 % from its ratio.
         (1.0029, Verdict.NO_CHANGE),
         (1.0031, Verdict.SLOWER),
-        (1 / 1.0029, Verdict.NO_CHANGE),
         (1 / 1.0031, Verdict.FASTER),
     ],
 )
@@ -115,17 +105,6 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
     assert list(validator.iter_errors(good)) == []
     for change in ({"surprise": 1}, {"format": 3}, {"status": "fine"}):
         assert not validator.is_valid({**good, **change})
-
-
-@pytest.mark.usefixtures("_no_oha")
-def test_jobs_are_counted_beside_cases(tmp_path: Path) -> None:
-    """In one go with the requests of the same environment, before the first duet."""
-    fake = FakeInstruments()
-    comparison = compared(tmp_path / "kept", (models(),), fake)
-    assert fake.counted == [models().head.id] * 4
-    assert [micro.judgement.verdict for micro in comparison.micro] == [Verdict.NO_CHANGE] * 3
-    assert comparison.cases[0].instructions is not None
-    assert math.isclose(comparison.micro[0].base[0], 300_000)
 
 
 @pytest.mark.usefixtures("_no_oha")

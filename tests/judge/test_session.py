@@ -1,14 +1,10 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
-import io
-import math
-import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from comparing import busy
 from duetbench.core.errors import RecordError
@@ -16,12 +12,8 @@ from duetbench.core.model import Verdict
 from duetbench.judge import builder, durations, session
 from duetbench.judge.affected import Affected
 from duetbench.judge.builder import Question
-from duetbench.judge.durations import Budget, DuetSeconds
-from duetbench.judge.instruments import Reporter
-from duetbench.judge.loop import Loop
+from duetbench.judge.durations import Budget
 from duetbench.judge.samples import CaseDuets, Match
-from duetbench.judge.statistics import Looks
-from duetbench.measure.duet import duet_load
 from duetbench.measure.testbed import SideCase
 from duetbench.project import oha
 from duetbench.store import comparisons
@@ -102,12 +94,6 @@ def test_one_case_is_slower(compare: Compare) -> None:
     assert told.stages == ["duets", "closer look"]
 
 
-def test_a_change_among_many_cases_gets_its_time(compare: Compare) -> None:
-    slow = names(8)[5]
-    found = compare(FakeInstruments(slower={slow: 0.04}), names(8), 1200.0)
-    assert verdicts(found, "server_cpu_per_request")[slow] is Verdict.SLOWER
-
-
 @pytest.mark.parametrize("seconds", [90.0, 300.0, 1200.0])
 @pytest.mark.parametrize("slower", [0.0, 0.03])
 def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
@@ -124,18 +110,6 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
         assert any("the budget is too small" in note for note in found.notes)
 
 
-def test_a_head_that_fails(compare: Compare) -> None:
-    bad, good = names(2)
-    fake = FakeInstruments(failing=frozenset({bad}))
-    found = compare(fake, (bad, good))
-    assert [name for name, _ in fake.played].count(bad) == 2
-    (judgement,) = found.cases[0].judgements
-    assert judgement.verdict is Verdict.NOT_COMPARABLE
-    assert judgement.reason == "head: not_concurrent: one after another"
-    assert judgement.ratio is None
-    assert verdicts(found, "server_cpu_per_request")[good] is Verdict.NO_CHANGE
-
-
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
     """In an order that is drawn; who has failed ends the launch for those behind it."""
     ours, other = names(3), "another/e/py3.14"
@@ -150,20 +124,6 @@ def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
     behind = sum(len(launch) - launch.index(ours[0]) - 1 for launch in shared)
     played = {case.case.id: len(case.duets) for case in found.cases}
     assert sum(played.values()) + fake.against_itself == sum(map(len, fake.together)) - behind
-
-
-def test_sides_that_drift_apart_are_told(compare: Compare) -> None:
-    found = compare(FakeInstruments(slower={names(1)[0]: 0.05}, drift=0.08), names(1))
-    assert set(verdicts(found, "server_cpu_per_request").values()) == {Verdict.INCONCLUSIVE}
-    assert found.cases[0].judgements[0].reason.startswith("not steady: ")
-    assert {duet.drift for duet in found.cases[0].duets} == {0.08}
-
-
-def test_noise_is_known_after_five_minutes(compare: Compare) -> None:
-    fake = FakeInstruments()
-    found = compare(fake, names(24), 300.0)
-    assert fake.against_itself >= 3
-    assert found.noise is not None
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
@@ -214,14 +174,6 @@ def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.Monke
     assert told.notes[0] == "not saved yet, going on: the disk is full"
 
 
-def test_disturbed_duets_are_not_waited_for_for_ever(compare: Compare) -> None:
-    found = compare(FakeInstruments(disturbed=10_000), names(2))
-    judged = found.cases[0].judgements
-    assert {one.verdict for one in judged} == {Verdict.INCONCLUSIVE}
-    assert "memory_grows" in judged[0].reason
-    assert found.noise is None
-
-
 def test_the_follow_up_keeps_a_tenth_at_most() -> None:
     found = Budget(1000, began=50)
     assert found.ends == 1050
@@ -247,65 +199,6 @@ def test_too_many_cases_are_left_out_evenly() -> None:
     assert (chosen(None), len(chosen(1))) == (tuple(every), 1)
 
 
-def test_the_pace_is_learned() -> None:
-    a, b = matches("e/a", "f/b")
-    found = DuetSeconds()
-    expected = found.of(a)
-    assert expected == found.of(b)
-    for _ in range(4):
-        found.observe(a, expected + 2, 1)
-    assert found.of(a) == pytest.approx(expected + 2)
-    assert found.of(b) == pytest.approx(expected + 1)  # 4 of 4 + 4 launches' weight
-    assert found.of(a, b) == pytest.approx(2 * expected + 3)
-    looks = Looks((5, 8), (0.5, 0.5), least=3)
-    assert [looks.missing(count) for count in (0, 4, 5, 8, 9)] == [5, 1, 3, 0, 0]
-
-
-def test_duets_on_one_launch_share_its_start() -> None:
-    a, b = matches("e/a", "e/b")
-    assert a.server == b.server
-    found = DuetSeconds()
-    launch, own = durations.expected(a.case.model_copy(update={"load": duet_load(a.case)}))
-    assert found.of(a) == pytest.approx(launch + own)
-    assert found.of(a, b) == pytest.approx(launch + 2 * own)
-    found.observe(a, own + launch / 2, 2)  # as expected: its half of the launch
-    assert found.of(a, b) == pytest.approx(launch + 2 * own)
-
-
-class Rounds:
-    """Wants so many duets of each case."""
-
-    def __init__(self, wanted: dict[Match, int]) -> None:
-        self.wanted = wanted
-
-    def open(self) -> Sequence[Match]:
-        return [match for match in self.wanted if self.missing(match)]
-
-    def missing(self, match: Match) -> int:
-        return self.wanted[match] - len(match.duets.all)
-
-    def add(self, match: Match, duet: Duet) -> None:
-        match.duets.add(duet)
-
-
-def test_a_loop_plays_what_the_rule_wants_while_there_is_time() -> None:
-    """A takes 7 s alone and 7 s beside B on one launch; the next round would take too long."""
-    fake, (a, b, other) = FakeInstruments(), matches("e/a", "e/b", "f/c")
-    loop = Loop(fake, SilentReporter(), random.Random(1), lambda: fake.now)
-    rule = Rounds({a: 3, b: 1, other: 2})
-    seconds = loop.seconds
-    twice = seconds.of(a, other) + seconds.of(a, b, other)
-    assert loop.remaining(rule) == pytest.approx(twice + seconds.of(a))
-    assert loop.play(rule, lambda: math.inf)
-    assert [len(match.duets.all) for match in (a, b, other)] == [3, 1, 2]
-    assert {len(group) for group in fake.together} == {1, 2}
-    firsts = [duet.head_first for duet in a.duets.all]
-    assert firsts[0] is not firsts[1]
-    rule = Rounds({a: 99})
-    assert not loop.play(rule, lambda: fake.now)
-    assert len(a.duets.all) == 3
-
-
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
     affected = Affected((), 24, (), (), nothing="only documents differ")
@@ -323,15 +216,3 @@ def test_only_the_newest_comparisons_are_kept(
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
     comparisons.forget_comparisons(tmp_path)
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["2", "3"]
-
-
-def test_lines_of_a_log(compare: Compare) -> None:
-    text = io.StringIO()
-    told = Reporter(Console(file=text, width=200))
-    bad, good = names(2)
-    compare(FakeInstruments(failing=frozenset({bad}), disturbed=1), (bad, good), told=told)
-    lines = text.getvalue().splitlines()
-    assert lines[0].startswith("2 cases; a first answer takes about ")
-    assert lines[1] == "duets: 2 cases"
-    assert sum("head: not_concurrent: one after another" in line for line in lines) == 2
-    assert any(f"] {good}  CPU/request " in line for line in lines)

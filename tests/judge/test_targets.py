@@ -1,7 +1,5 @@
 """An application that nobody has declared: copies of its repository, and a comparison of two."""
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +8,10 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Verdict
 from duetbench.judge import affected, revisions, sides, targets
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.project.settings import Target
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
 from repos import borrow_cache, commit, git, write
 
 APP = """\
@@ -36,7 +31,6 @@ async def app(scope, receive, send):
 """
 ITEMS = "def find(path):\n    return path.encode()\n"
 SLOWER = "def find(path):\n    sum(range(20_000))\n    return path.encode()\n"
-CPU = "server_cpu_per_request"
 PYPROJECT = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
 
 
@@ -99,12 +93,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("0.1", "0.2")})
     (pair,) = affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs
     assert pair.reason == "pyproject.toml"
-
-
-@pytest.mark.real
-def test_another_interpreter_is_asked_for_by_base_and_head_s_is_used(
-    shop: Path, project: Project, scope: Scope
-) -> None:
+    # Another interpreter is asked for by base, and head's is used.
     commit(shop, "Older", **{".python-version": "3.11\n"})
     commit(shop, "Newer again", **{".python-version": "3.14\n"})
     both = sides.of_revisions(project, "HEAD~1", None, scope)
@@ -133,49 +122,3 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
     }.items():
         with pytest.raises(UsageError, match=sentence):
             targets.lock_at(shop, named, scope.copies)
-
-
-@pytest.mark.long
-@pytest.mark.real
-def test_a_slower_commit_is_found_by_one_command(shop: Path, bench: Bench) -> None:
-    """No file of ours in the repository, before or after; results are kept elsewhere."""
-    out = bench.folder / "comparison.json"
-    done = bench(
-        "compare", "HEAD~1", "--app", "shop.main:app", "--path", "/items/7",
-        "--connections", "8", "--budget", "15s", "--output", out,
-    )  # fmt: skip
-    assert (done.code in {1, 3}, done.err) == (True, ""), done
-    found = files.read(Comparison, out)
-    (case,) = found.cases
-    # Whether it is decided in time is the machine's business; all that was seen is clear.
-    verdicts = {one.verdict for one in case.judgements if one.metric == CPU}
-    assert verdicts <= {Verdict.SLOWER, Verdict.INCONCLUSIVE}
-    played = [duet for duet in case.duets if duet.base]
-    cpu = [duet.head[CPU] / duet.base[CPU] for duet in played]
-    assert cpu
-    assert min(cpu) > 1.5
-    assert case.because == "src/shop/items.py"
-    (again,) = found.reproduce
-    assert "--app shop.main:app --connections 8 --request /items/7" in again
-    assert not (shop / "results").exists()
-    assert "words" not in json.dumps(found.model_dump(mode="json"))
-
-
-@pytest.mark.real
-def test_an_application_is_measured_by_one_command(
-    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SHOP_TOKEN", "words")
-    done = bench(
-        "run", "--app", "shop.main:app", "--path", "/items/7", "--seconds", "1",
-        "--connections", "8", "--env", "SHOP_TOKEN",
-    )  # fmt: skip
-    assert (done.code, done.err) == (0, ""), done
-    assert "shop.main:app by granian" in done.out
-    assert "1 of 1 launches valid" in done.out
-    state = Path(os.environ["XDG_STATE_HOME"]) / "duetbench" / "projects"
-    (run,) = state.glob("shop-*/results/runs/*/*/*.json")
-    assert "words" not in run.read_text()
-    assert "SHOP_TOKEN" in run.read_text()
-    assert bench("show", "latest").code == 0
-    assert not (shop / "results").exists()

@@ -69,10 +69,8 @@ def table(
     versions: Sequence[str],
     *,
     metric: str = CPU,
-    stack: Mapping[str, str] | None = None,
     kernels: Sequence[str] | None = None,
     states: Mapping[int, Status] | None = None,
-    others: Sequence[str] | None = None,
     errors: float | Sequence[float] | None = None,
 ) -> Table:
     """The nights of one machine.
@@ -81,26 +79,22 @@ def table(
         figures: By case, one per night.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
-        stack: Stacks of cases that are of another.
         kernels: One per night.
         states: Of all cases, in some nights.
-        others: Versions of `granian` in the stack `other`; by default its lock never changes.
         errors: Standard errors of the logarithms, which make it a table of anchored points.
     """
-    cases, where = tuple(figures), stack or {}
+    cases = tuple(figures)
     nights = []
     spread = [errors] * len(versions) if isinstance(errors, float) else errors
     for number, version in enumerate(versions):
-        other = others[number] if others else "0"
         state = (states or {}).get(number)
         header = header_of(
             number,
             cases,
             fingerprint=kernels[number] if kernels else "6.1",
             kind="load" if spread is None else "anchored",
-            stacks={"current": digest(version), "other": digest(other)},
-            packages={"current": {"granian": version, "fastapi": "1"}, "other": {"granian": other}},
-            stack_of=tuple(where.get(case, "current") for case in cases),
+            stacks={"current": digest(version)},
+            packages={"current": {"granian": version, "fastapi": "1"}},
             metrics=(metric,),
             odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
         )
@@ -179,8 +173,6 @@ def moves(*names: str) -> tuple[PackageChange, ...]:
     return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
 
 
-def detect(
-    tables: Sequence[Table], judged: Sequence[Change] = (), inside: Sequence[str] = ()
-) -> Candidates:
+def detect(tables: Sequence[Table], judged: Sequence[Change] = ()) -> Candidates:
     """What moved and was not judged yet."""
-    return unjudged(searched(tables, inside), judged)
+    return unjudged(searched(tables), judged)

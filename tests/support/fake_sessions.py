@@ -31,7 +31,6 @@ def played(
     *,
     head_first: bool = False,
     flags: tuple[Flag, ...] = (),
-    drift: float | None = None,
 ) -> Duet:
     """A duet with these figures, or none; the flags are head's."""
     return Duet(
@@ -41,7 +40,6 @@ def played(
         started="2026-11-20T09:00:00Z",
         seconds=SECONDS,
         load_seconds=3.0,
-        drift=drift,
         flags_head=flags,
         base=base or {},
         head=head or {},
@@ -55,15 +53,12 @@ class FakeInstruments:
     Attributes:
         slower: By how much head's core time grows, by case (0.03 is 3 %).
         failing: Cases whose head fails in every duet.
-        disturbed: Number of the first duets that are disturbed.
         stop: Number of the duet in which SIGINT comes.
     """
 
     slower: Mapping[str, float] = field(default_factory=dict)
     failing: frozenset[str] = frozenset()
-    disturbed: int = 0
     stop: int | None = None
-    drift: float | None = None
     now: float = 1000.0
     played: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
@@ -99,12 +94,7 @@ class FakeInstruments:
         after = {key: value * noise[key] for key, value in before.items()}
         after["server_cpu_per_request"] *= ratio
         after["throughput"] /= ratio
-        flags: tuple[Flag, ...] = ()
-        if len(self.played) <= self.disturbed:
-            flags = (Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request"),)
-        return played(
-            name, order, before, after, head_first=head_first, flags=flags, drift=self.drift
-        )
+        return played(name, order, before, after, head_first=head_first)
 
     def launch(self, part: SideCase) -> Launch:
         """Give figures that tell the sides apart: 1/s as large as the number of the launch."""
@@ -129,7 +119,6 @@ class FakeInstruments:
 class SilentReporter(Reporter):
     """A reporter that remembers."""
 
-    plays: int = 0
     duets: list[Duet] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -148,7 +137,6 @@ class SilentReporter(Reporter):
         assert what
         assert done >= 0
         assert remaining >= 0
-        self.plays += 1
 
     def played(self, duet: Duet) -> None:
         self.duets.append(duet)

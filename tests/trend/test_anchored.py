@@ -14,13 +14,16 @@ from packaging.version import Version
 
 from bench import invoke
 from comparing import NOISY, WRONG, busy
+from comparing import duet as duet_of
 from duetbench.cli.verbs import VerbGroup
-from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.flags import Flag
+from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.instruments import Reporter
 from duetbench.judge.pairs import Pair
+from duetbench.judge.samples import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import anchor as declared
@@ -35,7 +38,7 @@ from duetbench.store.files import Journal
 from duetbench.store.points import Points
 from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
-from duetbench.trend.anchored import Head, Precision
+from duetbench.trend.anchored import NIGHTLY, Head, Precision, expected
 from duetbench.trend.backfill import BackfillTask, PastStack
 from fake_sessions import played, side
 from repos import commit, git, make_tiny, write
@@ -148,7 +151,7 @@ def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
     assert [one.reason for one in lost] == ["head: wrong_body: expected hi, found ho"] * 2
 
 
-@pytest.mark.parametrize("stop", [1, 5, 11])
+@pytest.mark.parametrize("stop", [1, 11])
 def test_interrupted_anywhere_it_ends_with_the_same_points(tmp_path: Path, stop: int) -> None:
     whole = [head(tmp_path, name) for name in ("one", "two")]
     play(whole, Given())
@@ -167,19 +170,48 @@ def test_interrupted_anywhere_it_ends_with_the_same_points(tmp_path: Path, stop:
     assert [one.points() for one in again] == [one.points() for one in whole]
 
 
-def test_jobs_inside_the_process_have_points_of_their_counts(tmp_path: Path) -> None:
-    cases = (busy("pydantic-v1-v2/services/py3.14"),)
-    one = Head(
-        "later", side("anchor", cases), side("later", cases), Journal(tmp_path / "later.jsonl"),
-        [Pair(case, case) for case in cases],
-    )  # fmt: skip
-    play([one], Given())
-    found, _ = one.points()
-    assert [case.case.split("(")[0] for case in found] == [
-        "pydantic-v1-v2/services/py3.14", *["inprocess/instructions.Pydantic.track_validation"] * 2,
-        "inprocess/instructions.Written.track_serialisation",
-    ]  # fmt: skip
-    assert [[p.metric for p in case.points] for case in found[1:]] == [["instructions"]] * 3
+PLAYED = CASES[0]
+LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
+
+
+def often(precision: Precision, seconds: float, logs: Sequence[float]) -> int:
+    """How many duets of so many seconds are played, whose log ratios take turns."""
+    samples = CaseDuets(PLAYED)
+    while precision.wants(samples):
+        ratio = math.exp(logs[len(samples.all) % len(logs)])
+        samples.add(duet_of(PLAYED.id, {"server_cpu_per_request": ratio}, seconds=seconds))
+    return len(samples.all)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "logs", "times"),
+    [
+        (4, CALM, 5), (4, LOUD, 20),  # 40 s hold 10: it is quick
+        (8, CALM, 5), (8, LOUD, 20),  # just so
+        (9, CALM, 4), (9, LOUD, 4),  # 40 s hold 4
+        (25, LOUD, 3), (100, LOUD, 3),  # fewer would tell nothing
+    ],
+)  # fmt: skip
+def test_slow_cases_are_played_a_few_times_in_a_night(
+    seconds: float, logs: Sequence[float], times: int
+) -> None:
+    assert often(NIGHTLY, seconds, logs) == times
+
+
+def slow(case: Case, floor: float) -> Case:
+    endpoint = case.endpoint.model_copy(update={"floor": floor, "takes": floor})
+    return case.model_copy(update={"endpoint": endpoint})
+
+
+def test_what_playing_takes_is_known_before() -> None:
+    """Two cases share a server's start; a slow one is played 3 times."""
+    alone = expected([PLAYED], NIGHTLY)[PLAYED.id]
+    second = busy("a/c/py3.14")
+    shared = expected([PLAYED, second], NIGHTLY)
+    assert shared[PLAYED.id] == shared[second.id] < alone
+    assert alone == pytest.approx(5 * 3.8, abs=3)
+    waits = slow(PLAYED, 3.0)
+    assert 60 < expected([waits], NIGHTLY)[waits.id] < 90
 
 
 def test_dates_and_releases() -> None:
@@ -326,31 +358,6 @@ def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measure
 def _released(index: Index, months: int = 3) -> None:
     for month in range(1, months + 1):
         index.add("alpha", f"{month}.0", f"2026-0{month}-10")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"protocol": DUET_PROTOCOL + 1}, "goes with version"),
-        ({"stacks": {"one": "0" * 64}}, "one is not what it was"),
-        ({"interpreters": {"3.14": "3.14.1"}}, "3.14 is not what it was"),
-        ({"commit": "0" * 40}, "neither here nor at origin"),
-    ],
-)
-def test_an_anchor_that_cannot_be_had_says_what_to_do(
-    anchored: Path, tmp_path: Path, changes: dict[str, Any], said: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        _released(index)
-        text = resolution.resolve(Project(anchored), "one", date(2026, 1, 15))
-        write(anchored, "apps/stacks/one.txt", text)
-        git(anchored, "init", "--quiet", "--initial-branch=main")
-        commit(anchored, "Everything")
-        anchor = declare(anchored, **changes)
-        with pytest.raises((SetupError, HistoryError), match=said) as refused:
-            backfilled(anchored, anchor, tmp_path, PastStack(date(2026, 2, 20)))
-    assert "duetbench anchor renew NAME" in str(refused.value)
 
 
 def test_without_an_anchor(anchored: Path) -> None:

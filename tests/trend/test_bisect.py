@@ -9,14 +9,9 @@ import pytest
 
 from detecting import moves, recorded
 from duetbench.core.errors import SetupError
-from duetbench.show.change import cause_lines, describe, release_names
-from duetbench.store.change import Cause, Effect, Release
 from duetbench.trend.bisect import decision as bisect
 from duetbench.trend.bisect.cause import (
-    NOT_ALONE,
-    NOT_DECIDED,
     Outcome,
-    Part,
     blame,
     cause_of,
 )
@@ -57,7 +52,7 @@ def searched(played: Played, packages: int = 7, expected: float | None = None) -
     return bisect.Search(row, played, expected=expected).run()
 
 
-@pytest.mark.parametrize("guilty", range(7))
+@pytest.mark.parametrize("guilty", [0, 3, 6])
 def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
     """By three answers of four duets, and eight of it alone; wherever in the row it stands."""
     played = Played({f"p{guilty}": 0.05})
@@ -161,48 +156,3 @@ def test_packages_that_move_together_are_named_as_one() -> None:
     nothing = Played({"p1": 0.05}, broken=("p0", "p1", "p2"))
     outcome = searched(nothing, 3)
     assert (outcome.parts, outcome.reason) == ([], "no mixture that parts them can be installed")
-
-    found_ = Part(frozenset({"pydantic-core", "pydantic"}), frozenset({"a"}), EFFECT)
-    (share,) = cause_of(Outcome(parts=[found_]), moves("a", "pydantic", "pydantic-core")).shares
-    assert release_names(share) == "pydantic 1 → 2 with pydantic-core 1 → 2, a 1 → 2"
-
-
-def test_what_a_search_found_is_told_with_its_shares() -> None:
-    """Each alone, all together, what the others do, and why there may be more."""
-    twice = EFFECT.model_copy(update={"ratio": 0.9, "low": 0.88, "high": 0.92})
-    found = [
-        Part(frozenset({name}), frozenset(), one) for name, one in (("a", EFFECT), ("b", twice))
-    ]
-    outcome = Outcome(EFFECT, found, twice, frozenset("cd"), NOT_DECIDED)
-    assert cause_lines(cause_of(outcome, moves("a", "b", "c", "d"))) == (
-        "b 1 → 2: −10.0 % (−12.0…−8.00 %, 8 duets) alone",
-        "a 1 → 2: +5.00 % (+4.00…+6.00 %, 8 duets) alone",
-        "all that moved together: +5.00 % (+4.00…+6.00 %, 8 duets)",
-        "all without what is named: −10.0 % (−12.0…−8.00 %, 8 duets)",
-        "what else did it is among c, d: the duets did not decide",
-    )
-    record = blame(recorded("open", 1.05, 20), cause_of(outcome, moves("a", "b", "c", "d")))
-    assert record.culprit == Release(package="b", version="2", previous="1")
-    assert describe(record).cause == "b 1 → 2: −10.0 %, a 1 → 2: +5.00 %"
-    assert record.note == "The rest of the cause is among c, d: the duets did not decide."
-
-
-EFFECT: Final = Effect(ratio=1.05, low=1.04, high=1.06, duets=8)
-
-
-def test_a_later_search_takes_the_place_of_an_earlier_one() -> None:
-    """In the note and in what is blamed; what the note said besides stays."""
-    record = recorded("open", 1.05, 20).model_copy(update={"packages": moves("a", "b", "c")})
-
-    def found(*names: str, suspects: str = "", reason: str = "") -> Cause:
-        each = [Part(frozenset({name}), frozenset(), EFFECT) for name in names]
-        outcome = Outcome(parts=each, suspects=frozenset(suspects), reason=reason)
-        return cause_of(outcome, moves("granian", "a", "b", "c"))
-
-    one = found("b")
-    two = found(suspects="ab", reason=NOT_DECIDED)
-    three = found("b", suspects="ac", reason=NOT_ALONE.format("c"))
-    twice = blame(blame(record, two), three)
-    assert (twice, blame(twice, one)) == (blame(record, three), blame(record, one))
-    assert blame(record, two).suspects == {"a", "b"}
-    assert not blame(record, one).suspects

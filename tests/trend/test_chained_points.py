@@ -8,10 +8,9 @@ import pytest
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
-from duetbench.trend import events
 from duetbench.trend.points import METRICS, anchored, coverage, trended
 from duetbench.trend.steps import steps
-from duetbench.trend.table import Table, point, tables
+from duetbench.trend.table import Table, tables
 
 
 def table_of(*files: Points) -> Table:
@@ -34,15 +33,6 @@ def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() ->
     assert notes == ()
 
 
-def test_a_chain_has_as_many_links_as_there_were_renewals() -> None:
-    second = renewal(3, of(CASE, ratio(0.5)), anchor="B").model_copy(update={"label": "anchor C"})
-    (found,), _ = trended(
-        [a_file(1, of(CASE, ratio(1.2))), renewal(2, of(CASE, ratio(1.2))), second]
-    )
-    assert found.anchor == "C"
-    assert found.cases[0].points[0].ratio == pytest.approx(2.0)
-
-
 def test_what_nobody_held_against_both_anchors_is_left_out_and_said() -> None:
     old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
     link = renewal(2, of(CASE, ratio(1.0)))
@@ -52,24 +42,6 @@ def test_what_nobody_held_against_both_anchors_is_left_out_and_said() -> None:
     (note,) = notes
     assert "anchor A 2 points" in note
     assert "anchor B" in note
-
-
-def test_without_a_renewal_only_the_newest_anchor_is_on_trends() -> None:
-    old, new = a_file(1, of(CASE, ratio(1.1))), a_file(2, of(CASE, ratio(1.2)), anchor="B")
-    found, notes = trended([old, new])
-    assert [one.label for one in found] == ["as of 2026-11-02"]
-    assert "1 point was measured" in notes[0]
-
-
-def test_a_renewal_on_the_own_machine_goes_before_one_on_another() -> None:
-    def link(day: int, machine: str, value: float) -> Points:
-        return renewal(day, of(CASE, ratio(value)), machine=machine)
-
-    old = a_file(1, of(CASE, ratio(1.0)))
-    (own,), _ = trended([old, link(2, "machine-2c", 0.5), link(3, "other-4c", 0.8)])
-    (foreign,), _ = trended([old, link(3, "other-4c", 0.8)])
-    assert own.cases[0].points[0].ratio == pytest.approx(2.0)
-    assert foreign.cases[0].points[0].ratio == pytest.approx(1.25)
 
 
 def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
@@ -85,23 +57,6 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
     assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
     assert [lost.case for lost in found.missing] == ["third"]
     assert found.id == again.id
-
-
-def test_shards_of_a_night_are_one_stack_and_nights_are_not() -> None:
-    shards = [
-        a_file(1, of(case, ratio(1.1)), origin="night", night="n1", measured=measured)
-        for case, measured in ((CASE, 1), (OTHER, 2))
-    ]
-    # The label of a night is that of its lock, which may not have changed.
-    second = a_file(3, of(CASE, ratio(1.2)), origin="night", night="n2", label=shards[0].label)
-    found, _ = trended([*shards, second])
-    assert [len(one.cases) for one in found] == [2, 1]
-
-
-def test_releases_and_renewals_are_of_no_time() -> None:
-    release = {"package": "fastapi", "version": "1.0", "previous": None}
-    alone = a_file(1, of(CASE, ratio(1.1)), release=release)
-    assert trended([alone, renewal(2, of(CASE, ratio(1.1)))]) == ((), ())
 
 
 def test_columns_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
@@ -121,16 +76,6 @@ def test_columns_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     # What has no points has the reason, and the interpreter and stack that it has elsewhere.
     assert header.odd[1].reason == "no server"
     assert (header.pythons[1], header.stack_of[1]) == ("3.14", "current")
-
-
-def test_another_kernel_is_a_mark_on_a_series_that_goes_on() -> None:
-    table = table_of(a_file(1, of(CASE, ratio(1.1))), a_file(2, of(CASE, ratio(1.2)), kernel="6.2"))
-    assert table.track.ratio
-    (mark,) = events.breaks(table)[CASE]
-    assert (mark.night, mark.what) == (1, "machine")
-    assert [point(table, night, CASE, CPU).mean for night in (0, 1)] == [
-        pytest.approx(1.1), pytest.approx(1.2),
-    ]  # fmt: skip
 
 
 def test_the_anchor_against_itself_is_counted_and_never_a_change() -> None:

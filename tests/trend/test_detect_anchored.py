@@ -3,25 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import foreign
-from comparing import busy
-from detecting import BUMPED, CPU, MACHINE, detect, dismissed, moved_at, recorded, run_of, table
-from duetbench.core.model import Verdict
-from duetbench.project import oha
-from duetbench.store.change import Change, SeriesName, Step
+from detecting import BUMPED, CPU, detect, recorded, run_of, table
+from duetbench.store.change import Step
 from duetbench.store.points import INSTRUCTIONS
-from duetbench.trend.conclude import conclude
 from duetbench.trend.levels import LONE, PRICE, Piece, fitted
-from duetbench.trend.points import of_points
 from duetbench.trend.steps import steps
 from duetbench.trend.table import Table
-from fake_sessions import FakeInstruments, compared_by
 
 E = 0.01
 
@@ -120,40 +112,6 @@ def test_two_points_after_a_release_are_a_candidate_whatever_the_machine_does() 
     assert list(step.within) == pytest.approx([1.0141, 1.0259], abs=1e-3)
 
 
-@pytest.mark.parametrize(("height", "count"), [(1.05, 2), (1.012, 1)])
-def test_releases_of_every_point_are_told_apart_where_steps_are_high(
-    height: float, count: int
-) -> None:
-    """Two points apart; where a point may lie on either level, both are one change."""
-    versions = [f"{number}" for number in range(22)]
-    levels = ratios((10, 1.0), (2, height), (10, height**2), scatter=1e-4)
-    found = detect([table({"x/a": levels}, versions, errors=0.004)]).candidates
-    assert len(found) == count
-    runs = sorted((one.before_run, one.after_run) for one in found)
-    assert (
-        runs
-        == [[(run_of(8), run_of(13))], [(run_of(9), run_of(10)), (run_of(11), run_of(12))]][
-            count - 1
-        ]
-    )
-
-
-def test_what_others_show_alone_joins_no_two_releases() -> None:
-    """A series that steps somewhere in two releases is told with the stronger, not of both."""
-    versions = ["1"] * 10 + ["2"] * 3 + ["3"] * 9
-    figures = {
-        "x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4),
-        "x/b": ratios((13, 1.0), (9, 1.1), scatter=1e-4),
-        "x/c": ratios((10, 1.0), (12, 1.08), scatter=1e-4),
-    }
-    figures["x/c"][10:13] = [math.nan] * 3
-    found = detect([table(figures, versions, errors=0.004)]).candidates
-    assert [([step.series.case for step in one.steps], one.before_run) for one in found] == [
-        (["x/b", "x/c"], run_of(12)),
-        (["x/a"], run_of(9)),
-    ]
-
-
 def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() -> None:
     """The runs have other names by then, and the order of these tells nothing."""
     versions = ["1"] * 10 + ["2"] * 12
@@ -197,52 +155,3 @@ def test_what_has_anchored_points_is_not_searched_twice() -> None:
     ended = table({"x/a": ratios((22, 1.0))}, BUMPED[:22], errors=0.004)
     assert sorted(cases(load, ended)) == ["x/a", "x/b"]
     assert sorted(cases(load, replace(points, machine="other"))) == ["x/a", "x/b"]
-
-
-def test_one_release_that_came_to_two_stacks_is_one_candidate() -> None:
-    """Of the stack to which all came; judged for both if confirmed, and else for its own alone."""
-    level = ratios((20, 1.0), (6, 1.05))
-    figures = {"x/a": level, "y/b": ratios((20, 1.0), (6, 1.2))}
-    stacks = {"y/b": "other"}
-    both = table(figures, BUMPED, stack=stacks, others=BUMPED, errors=0.004)
-    (one,) = detect([both]).candidates
-    assert one.base.stack == "other"  # the stronger, as the same came to both
-    assert [step.series.case for step in one.steps] == ["y/b", "x/a"]
-
-    more = [replace(n, packages={**n.packages, "current": {"granian": v, "fastapi": v}})
-            for n, v in zip(both.nights, BUMPED, strict=True)]  # fmt: skip
-    (wide,) = detect([replace(both, nights=tuple(more))]).candidates
-    assert (wide.base.stack, len(wide.steps)) == ("current", 2)
-    apart = table(figures, BUMPED, stack=stacks, others=["1"] * 20 + ["3"] * 6, errors=0.004)
-    assert len(detect([apart]).candidates) == 2
-
-    record = recorded("open", 1.05, 20).model_copy(update={"unplayed": (one.steps[0].series,)})
-    assert detect([both], (record,)).known == 2
-    other = one.base.model_copy(update={"stack": "other"})
-    judged = dismissed(one, Verdict.NO_CHANGE, 1).model_copy(update={"base": other})
-    (left,) = detect([both], [judged]).candidates
-    assert (left.base.stack, [step.series.case for step in left.steps]) == ("current", ["x/a"])
-
-
-def test_instructions_are_confirmed_by_cpu_and_what_was_not_played_is_not_claimed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
-    series = [SeriesName(machine=MACHINE, case=case, metric=metric) for case, metric in
-              (("x/a", INSTRUCTIONS), ("x/a", CPU), ("y/b", CPU))]  # fmt: skip
-    candidate = moved_at(*series)
-    fake = FakeInstruments(slower={"x/a": 0.05})
-    record = conclude(candidate, compared_by(fake, (busy("x/a"),), tmp_path, None))
-    assert isinstance(record, Change)
-    assert (record.series, record.others, record.unplayed) == (series[1], (), (series[2],))
-
-
-def test_a_stack_of_another_date_says_as_of_when() -> None:
-    """Of today, nothing is dated later than it was measured."""
-    points = foreign.points()
-    late = points.model_copy(update={"origin": "backfill", "when": points.started.replace(hour=23)})
-    header = of_points(late).header
-    assert (header.as_of, header.time) == (
-        f"{points.started:%Y-%m-%d}", int(points.started.timestamp()),
-    )  # fmt: skip
-    assert of_points(points).header.as_of is None

@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import math
 import signal
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -16,34 +14,25 @@ import rich.console
 
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
-from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.core.model import Case, Verdict
+from duetbench.core.errors import HistoryError, SetupError
 from duetbench.github import branches
 from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import inprocess, revisions, session
+from duetbench.judge import session
 from duetbench.judge.builder import Question, unmeasured
 from duetbench.judge.change_locks import find_locks, lock_text
 from duetbench.judge.instruments import Reporter
-from duetbench.judge.sides import Sides
-from duetbench.judge.why import explain
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, resolution
-from duetbench.project.locks import Move
 from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import (
-    CaseComparison,
     Comparison,
     Duet,
-    Instructions,
-    Judgement,
     PackageChange,
 )
 from duetbench.trend.bisect import searches
-from duetbench.trend.bisect.decision import TimeIsUpError
-from duetbench.trend.bisect.mixtures import Mixtures, SearchTask
 from duetbench.trend.confirm import RealDuets
 from fake_sessions import SilentReporter, played
 from histories import QUICK
@@ -52,8 +41,6 @@ from tiny_index import serving, serving_beta
 
 QUIET = Narrator(rich.console.Console(quiet=True))
 LOCK = "apps/stacks/one.txt"
-BENCHMARK = "instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
-JOB = f"inprocess/{BENCHMARK}/py3.14/one"
 
 
 @pytest.fixture
@@ -143,20 +130,6 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
-def test_cases_that_cannot_differ_are_not_measured(bumps: Bumps, seen: Seen) -> None:
-    """What does not load the package that moved was moved by something else."""
-    duets, (step, _) = (
-        RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET),
-        bumps.candidate().steps,
-    )
-    found = duets(bumps.candidate(steps=(step,)), 90.0)
-    assert (found.planned, found.cases, seen) == (0, (), [])
-    lost = SeriesName(machine=MACHINE, case="tiny/gone", metric="x")
-    gone = bumps.candidate(steps=(step.model_copy(update={"series": lost}),))
-    with pytest.raises(UsageError, match="none of its cases is declared any more: tiny/gone"):
-        duets(gone, 90.0)
-
-
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere in the history, or fetched into a shallow one."""
     base = StackState(stack="one", digest=bumps.digests[0])
@@ -187,58 +160,6 @@ def test_a_lock_that_is_gone_is_resolved_again(bumps: Bumps) -> None:
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
         find_locks(Project(bumps.root), bumps.candidate(base=lost, head=lost), QUIET)
-
-
-def test_locks_as_of_dates_that_were_never_in_git_are_resolved_again(bumps: Bumps) -> None:
-    """The very files; where the index has changed since, with the versions that were recorded."""
-    days = {"base": "2026-01-31", "head": "2026-02-20"}
-    resolved = {
-        side: revisions.resolved(Project(bumps.root), "one", QUIET, date.fromisoformat(day))
-        for side, day in days.items()
-    }
-    states = {
-        side: StackState(stack="one", digest=resolved[side].digest, as_of=day)
-        for side, day in days.items()
-    }
-    for lock in (one.lock for one in resolved.values()):
-        lock.unlink()  # as on another day, or another machine
-    git(bumps.root, "checkout", "--quiet", "--orphan", "other")  # no lock of old is in this history
-    commit(bumps.root, "All anew")
-    git(bumps.root, "branch", "--quiet", "-D", "main")
-    nowhere = {"base_commit": "0" * 40, "head_commit": "0" * 40}
-    found = find_locks(Project(bumps.root), bumps.candidate(**states, **nowhere), QUIET)
-    for text, side in ((found.base, "base"), (found.head, "head")):
-        assert hashlib.sha256(text.encode()).hexdigest() == states[side].digest
-    assert found.notes == ()
-
-    other = states["base"].model_copy(update={"digest": "1" * 64, "as_of": "2026-02-20"})
-    found = find_locks(
-        Project(bumps.root), bumps.candidate(**{**states, "base": other}, **nowhere), QUIET
-    )
-    assert "beta==1.0 " in found.base
-    assert "resolved again as of 2026-02-20, with the recorded versions" in found.notes[0]
-
-
-def test_a_message_lists_the_releases() -> None:
-    """The subject names as many as fit; the list has all, each with its stacks."""
-    moves = [
-        Move("granian", "2.8.7", "2.8.8", "current"),
-        Move("new", None, "1.0", "current"),
-        Move("granian", "2.8.7", "2.8.8", "v2"),
-        Move("old", "3", None, "v2"),
-    ]
-    assert branches.message(moves) == (
-        "Stacks: granian 2.8.8, new 1.0, old gone\n"
-        "\n"
-        "- granian 2.8.7 → 2.8.8 (current, v2)\n"
-        "- new (new) → 1.0 (current)\n"
-        "- old 3 → (gone) (v2)\n"
-    )
-    many = [Move(f"package-{n:02}", "1", "2", "current") for n in range(30)]
-    subject, *rest = branches.message(many).splitlines()
-    assert subject == "Stacks: package-00 2, package-01 2, package-02 2 and 27 more"
-    assert len(rest) == 31
-    assert branches.message([]) == "Stacks: other files of the same versions\n"
 
 
 @pytest.fixture
@@ -348,18 +269,6 @@ def test_the_branch_of_the_locks_follows_the_code(
     )
     git(tiny, "checkout", "--quiet", "main")
 
-    # How a maintainer brings the locks to main, in a pull request; the branch goes on from there.
-    git(tiny, "fetch", "--quiet", "origin", branches.BRANCH)
-    git(tiny, "checkout", "--quiet", "FETCH_HEAD", "--", "apps/stacks")
-    git(tiny, "rm", "--quiet", "gone.txt")
-    main = commit(tiny, "Locks")
-    assert git(tiny, "show", f"{main}:{LOCK}") == kept
-    last = branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
-    assert chain(protected)[0] == f"Code of {main[:12]}"
-    assert git(tiny, "diff", "--name-only", last.commit, main).split() == [
-        ".github/workflows/new.yml", workflow,
-    ]  # fmt: skip
-
 
 @pytest.mark.parametrize("forged", [False, True])
 def test_what_somebody_pushes_beside_the_locks_is_not_measured(
@@ -403,17 +312,6 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     assert len(told) == 1
     assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]
-
-
-def test_locks_that_did_not_move_are_no_commit(tiny: Path, tmp_path: Path) -> None:
-    """And where there is no repository, that is said."""
-    before = git(tiny, "rev-parse", "HEAD")
-    assert branches.commit(tiny, "x") == branches.StackBump(moved=False, commit=before)
-    outside = tmp_path / "outside"
-    subprocess.run(["cp", "-r", str(tiny), str(outside)], check=True)
-    subprocess.run(["rm", "-rf", str(outside / ".git")], check=True)
-    with pytest.raises(UsageError, match="expected a git repository with a commit"):
-        branches.commit(outside, "x")
 
 
 @dataclass
@@ -466,105 +364,6 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 
 
-def test_what_pins_another_moves_with_it(
-    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What has moved is read from the mixture's lock, and the innocent half is left alone."""
-    root = tmp_path / "tiny"
-    sought = searches.of_locks(Project(root), DEPENDENT, *four)
-    played = Ratios()
-    monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played)
-    mixtures = Mixtures(Project(root), sought, QUIETLY, tmp_path, math.inf)
-    assert mixtures.row == ("beta", "core", "gamma", "wrap")
-    assert mixtures.moved(frozenset({"core"})) == {"core", "wrap"}
-    assert mixtures.moved(frozenset({"beta"})) == {"beta"}
-    assert mixtures.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
-        math.log(1.05)
-    )
-    late = Mixtures(Project(root), sought, QUIETLY, tmp_path, 10.0, clock=lambda: 7.0)
-    assert late.duet("half", frozenset(), frozenset({"beta", "gamma"})) == pytest.approx(
-        math.log(1.05)
-    )
-    with pytest.raises(TimeIsUpError):
-        late.duet("half", frozenset(), frozenset({"beta", "gamma"}))
-
-
-def test_a_comparison_or_two_dates_say_what_is_searched_for(bumps: Bumps, seen: Seen) -> None:
-    """Of a comparison what moved most surely, between its own locks."""
-    made = RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET)(bumps.candidate(), 90.0)
-    ((question, _),) = seen
-    cases = question.head.cases
-
-    def moved(case: Case, verdict: Verdict, ratio: float) -> CaseComparison:
-        said = Judgement(
-            metric=CPU, verdict=verdict, ratio=ratio, low=ratio - 0.01, high=ratio + 0.01
-        )
-        return CaseComparison(case=case, because="beta", judgements=(said,))
-
-    judged = (
-        moved(cases[0], Verdict.SLOWER, 1.03),
-        moved(cases[1], Verdict.FASTER, 0.95),
-        moved(cases[1], Verdict.NO_CHANGE, 1.2),
-    )
-    comparison = made.model_copy(update={"cases": judged})
-    sought = searches.of_comparison(Project(bumps.root), comparison, None, QUIET)
-    assert (sought.series.case, sought.series.metric) == (cases[1].id, CPU)
-    assert sought.size == pytest.approx(-0.0513, abs=1e-4)
-    locks_ = [hashlib.sha256(text.encode()).hexdigest() for text in (sought.base, sought.head)]
-    assert tuple(locks_) == bumps.digests
-    sides = Sides(question.base, question.head, bumps.root)
-    surest = explain.moved_most(comparison, sides)
-    assert surest is not None
-    assert [one.case.id for one in surest] == [cases[1].id] * 2
-    assert surest[1].testbed is question.head.testbed
-    larger = judged[1].judgements[0].model_copy(update={"metric": "pss_steady"})
-    memory = judged[1].model_copy(update={"judgements": (larger,)})
-    assert explain.moved_most(comparison.model_copy(update={"cases": (memory,)}), sides) is None
-    chosen = searches.of_comparison(Project(bumps.root), comparison, cases[0].id, QUIET)
-    assert chosen.size == pytest.approx(0.0296, abs=1e-4)
-    with pytest.raises(UsageError, match="expected a case that moved where packages did"):
-        searches.of_comparison(Project(bumps.root), made, None, QUIET)
-    machine = comparison.machine.model_copy(update={"id": "elsewhere-2c-000001"})
-    other = comparison.model_copy(update={"machine": machine})
-    with pytest.raises(UsageError, match="was made on elsewhere-2c-000001, and this is"):
-        searches.of_comparison(Project(bumps.root), other, None, QUIET)
-
-    days = date(2026, 1, 31), date(2026, 2, 20)
-    dated = searches.of_dates(Project(bumps.root), "*/dependent/*", days, QUIET)
-    assert (dated.base, dated.head, dated.size) == (sought.base, sought.head, None)
-    with pytest.raises(UsageError, match="expected one case, found 2: tiny/alone"):
-        searches.of_dates(Project(bumps.root), "tiny/*", days, QUIET)
-
-
-def test_a_job_inside_the_process_is_counted_without_a_server(
-    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the environments of a case that it goes with."""
-    root = tmp_path / "tiny"
-    monkeypatch.setitem(inprocess.UNITS, "tiny", {"pydantic/valid/20/json": BENCHMARK})
-    asked: list[str] = []
-
-    def count(
-        pairs: Sequence[tuple[SideCase, SideCase]], _limit: float
-    ) -> tuple[Instructions | str, ...]:
-        (both,) = pairs
-        versions = [one.testbed.stacks["one"].packages["gamma"] for one in both]
-        asked.append(f"{both[1].job}: {' → '.join(versions)}")
-        return (Instructions(base=1e6, head=1.05e6, spread=0.0),)
-
-    monkeypatch.setattr("duetbench.judge.counted.instructions", count)
-    series = SeriesName(machine=MACHINE, case=JOB, metric="instructions")
-    sought = SearchTask(series, "one", *four)
-    mixtures = Mixtures(Project(root), sought, QUIETLY, tmp_path, math.inf)
-    assert mixtures.row == ("beta", "core", "gamma", "wrap")
-    half: tuple[str, frozenset[str], frozenset[str]] = "half", frozenset(), frozenset({"gamma"})
-    assert [mixtures.duet(*half) for _ in range(2)] == [pytest.approx(math.log(1.05))] * 2
-    assert asked == ["pydantic/valid/20/json: 1.0 → 2.0"] * 2
-    lost = SearchTask(series.model_copy(update={"case": f"{JOB}x"}), "one", *four)
-    with pytest.raises(UsageError, match="no case of this checkout is, or goes with, inprocess"):
-        Mixtures(Project(root), lost, QUIETLY, tmp_path, math.inf)
-
-
 def test_a_search_that_was_stopped_goes_on(
     four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -572,7 +371,7 @@ def test_a_search_that_was_stopped_goes_on(
     root = tmp_path / "tiny"
     sought = searches.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
-    for stop in (7, 14, None):
+    for stop in (7, None):
         played.append(Ratios(stop))
         monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played[-1])
         if stop:
@@ -583,7 +382,7 @@ def test_a_search_that_was_stopped_goes_on(
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
             cause = searches.find(Project(root), sought, QUIETLY, 600.0, 1)
-    assert [len(one.played) for one in played] == [7, 14, 5]  # of 24; in two of them it was stopped
+    assert [len(one.played) for one in played] == [7, 18]  # of 24; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(one.package, one.previous, one.version) for one in share.releases] == [
@@ -593,24 +392,3 @@ def test_a_search_that_was_stopped_goes_on(
     assert share.duets == 8
     assert (cause.suspects, cause.reason) == ((), "")
     assert not kept.exists()
-
-
-def test_jobs_inside_the_process_are_judged_without_a_server(
-    bumps: Bumps, seen: Seen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the environments of a case that they go with; what asv measures is none of them."""
-    monkeypatch.setitem(inprocess.UNITS, "tiny", {"pydantic/valid/20/json": BENCHMARK})
-    step = bumps.candidate().steps[0]
-    series = SeriesName(machine=MACHINE, case=JOB, metric="instructions")
-    moved = bumps.candidate(steps=(step.model_copy(update={"series": series}),))
-    duets = RealDuets(Project(bumps.root), 7, SilentReporter(), QUIET)
-    duets(moved, 90.0)
-    ((question, _),) = seen
-    assert question.affected.pairs == ()
-    assert [job.series for job in question.affected.jobs] == [JOB]
-    for side, version in ((question.base, "1.0"), (question.head, "1.5")):
-        python = side.testbed.pythons["one", "3.14"]
-        assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    timed = "inprocess/handlers.Cpu.time_request(endpoint=tiny/dependent)/py3.14/one"
-    with pytest.raises(UsageError, match="asv measures other benchmarks inside the process"):
-        duets.between([timed], "one", ("a", ""), ("b", ""), 90.0)

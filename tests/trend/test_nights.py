@@ -1,9 +1,7 @@
 """Nights: shared out over machines, measured shard by shard, and what came of them."""
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 import foreign
 import synthetic
 from bench import Bench, make_checkout
-from duetbench.core.errors import DeclarationError, RecordError, UsageError
+from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.flags import FlagName
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
@@ -66,25 +64,6 @@ def test_a_machine_that_has_left_is_not_waited_for() -> None:
     latest = {A: night_run(0).id, B: night_run(1).id, C: night_run(8).id, "copy": "mine"}
     assert nights.present(latest) == {B, C}
     assert nights.present({}) == set()
-
-
-def test_a_plan_of_a_night_names_its_runners(tmp_path: Path) -> None:
-    def night_of(fleet: Mapping[str, Sequence[str]]) -> NightPlan:
-        shards = nights.share_out(plan_of(*"ab"), fleet)
-        now = datetime(2026, 11, 20, 3, tzinfo=UTC)
-        return nights.make(shards, commit="3f2a9c17" * 5, now=now)
-
-    night = night_of({A: ["*/a"], B: ["*/b"]})
-    assert night.id == "20261120T030000Z-nightly-3f2a9c17"
-    files.write(tmp_path / "night.json", night)
-    assert files.read(NightPlan, tmp_path / "night.json") == night
-    matrix = json.loads(nights.outputs(night)["matrix"])["include"]
-    assert matrix == [{"shard": 1, "runner": A}, {"shard": 2, "runner": B}]
-    (anywhere,) = json.loads(nights.outputs(night_of({}))["matrix"])["include"]
-    assert anywhere["runner"] == "duetbench"
-    (tmp_path / "night.json").write_bytes(files.encode(night)[:-30])
-    with pytest.raises(RecordError, match="expected a night's plan"):
-        files.read(NightPlan, tmp_path / "night.json")
 
 
 def shards_of(*names: str) -> NightPlan:
@@ -172,26 +151,6 @@ def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
     record = nights.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
     assert record.shards[0].without_point == ()
     assert f"| 1 | {A} | `{A}/{night_run(0).id}` | 1 | 0 | 0 | 0 |" in nights.markdown(record)
-    # A night that had no anchor, and a check that does not look at points, say nothing of them.
-    for silent in (nights.outcome(night, runs), nights.outcome(shards_of("a", "b"), runs, [])):
-        assert nights.sentences(silent) == ()
-
-
-def test_records_are_read_in_order(tmp_path: Path) -> None:
-    names = ("20261120T030000Z-nightly-3f2a9c17", "20251120T030000Z-nightly-3f2a9c17")
-    for name in names:
-        record = NightRecord(
-            id=name, created=f"{name[:4]}-11-20T03:00:00Z", commit=None, profile="nightly",
-            status="empty", shards=(),
-        )  # fmt: skip
-        path = tmp_path / record.path
-        path.parent.mkdir(parents=True)
-        path.write_bytes(files.encode(record))
-        assert path == tmp_path / "nights" / name[:4] / f"{name}.json"
-        assert files.read(NightRecord, path, check_name=True) == record
-    renamed = path.rename(path.with_name("another.json"))
-    with pytest.raises(RecordError, match="expected the id of the record of a night"):
-        files.read(NightRecord, renamed, check_name=True)
 
 
 def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:
@@ -320,9 +279,3 @@ def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     fence = head.removeprefix("night<<")
     assert (tail, "\n".join(middle)) == (fence, value)
     assert fence not in value
-
-
-def test_git_is_not_asked_where_there_is_none(bench: Bench) -> None:
-    assert subprocess.run(["git", "-C", bench.root, "rev-parse"], check=False).returncode != 0
-    done = bench("ci", "history", "pull")
-    assert (done.code, "name one with --remote" in done.err) == (4, True)

@@ -6,8 +6,8 @@ import pytest
 
 import synthetic
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import CaseResult, Load, LoadModel
-from duetbench.trend.summary import estimate, ratio, summarise, summarise_case, values
+from duetbench.core.model import CaseResult
+from duetbench.trend.summary import estimate, ratio, summarise_case
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 T_1 = 12.706205
@@ -23,13 +23,8 @@ def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
 
 def test_one_launch_has_no_interval() -> None:
     found = estimate([5.0])
-    assert (found.n, found.estimate, found.low, found.high, found.spread) == (
-        1,
-        5.0,
-        None,
-        None,
-        None,
-    )
+    assert (found.n, found.estimate) == (1, 5.0)
+    assert {found.low, found.high, found.spread} == {None}
     with pytest.raises(ValueError, match="no launch"):
         estimate([])
 
@@ -40,11 +35,6 @@ def test_zeros_are_averaged_as_they_are() -> None:
     assert found.estimate == pytest.approx(3)
     assert found.high == pytest.approx(3 + T_2 * 3 / math.sqrt(3), rel=1e-5)
     assert estimate([0.0, 0.0]).spread is None
-
-
-def test_equal_launches_have_an_interval_of_no_width() -> None:
-    found = estimate([7.0, 7.0, 7.0])
-    assert (found.low, found.high) == pytest.approx((7, 7))
 
 
 @pytest.mark.parametrize(
@@ -62,15 +52,6 @@ def test_a_ratio_has_welchs_interval(above: list[float], below: list[float], err
     assert found.estimate == pytest.approx(10)
     ends = 10 ** (1 - T_2 * error), 10 ** (1 + T_2 * error)
     assert (found.low, found.high) == pytest.approx(ends, rel=1e-4)
-
-
-def test_a_ratio_wants_figures_on_both_sides() -> None:
-    assert ratio([], [1.0]) is None
-    assert ratio([1.0], [0.0]) is None
-    alone = ratio([4.0], [1.0, 4.0])
-    assert alone is not None
-    assert alone.estimate == pytest.approx(2)
-    assert alone.low is None
 
 
 def test_failed_launches_enter_nothing_and_are_told() -> None:
@@ -105,40 +86,3 @@ def test_a_case_without_good_launches_has_no_figures() -> None:
     assert (bad.status, bad.metrics, bad.warnings) == ("failed", {}, ())
     absent = summarise_case(CaseResult(case=case), 3)
     assert (absent.status, absent.metrics, absent.expected) == ("not measured", {}, 3)
-
-
-def test_coverage_counts_launches_of_all_cases() -> None:
-    good, lost = (synthetic.make_case(f"x/json/{n}") for n in "ab")
-    run = synthetic.make_run(
-        [synthetic.steady_result(good, {"throughput": 2.0}), CaseResult(case=lost)], launches=3
-    )
-    assert summarise(run).coverage == (3, 6)
-    assert values(run, good.id, "throughput") == [2.0, 2.0, 2.0]
-    assert values(run, lost.id, "throughput") == []
-    assert values(run, good.id, "errors") == []
-
-
-def test_the_table_of_t_is_right() -> None:
-    """One degree of freedom, through the public function: half = t * sqrt(0.5) / sqrt(2)."""
-    high = estimate([1.0, math.e]).high
-    assert high == pytest.approx(math.exp(0.5 + T_1 / 2), rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("ceiling", "limit", "told"),
-    [
-        ("min(rate, min(c, slots, cores) / unit)", "4.81/s", True),
-        ("min(rate, min(c, slots, cores) / unit)", "10.0/s", False),  # what was offered
-        ("min(c, slots) / floor", "4.81/s", False),
-    ],
-)
-def test_what_a_measured_single_request_made_void_says_so(
-    ceiling: str, limit: str, told: bool
-) -> None:
-    """Recorded runs stay as they are: the reader is told that such a ceiling is none."""
-    load = Load(model=LoadModel.PACED, connections=5, rate=10, duration=5, timeout=10)
-    case = synthetic.make_case("e/x/py3.14", ceiling=ceiling, load=load)
-    detail = f"expected at most {limit}, the ceiling, found 5.36/s; the measurement is wrong"
-    launch = synthetic.failed(case.id, 0, FlagName.IMPOSSIBLE, detail)
-    (failure,) = summarise_case(CaseResult(case=case, launches=(launch,)), 1).failures
-    assert ("flagged above_unit, not void" in failure.reason) == told

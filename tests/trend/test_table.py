@@ -56,13 +56,6 @@ def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
     assert (point.status, point.flags, point.mean) == (status, ("host_noise",), 5000)
 
 
-def test_a_series_without_a_figure_in_one_night_says_so() -> None:
-    both = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0, "efficiency": 0.5})
-    table = table_of(a_run(1, both), a_run(2))
-    assert [p.mean for p in history.points(table, JSON, "efficiency")] == [0.5, None]
-    assert history.points(table, JSON, "efficiency")[1].reason == "this run has no such figure"
-
-
 def test_runs_of_other_profiles_do_not_enter_a_trend_and_machines_are_never_joined() -> None:
     short, night = a_run(1, steady(JSON, 9.0), profile="quick"), a_run(2)
     assert [p.mean for p in history.points(table_of(short, night), JSON, "throughput")] == [5000]
@@ -89,25 +82,6 @@ def test_breaks_where_machine_interpreter_or_case_changed() -> None:
     assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
     assert "6.1.0" in found[0].before
     assert "6.2.0" in found[0].after
-
-
-def test_another_stack_is_a_bump_with_its_packages() -> None:
-    plain = a_run(1)
-    stack = plain.stacks[0]
-    packages = {**stack.packages, "granian": "2.9.0", "new": "1.0"}
-    del packages["h11"]
-    bumped = stack.model_copy(update={"digest": "f" * 64, "packages": packages})
-    table = table_of(plain, a_run(2, stacks=(bumped, *plain.stacks[1:])))
-    (bump,) = events.bumps(table)
-    assert (bump.night, bump.stack) == (1, "current")
-    moved = [(one.package, one.base, one.head) for one in bump.packages]
-    assert moved == [("granian", "1.2.3", "2.9.0"), ("h11", "1.2.3", None), ("new", None, "1.0")]
-    assert events.breaks(table) == {JSON: ()}
-
-
-def test_missing_nights_are_gaps() -> None:
-    assert events.gaps(table_of(*(a_run(day) for day in (1, 2, 3, 6, 7)))) == ((2, 3),)
-    assert events.gaps(table_of(a_run(1), a_run(20))) == ()
 
 
 def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
