@@ -352,25 +352,3 @@ def test_each_reader_gets_what_was_agreed() -> None:
     found = every_block()
     for name, drawn in (("comment.md", markdown(found)), ("terminal.txt", printed(found, 120))):
         assert drawn.rstrip() == (GOLDEN / name).read_text("utf-8").rstrip()
-
-
-@pytest.mark.parametrize("width", [60, 120])
-def test_names_are_whole_on_any_terminal(width: int) -> None:
-    name = "await-patterns/async_independent/py3.14/wait0.3/granian-and-what-else-there-is-to-say"
-    figures = {"absolute_base": {CPU: 1.0e-4}, "absolute_head": {CPU: 1.0213e-4}}
-    bench = "handlers.Cpu.time_request('pydantic-v1-v2/services-from-json')"
-    text = printed(
-        comparison_of(
-            judged_case(name, SLOWER, LARGER, **figures),
-            judged_case("x/b/py3.14", SAME),
-            micro=(micro(bench, SLOWER),),
-        ),
-        width,
-    )
-    lines = text.splitlines()
-    assert name in lines
-    assert f"{bench} [current, 3.14]" in lines
-    (slower,) = [line for line in lines if line.startswith("  CPU/request") and "slower" in line]
-    assert "+2.13 %  +1.61…+2.65 %" in slower
-    assert len(slower) <= width
-    assert ("100 µs → 102 µs" in slower) == (width == 120)

@@ -108,19 +108,6 @@ def test_what_was_not_measured_is_never_claimed() -> None:
     assert "No run: nothing was measured." in write_findings([], {"demo": PUBLISHED}, {})
 
 
-def test_each_sentence_comes_from_the_first_run_that_has_its_figures() -> None:
-    nightly = synthetic.make_run(
-        [result("demo/x/py3.14/short", 5.0, 5.0), result("demo/x/py3.14t", 9.0, 9.0)]
-    )
-    published = synthetic.make_run([result("demo/x/py3.14", 4.0, 4.0)], profile="published")
-    text = page(published, nightly)
-    assert "On 3.14t it served 9.00/s, 1.80 times as high" in text
-    assert "*(nightly profile)*" in text
-    row = next(line for line in text.splitlines() if line.startswith("| scales without"))
-    assert "| — | not measured" in row
-    assert row.endswith("1.80 (1.80…1.80) | holds \\[few\\_launches\\] |")
-
-
 def test_one_launch_speaks_last_and_decides_nothing() -> None:
     single = synthetic.make_run(
         [result("demo/x/py3.14", 6.0), result("demo/x/py3.14t", 5.0), result("demo/y/py3.14", 7.0)],

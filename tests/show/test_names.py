@@ -7,7 +7,6 @@ import pytest
 import synthetic
 from duetbench.core.interval import Interval
 from duetbench.project import names
-from duetbench.project.names import CaseName
 from duetbench.project.project import Project
 from duetbench.show import formats
 from duetbench.show.change import describe
@@ -40,27 +39,6 @@ def test_a_name_says_what_is_served_by_what_and_under_which_load() -> None:
     assert str(names.name("pydantic-v1-v2/pydantic-v1/py3.14/u200")) == (
         "FastAPI's list of 20 services with Pydantic 1 on Uvicorn, Python 3.14, 200 users"
     )
-
-
-def test_a_benchmark_inside_the_process_is_called_by_what_it_does() -> None:
-    def inside(benchmark: str, stack: str = "current") -> CaseName:
-        return names.name(f"inprocess/{benchmark}/py3.14t/{stack}")
-
-    request = inside("handlers.Cpu.time_request(endpoint=asgi-wsgi/asgi-json)")
-    assert request.what == "FastAPI's JSON"
-    assert request.variant == "Python 3.14t (free-threaded), in process"
-    assert str(request) == f"{request.what} on {request.variant}"
-    by_clock = inside("handlers.Wall.time_request(endpoint=asgi-wsgi/asgi-json)")
-    assert by_clock.what == "FastAPI's JSON by the clock"
-    models = inside("pydantic_models.Validate.time_valid(size=20, source=json)", "pydantic-v2")
-    assert models.what == "Validating 20 services from JSON with Pydantic 2"
-    # Its titles are of cases, with what these wait.
-    waits = inside("handlers.Cpu.time_request(endpoint=await-patterns/async_concurrent)")
-    assert waits.what == "await-patterns/async_concurrent"
-    # A parameter that its title names is not there; a benchmark without a title.
-    once, untitled = "pydantic_models.Validate.time_valid(size=20)", "guard.Packages.track_version"
-    for name in (inside(once), inside(untitled)):
-        assert (name.known, str(name)) == (False, name.id)
 
 
 @pytest.mark.parametrize(

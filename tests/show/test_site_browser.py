@@ -6,7 +6,6 @@ The histories are made up, their change points planted; the pages are those that
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import quote
@@ -117,26 +116,6 @@ def test_a_trend_s_view_is_in_its_address(watched: Watched, past: Seen) -> None:
     expect(first).to_contain_text(re.compile(" [mµ]s"))
     page.locator("[name=reset]").click()
     expect(page).to_have_url(past.base + case)
-
-
-def test_dragging_zooms_and_a_double_click_goes_back(watched: Watched, past: Seen) -> None:
-    """The last fifth of five years begins about a year before the newest night."""
-    page = watched.open(addresses.case(CASE))
-    box = page.locator("#trend .chart-plot svg").bounding_box()
-    assert box is not None
-    middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + 60 + (box["width"] - 60) * 0.8, middle)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] - 2, middle, steps=5)
-    expect(page.locator("#trend .chart-tip")).to_contain_text(re.compile(r"20\d\d-\d\d-\d\d: "))
-    page.mouse.up()
-    expect(page).to_have_url(re.compile(r"\?from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d$"))
-    begin = datetime.fromisoformat(page.url.partition("from=")[2][:10]).replace(tzinfo=UTC)
-    assert abs(made_up.LAST - begin - timedelta(days=365)) < timedelta(days=40)
-    page.reload()
-    expect(page.locator("[name=from]")).to_have_value(f"{begin:%Y-%m-%d}")
-    page.locator("#trend .chart-plot svg").dblclick()
-    expect(page).to_have_url(past.base + addresses.case(CASE))
 
 
 @pytest.mark.parametrize("kind", ["around", "release"])

@@ -8,13 +8,12 @@ import pytest
 
 import made_up
 import site_builds
-import sites
 from duetbench.show import addresses
 from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
 from duetbench.store import store
 from made_up import Imagined
-from site_builds import JSON, a_run, failed, scattered, steady
+from site_builds import JSON, a_run, failed, scattered
 
 CPU = "server_cpu_per_request"
 
@@ -87,14 +86,3 @@ def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_resu
     }
     assert measured
     assert measured <= real.keys()
-
-
-def test_cases_whose_ids_are_short_or_odd_keep_their_pages(tmp_path: Path) -> None:
-    names = ("one", "one/two", "one/two/three", "<i>/x/y")
-    for day in (1, 2):
-        site_builds.stored(tmp_path / "results", a_run(day, *map(steady, names)))
-    site = site_builds.built(tmp_path)
-    for name in names:
-        page = (site / addresses.file(addresses.case(name))).read_text()
-        assert 'id="over-time"' in page, name
-    assert list(sites.dead_links(site)) == []

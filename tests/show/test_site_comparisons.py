@@ -14,8 +14,6 @@ import site_builds
 import sites
 import synthetic
 from duetbench.show import formats
-from duetbench.show.site.pages import comparisons as pages
-from duetbench.show.view import make_view
 from duetbench.store import change, comparisons
 from duetbench.store.comparison import Comparison
 
@@ -94,20 +92,6 @@ def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
     assert 'href="../../c/20261120-granian-0/"' in html
     assert "a/b needs 3.10 % more CPU per request (2.50…3.70 %)" in html
     assert list(sites.dead_links(site)) == []
-
-
-def test_what_rests_on_which_look() -> None:
-    """Of 16 duets the third look tells, of 8 none: time was up. Where stages were, nobody knows."""
-    found = site_builds.compared(FASTAPI, micro=(comparing.micro("b.One", comparing.SAME),))
-    rows = make_view(found).groups.all
-    looks = [(look["name"], look["samples"], look["rests"]) for look in pages.looks(found, rows)]
-    assert looks == [
-        ("look 1", "6", 0), ("look 2", "10", 0), ("look 3", "16", 3), ("look 4", "25", 0),
-        ("look 5", "40", 0), ("look 6", "60", 0), ("the last one, taken early", "", 1),
-    ]  # fmt: skip
-    stages = {"screening_looks": "5 duets: 5%", "confirmation_looks": "10 duets: 20%"}
-    before = found.model_copy(update={"method": stages})
-    assert [look["rests"] for look in pages.looks(before, rows)] == [None, None]
 
 
 def test_a_damaged_file_costs_itself_only(tmp_path: Path, reference_results: Path) -> None:

@@ -1,4 +1,4 @@
-"""The site's JavaScript: its types, and what it must do exactly as the Python beside it.
+"""The site's JavaScript: what it must do exactly as the Python beside it.
 
 The modules that need no page run in Node, which is in the harness's environment.
 """
