@@ -87,9 +87,7 @@ WHICH: dict[str, Callable[[Case], bool]] = {
         ("apps/asgi-wsgi/asgi_app.py", "half"), ("apps/asgi-wsgi/answers.json", "one"),
         ("apps/answers.json", "all"),
         ("apps/asgi-wsgi/unused.py", "none"), ("apps/asgi-wsgi/README.md", "none"),
-        ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/pyproject.toml", "none"),
-        ("apps/anchor.toml", "none"),
-        ("apps/gil-endpoints/published.toml", "none"), ("apps/stacks/current.txt", "none"),
+        ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/stacks/current.txt", "none"),
         ("scripts/duetbench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
     ],
 )  # fmt: skip

@@ -54,12 +54,6 @@ def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -
     assert rows(taken_away) == {"ware": ("went", 80, 0, "serve")}
 
 
-def test_more_calls_of_what_is_called_anyway_belong_to_the_new_caller() -> None:
-    base = {"serve": 100.0, "serve get": 50.0}
-    head = {"serve": 100.0, "serve get": 50.0, "serve ware": 5.0, "serve ware get": 25.0}
-    assert rows(rank(calls(base), calls(head), 0.005)) == {"ware": ("came", 0, 30, "serve")}
-
-
 def test_a_renamed_function_is_one_function() -> None:
     def fact(line: int, code: str) -> Fact:
         return Fact(line, 2.0, 30.0, code)

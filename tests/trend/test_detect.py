@@ -309,14 +309,8 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert ([one.confirmed for one in found.judged].count(True), len(found.left)) == (1, 10)
 
 
-def test_files_of_detection_read_back(tmp_path: Path) -> None:
-    """Candidates and changes; what is damaged is named, and stops nothing but a judgement."""
-    found = Candidates(candidates=(candidate_of(("x/a", 1.05)),), known=2)
-    files.write(path := tmp_path / "candidates.json", found)
-    assert files.read(Candidates, path) == found
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(RecordError, match=r"candidates\.json: expected candidates"):
-        files.read(Candidates, path)
+def test_changes_read_back(tmp_path: Path) -> None:
+    """What is damaged is named, and stops nothing but a judgement."""
     whole = dismissed(candidate_of(("x/a", 1.05)), Verdict.NO_CHANGE, 1)
     changes.save(tmp_path, whole)
     (tmp_path / "changes" / "damaged.json").write_text("{}")
