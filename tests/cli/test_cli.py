@@ -13,7 +13,6 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 import duetbench.cli
-from bench import invoke
 from duetbench import __version__
 from duetbench.cli import app
 from duetbench.cli.verbs import CI, DEV, VERBS, Verb
@@ -171,24 +170,3 @@ def test_a_closed_pipe_is_no_failure_of_the_verb() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("run", "--profile", "x"), "'--profile': 'x' is not one of 'quick', 'nightly', 'publish"),
-        (("stack", "lock", "--as-of", "yesterday"), "--as-of 'yesterday': expected a date such as"),
-        (("compare", "--html", "/proc/no/x.html"), "there is no folder /proc/no: make it first"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)  # fmt: skip
-def test_what_was_wrong_is_said_in_our_words(
-    words: tuple[str, ...],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Expected, found, what to do: before anything is resolved, built or measured."""
-    monkeypatch.setenv("COLUMNS", "200")
-    done = invoke(capsys, monkeypatch, words)
-    assert (done.code, sentence in done.err) == (2, True), done

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -157,48 +156,3 @@ def test_an_interruption_is_not_lost_in_asyncio() -> None:
     with pytest.raises(InterruptedRun) as caught, interruptible():
         asyncio.run(interrupted())
     assert (str(caught.value), caught.value.exit_code) == ("SIGINT", 130)
-
-
-@pytest.mark.usefixtures("handlers")
-def test_an_interruption_is_not_lost_in_a_finaliser() -> None:
-    """Python drops what is raised there: the signal comes once more, and ends the run."""
-
-    class Last:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
-
-    def interrupted() -> None:
-        last = Last()
-        del last
-        threading.Event().wait(30)
-
-    with pytest.raises(InterruptedRun, match="SIGINT"), interruptible():
-        interrupted()
-
-
-@pytest.mark.usefixtures("handlers")
-def test_the_second_signal_does_not_disturb_the_clean_up() -> None:
-    """From the first one on both are ignored, until the process ends; without one, handlers return.
-
-    So that the harness can be used by others.
-    """
-    before = [signal.getsignal(number) for number in HANDLED]
-    with interruptible():
-        assert before != [signal.getsignal(number) for number in HANDLED]
-    assert before == [signal.getsignal(number) for number in HANDLED]
-    cleaned = False
-
-    def interrupted() -> None:
-        nonlocal cleaned
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-        finally:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGTERM)
-            cleaned = True
-
-    with pytest.raises(InterruptedRun) as caught, interruptible():
-        interrupted()
-    assert cleaned
-    assert caught.value.exit_code == 143
-    os.kill(os.getpid(), signal.SIGINT)

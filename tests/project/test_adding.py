@@ -1,9 +1,10 @@
-"""A server, a metric and an interpreter are each added in one place of a copy of the project."""
+"""What CONTRIBUTING.md says of adding things: its worked example, and one place for each kind."""
 
 import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,23 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import sites
+import pytest
+
 import synthetic
+from bench import Bench
 from comparing import CPU
 from duetbench import cli
-from duetbench.core.model import StackRecord
+from duetbench.core.model import StackRecord, Status
 from duetbench.host import paths
 from duetbench.measure.testbed import SideCase
 from duetbench.store import store
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
+from repos import write
 
 _PROJECT: Final = paths.project_root()
 _NAMES: Final = (
-    "apps", "benchmarks", "docs", "scripts/duetbench", "pyproject.toml", "asv.conf.json",
+    "CONTRIBUTING.md", "apps", "benchmarks", "docs", "scripts/duetbench", "pyproject.toml",
+    "asv.conf.json",
 )  # fmt: skip
-_EXAMPLE: Final = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCKS: Final = _FENCE.findall((_PROJECT / "CONTRIBUTING.md").read_text("utf-8"))
+_FILES: Final = {name: text for _, name, text in _BLOCKS if name}
 _SERVER: Final = """\
         Server(
             name="daphne",
@@ -147,10 +154,9 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
         whole = (root / name).read_text("utf-8")
         assert whole.count(before) == 1
         (root / name).write_text(whole.replace(before, text + before), "utf-8")
-    for name, text in _EXAMPLE.findall((_PROJECT / "CONTRIBUTING.md").read_text("utf-8")):
-        (root / name).parent.mkdir(exist_ok=True)  # the experiment that asks for the server
-        (root / name).write_text(text.replace('"uvicorn"', '"daphne"'), "utf-8")
-    search = [root / "scripts", Path(__file__).parent, Path(sites.__file__).parent]
+    for name, text in _FILES.items():  # the experiment asks for the server
+        write(root, name, text.replace('"uvicorn"', '"daphne"'))
+    search = [root / "scripts", Path(__file__).parent, Path(synthetic.__file__).parent]
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, search)),
@@ -184,3 +190,32 @@ def test_each_is_added_in_one_place(tmp_path: Path) -> None:
 
     assert all(text in found["run"] for text in ("daphne 4.2.1", "disk/request", "3.15"))
     assert all(text in found["comparison"] for text in ("disk/request", "echo/echo/py3.14"))
+
+
+@pytest.mark.real
+def test_the_example_is_planned_measured_and_shown(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(_PROJECT / "apps", root / "apps", ignore=ignored)
+    shutil.copy(_PROJECT / "pyproject.toml", root)
+    (root / "results").mkdir()
+    for name, text in _FILES.items():
+        write(root, name, text)
+    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
+    (console,) = [text for kind, _, text in _BLOCKS if kind == "console"]
+    heard = []
+    for line in console.splitlines():
+        _, *words = shlex.split(line.removeprefix("$ "))
+        done = bench(*words)
+        assert done.code == 0, f"{line}: {done}"
+        heard.append(done.out)
+    assert "echo" in heard[0]
+    assert "echo/py3.14t" in heard[1]
+    run = store.load(store.runs(root / "results")[-1])
+    assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
+    for result in run.results:
+        (launch,) = result.launches
+        assert launch.status is Status.OK, launch.flags
+        assert launch.metrics["good"] == launch.metrics["requests"] > 100

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bare import Programs
 from duetbench.cli.doctor import summary
 from duetbench.host import paths
 from duetbench.project import doctor, interpreters
@@ -68,35 +67,6 @@ def test_a_machine_where_nothing_was_made(tmp_path: Path) -> None:
     for title in ("Machine", "Interpreters", "Tools", "Stacks", "Warnings"):
         assert title in done.stdout
     assert "Traceback" not in done.stderr
-
-
-def states(*names: str) -> dict[str, str]:
-    found = {finding.what: finding.state for finding in doctor.diagnose(Project.here()).tools}
-    return {name: found[name] for name in names or found}
-
-
-def test_a_missing_compiler_matters_only_while_something_is_to_be_built(
-    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With everything built, no cargo is no fault; with nothing built it is, and one too old.
-
-    That is found before it has fetched an index for minutes.
-    """
-    wanted = ("cargo", "cc", "make", "valgrind", "chromium", "postgresql", "systemd")
-    expected = dict.fromkeys(wanted, "absent")
-    # git says what is measured, whatever is built.
-    assert states() == {"oha": "ok", "uv": "ok", "git": "missing", **expected}
-    with monkeypatch.context() as nothing:
-        nothing.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert states("cargo") == {"cargo": "missing"}
-    programs.write("cargo", "echo cargo 1.56.0")
-    assert states("cargo") == {"cargo": "ok"}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (found,) = (
-        finding for finding in doctor.diagnose(Project.here()).tools if finding.what == "cargo"
-    )
-    assert found.state == "wrong"
-    assert "or newer, found" in str(found.remedy)
 
 
 def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) -> None:

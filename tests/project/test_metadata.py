@@ -61,26 +61,6 @@ def test_what_is_no_plain_address_is_left_out(tmp_path: Path, line: str) -> None
     assert metadata.read(tmp_path) == {("web", "1.0"): VersionLinks()}
 
 
-@pytest.mark.parametrize(
-    ("link", "tag"),
-    [
-        ("releases/tag/1.2.0", ""),
-        ("tree/release-1.2.0/docs", "release-"),
-        ("compare/v1.1.0...v1.2.0", "v"),
-        ("releases/tag/v1.2.0.1", None),
-        ("releases/tag/v1.1.0", None),
-    ],
-)
-def test_how_tags_are_named_is_read_from_a_link_to_one(
-    tmp_path: Path, link: str, tag: str | None
-) -> None:
-    source = "https://forge.example/a/web"
-    installed(
-        tmp_path, "web", "1.2.0", f"Project-URL: Source, {source}", description=f"<{source}/{link}>"
-    )
-    assert metadata.read(tmp_path)["web", "1.2.0"].tag == tag
-
-
 def test_files_grow_with_versions_and_belong_to_the_history(tmp_path: Path) -> None:
     one, other = (VersionLinks(links={"home": f"https://{name}.example"}) for name in "ab")
     (path,) = packages.remember(tmp_path, {("web", "1.0"): one})

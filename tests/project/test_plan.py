@@ -137,17 +137,6 @@ def test_what_remains(expected_: list[float], seen: list[float], left: float) ->
     assert estimate.remaining == pytest.approx(left)
 
 
-def test_globs_select_over_whole_ids() -> None:
-    plan = make_plan(
-        Project.here().cases, "quick", ["asgi-wsgi/*/py3.14t/*", "asgi-wsgi/asgi-io/*"], None, 1
-    )
-    found = [one.id for one in plan.cases]
-    assert "asgi-wsgi/wsgi-json/py3.14t/w2/t64/c256" in found
-    assert "asgi-wsgi/asgi-io/py3.14/w1/c128" in found
-    assert "asgi-wsgi/asgi-json/py3.14/w1/c128" not in found
-    assert len(found) == len(set(found)) == 14
-
-
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     with pytest.raises(UsageError) as error:
         make_plan(

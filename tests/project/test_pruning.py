@@ -107,20 +107,6 @@ def test_the_anchor_s_interpreters_stay(
     assert [one.path for one in prune.unused(Project.here())] == builds[1:]
 
 
-def test_snapshots_locks_and_generators_go_by_age(cache: Path) -> None:
-    """What comparisons have laid out and resolved, and a load generator of another version."""
-    for name in ("snapshots/0123456789abcdef", "tools/oha-0.1.0-0123456789ab"):
-        made(cache / name)
-        aged(cache / name, 31)
-    for name, days in (("old", 31.0), ("young", 31.0)):
-        lock = cache / "resolved" / name / "current.txt"
-        lock.parent.mkdir(parents=True)
-        lock.touch()
-        aged(lock.parent, days)
-    os.utime(cache / "resolved" / "young" / "current.txt")
-    assert gone() == ["0123456789abcdef", "lock old", "generator oha-0.1.0-0123456789ab"]
-
-
 def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: Path) -> None:
     """A held lock, a staging folder, and what lies in somebody else's cache."""
     busy = environment(cache / "environments" / "b-py3.14-000000000001", Path("x"), 99)

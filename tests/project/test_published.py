@@ -8,9 +8,9 @@ import pytest
 
 import synthetic
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Case, CaseResult, Profile
+from duetbench.core.model import Case, Profile
 from duetbench.project.project import Project
-from duetbench.project.published import Published, load_published, read_published
+from duetbench.project.published import load_published, read_published
 from duetbench.project.schema import PROFILES
 from duetbench.show import claims, page
 from duetbench.trend.summary import summarise
@@ -106,40 +106,6 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
             assert found.ours.estimate == pytest.approx(found.published)
 
 
-def test_computing_says_of_each_axis_whether_it_found_the_second_core() -> None:
-    """Threads 1.01 times with the GIL and 1.90 without; workers 1.85 times with it, 0.99 without.
-
-    A statement about cores is of the figure itself.
-    """
-    found = {
-        "wsgi-cpu/py3.14/w1/t1": (1000, 1.02), "wsgi-cpu/py3.14/w1/t2": (1010, 1.04),
-        "wsgi-cpu/py3.14t/w1/t1": (900, 1.02), "wsgi-cpu/py3.14t/w1/t2": (1710, 1.86),
-        "asgi-cpu/py3.14/w1": (1000, 1.02), "asgi-cpu/py3.14/w2": (1850, 1.86),
-        "asgi-cpu/py3.14t/w1": (900, 1.02), "asgi-cpu/py3.14t/w2": (891, 1.03),
-    }  # fmt: skip
-    cases = declared("asgi-wsgi")
-    results = [
-        CaseResult(
-            case=cases[f"asgi-wsgi/{name}/c32"],
-            launches=tuple(
-                synthetic.ok(name, n, {"throughput": rate * off, "server_cores": cores * off})
-                for n, off in enumerate((0.99, 1.0, 1.01))
-            ),
-        )
-        for name, (rate, cores) in found.items()
-    ]
-    summary = summarise(synthetic.make_run(results))
-    checked = [
-        (one.verdict, round(one.ours.estimate, 2))
-        for one in claims.check_all(summary, PUBLISHED["asgi-wsgi"])
-        if one.ours is not None
-    ]
-    assert checked == [
-        ("holds", 1.01), ("holds", 1.04), ("holds", 1.90), ("holds", 1.86),
-        ("holds", 1.85), ("does not hold", 0.99), ("does not hold", 1.03),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -161,19 +127,3 @@ def test_a_wrong_declaration_is_refused_with_its_place(
     with pytest.raises(DeclarationError) as caught:
         read_published(path)
     assert all(part in str(caught.value) for part in (str(path), told)), str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("template", "told"),
-    [
-        ("{{ fig('a', 'speed') }}", "unknown metric 'speed'"),
-        ("{{ nothing }}", "undefined"),
-    ],
-)
-def test_a_wrong_sentence_is_refused(template: str, told: str) -> None:
-    published = Published(source="a page", cases={"a": "x/a"})
-    case = synthetic.make_case("x/a")
-    summary = summarise(synthetic.make_run([CaseResult(case=case)]))
-    with pytest.raises(DeclarationError, match="answers") as caught:
-        claims.fill(template, summary, published, "apps/x/published.toml")
-    assert told in str(caught.value)

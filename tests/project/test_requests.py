@@ -8,7 +8,7 @@ import pytest
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.project.requests import body_of, paths, read
+from duetbench.project.requests import read
 
 
 @pytest.fixture
@@ -82,8 +82,3 @@ def test_shares_are_of_all_that_a_path_stands_for(
 def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
         read(line, folder)
-
-
-def test_the_parts_are_there_for_declarations(folder: Path) -> None:
-    assert paths(["/a", "/b 2"], folder) == ("/a", "/b", "/b")
-    assert body_of(folder / "words.txt")[1] == {"content-type": "text/plain"}

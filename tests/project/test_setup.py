@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, oha, settings, stacks, tools
+from duetbench.project import interpreters, settings, stacks
 from duetbench.project.project import Project
 from repos import borrow_cache
 
@@ -75,71 +75,6 @@ def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> Non
     for program in (Path("/bin/true"), tmp_path / "python"):
         with pytest.raises(SetupError, match="does not run"):
             interpreters.prove(program)
-
-
-def test_what_is_unknown_or_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An undeclared interpreter is wrong usage; what is declared and not there names the remedy."""
-    with pytest.raises(UsageError, match=r"no interpreter '2\.7'; pyproject.toml declares"):
-        Project.here().interpreter("2.7")
-    spec = Project.here().settings.oha
-    program = oha.find(spec)
-    assert tools.version(program) == oha.version(program) == spec.version
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match=r"3\.14t .*has not been made: run `duetbench setup`"):
-        Project.here().interpreter("3.14t")
-    with pytest.raises(SetupError, match=r"oha 1\.16\.0 has not been made: run `duetbench setup`"):
-        oha.find(spec)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "key", "found"),
-    [
-        ("free_threaded = false", "free_threaded = 7", "interpreters.3.14.free_threaded", "7"),
-        ('version = "3.14.7"', 'version = "3.13.9"', "3.14.version", "'3.13.9'; allowed: a vers"),
-        ("free_threaded = true", "free_threaded = false", "3.14t.free_threaded", "False; allowed"),
-    ],
-)
-def test_a_wrong_declaration_says_where(
-    tmp_path: Path, old: str, new: str, key: str, found: str
-) -> None:
-    """File, key, what was found and what is allowed, for wrong values and misspelt keys."""
-    text = (ROOT / "pyproject.toml").read_text()
-    assert old in text
-    (tmp_path / "pyproject.toml").write_text(text.replace(old, new, 1))
-    with pytest.raises(DeclarationError) as caught:
-        settings.load(tmp_path)
-    message = str(caught.value)
-    for part in (str(tmp_path / "pyproject.toml"), key, found, "allowed: "):
-        assert part in message
-    assert "Value error" not in message
-
-
-def test_the_checkout_is_found_from_anywhere_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Below the working directory first; DUETBENCH_ROOT decides, and must be a checkout.
-
-    The cache and the state are outside of it, where the person wants them.
-    """
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
-    assert paths.cache_dir() == tmp_path / "c" / "duetbench"
-    assert paths.state_dir() == tmp_path / "s" / "duetbench"
-    inner = tmp_path / "other" / "apps" / "deep"
-    inner.mkdir(parents=True)
-    (tmp_path / "other" / "pyproject.toml").write_text("[tool.duetbench]\n")
-    monkeypatch.chdir(inner)
-    assert paths.project_root() == tmp_path / "other"
-    monkeypatch.setenv("DUETBENCH_ROOT", str(ROOT))
-    assert paths.project_root() == ROOT
-    monkeypatch.setenv("DUETBENCH_ROOT", str(inner))
-    with pytest.raises(UsageError, match=r"expected a folder of a repository or project"):
-        paths.project_root()
-    monkeypatch.delenv("DUETBENCH_ROOT")
-    # A folder of its own project, inside of the repository that declares.
-    (inner / "pyproject.toml").touch()
-    monkeypatch.chdir(inner)
-    assert paths.project_root() == tmp_path / "other"
 
 
 @pytest.mark.parametrize("mark", [".git", "pyproject.toml", "requirements.txt"])

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import re
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from pytest_httpserver import HTTPServer
 
 from bare import NOBODY, QUIET, Programs
 from duetbench.core.errors import SetupError
-from duetbench.host import cache, command, paths
+from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 from duetbench.project import cpython, oha, settings, setup
 from duetbench.project.project import Project
+from duetbench.project.tools import VALGRIND, Package, ensure
 from duetbench.project.types import SetupSpec, SourceBuild
 
 
@@ -139,33 +141,54 @@ def test_archive_comes_from_the_mirrors_of_apt(
     assert fetched(tmp_path).read_bytes() == b"source"
 
 
-_NETWORK = "the network or the index cannot be reached"
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("working\nerror: no such thing\nbye\n", "it said: error: no such thing. Log: "),
-        # Beneath its error uv says why: without that, nobody knows which package it is about.
-        (
-            "error: No solution\n  cause: Because there is no granian==99.99\n\nhint: none\n",
-            "error: No solution: Because there is no granian==99.99. Log: ",
-        ),
-        ("curl: (6) Could not resolve host: x", _NETWORK),
-        ("write failed: No space left on device", "the disk is full"),
-    ],
-)
-def test_a_tool_that_fails_is_explained_by_its_own_words(
-    tmp_path: Path, said: str, told: str
+@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.parametrize(("apt", "uid"), [(True, 1000), (False, 0)])
+def test_what_may_not_be_installed_is_told(
+    programs: Programs,
+    heard: io.StringIO,
+    narrator: Narrator,
+    monkeypatch: pytest.MonkeyPatch,
+    apt: bool,
+    uid: int,
 ) -> None:
-    """The first line that calls itself an error, known causes, and the log's place."""
-    log = tmp_path / "log"
-    (tmp_path / "said").write_text(said)
-    shell: list[str | Path] = ["/bin/sh", "-c", f"cat {tmp_path}/said; exit 1"]
-    with pytest.raises(command.CommandError) as caught:
-        command.run(shell, what="trying", log=log, tick=lambda _line: None)
-    sentence = str(caught.value)
-    assert sentence.startswith("trying failed (exit code 1): ")
-    assert told in sentence
-    assert str(log) in sentence
-    assert len(sentence) < 800
+    """Without root, and without apt, one sentence has the command; apt-get is not called."""
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    if apt:
+        programs.write("apt-get", f"echo called > {programs.folder}/called")
+    assert ensure(VALGRIND, narrator) is None
+    assert heard.getvalue() == (
+        "valgrind is not here; instructions are counted with it. "
+        "To have it: `apt-get install --no-install-recommends valgrind`\n"
+    )
+    assert programs.said("called") is None
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_failing_installation_is_no_error(
+    programs: Programs, heard: io.StringIO, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without network apt fails: its words are in the sentence, and set-up goes on."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    programs.write("apt-get", "echo 'E: Temporary failure: could not resolve host'; exit 100")
+    assert ensure(Package("sl", ("sl",), "trains run on it"), narrator) is None
+    sentence = heard.getvalue().splitlines()[-1]
+    assert sentence.startswith("sl is not here (apt-get update failed (exit code 100): the network")
+    assert sentence.endswith("To have it: `apt-get install --no-install-recommends sl`")
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_in_ci_sudo_makes_us_root(
+    programs: Programs, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hosted machine's user may become root without a password; nobody else is asked to."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    made = programs.folder / "valgrind"
+    programs.write("sudo", f'echo "$1 $2 $3" > {made.parent}/asked; shift 3; exec "$@"')
+    programs.write("apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
+    monkeypatch.delenv("CI", raising=False)
+    assert ensure(VALGRIND, narrator) is None
+    assert programs.said("asked") is None
+    monkeypatch.setenv("CI", "true")
+    assert ensure(VALGRIND, narrator) is True
+    asked = "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
+    assert programs.said("asked") == asked

@@ -46,20 +46,6 @@ def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> No
         target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"app": "shop.main"}, r"^--app shop\.main: expected text that matches"),
-        ({"server": "caddy"}, "server 'caddy': expected one of granian"),
-    ],
-)
-def test_a_wrong_option_is_told_by_its_name(
-    options: dict[str, Any], sentence: str, shop: Path
-) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        target.of(shop, options)
-
-
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
     write(
         tmp_path,

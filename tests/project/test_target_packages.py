@@ -159,17 +159,6 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 
-@pytest.mark.usefixtures("index")
-def test_a_frozen_file_of_requirements_can_move_as_well(root: Path, python: Interpreter) -> None:
-    """Its versions are a lock's, not what somebody insists on."""
-    (root / "pyproject.toml").unlink()
-    write(root, "requirements.txt", "alpha==1.0\nbeta==1.0  # of alpha\n")
-    stack = target_packages.locked(root, given(root, python), ["granian"], python, QUIET)
-    assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-    asked = (root / ".duetbench-target" / "project.in").read_text()
-    assert asked == "alpha\nbeta\nwinonly ; sys_platform == 'win32'\ngranian\n"
-
-
 def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", "[tool.ruff]\n")
     assert target_packages.lock_of(tmp_path) is None

@@ -8,7 +8,6 @@ import pytest
 from packaging.version import Version
 
 from bare import QUIET
-from duetbench.core.errors import UsageError
 from duetbench.project import interpreters, target_python, tools
 from duetbench.project.project import Project
 from repos import borrow_cache, write
@@ -35,13 +34,6 @@ def test_a_request_is_read_as_uv_reads_it(
             assert asked.fits(Version(version), free_threaded=free) is fits, version
 
 
-def test_what_is_no_cpython_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"\.python-version 'pypy@3\.10': expected a CPython such"):
-        target_python.read("pypy@3.10", ".python-version")
-    with pytest.raises(UsageError, match=r"--python 3\.9: expected Python 3\.10 or newer"):
-        target_python.read("3.9", "--python")
-
-
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
     assert target_python.request(tmp_path).text == "any"
     write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
@@ -50,15 +42,6 @@ def test_the_nearest_word_decides(tmp_path: Path) -> None:
     write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
     assert target_python.request(tmp_path).text == "3.12.8"
     assert target_python.request(tmp_path, "3.13t").source == "--python"
-
-
-def test_one_that_set_up_has_made_is_preferred() -> None:
-    assert (
-        target_python.choose(target_python.read("3.14", "x"), Project.here().settings, QUIET)
-        == Project.here().settings.interpreters["3.14"]
-    )
-    spec = target_python.choose(target_python.read("3.14t", "x"), Project.here().settings, QUIET)
-    assert (target_python.name_of(spec), spec.free_threaded) == ("3.14t", True)
 
 
 def test_one_of_the_machine_is_found_and_remembered(

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -145,20 +144,6 @@ def test_the_wheel_has_the_package_and_what_it_reads(
     assert {link or image for link, image in links if not (link or image).startswith("https:")} == {
         link for link, _ in links if link.startswith("#")
     }
-
-
-def test_the_source_archive_has_what_the_wheel_is_built_from(dist: Path) -> None:
-    (archive,) = dist.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        names = {Path(*Path(name).parts[1:]) for name in packed.getnames()}
-    assert {str(name.parts[0]) for name in names} == {
-        ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "benchmarks",
-        "pyproject.toml", "scripts",
-    }  # fmt: skip
-    assert {str(Path(*name.parts[:2])) for name in names if name.parts[0] == "scripts"} == {
-        "scripts/hatch_build.py", "scripts/duetbench",
-    }  # fmt: skip
-    assert not [name for name in names if "node_modules" in name.parts]
 
 
 def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> None:
