@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from duetbench.core import metrics, units
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 
 CPU = "server_cpu_per_request"
@@ -56,3 +57,23 @@ def test_every_metric_has_bounds() -> None:
 def test_figures_are_written_with_their_unit(write: units.Format, value: float, text: str) -> None:
     """Three digits, four of a rate from 1,000 on; the unit that reads best."""
     assert write(value) == text
+
+
+def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
+    """Of 1.10 (1.04…1.21) the upper half, 0.11, is the longer one: 10 % of the figure."""
+    result = Interval(1.10, 1.04, 1.21, 12)
+    assert result.ends == (1.04, 1.21)
+    assert result.spread == pytest.approx(0.1)
+    assert [result.excludes(value) for value in (1.0, 1.04, 1.2, 1.21, 1.22)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_one_sample_has_no_ends_and_excludes_nothing() -> None:
+    alone = Interval(1.1)
+    assert (alone.ends, alone.spread, alone.excludes(9.0), alone.n) == (None, None, False, 1)
+    assert Interval(0.0, -1.0, 1.0, 3).spread is None

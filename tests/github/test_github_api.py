@@ -1,6 +1,5 @@
 """GitHub's API: patient where waiting helps, plain where it does not."""
 
-import socket
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
     assert step.asked("GET") == ["/issues/12/comments"] * 3
 
 
-@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])
+@pytest.mark.parametrize("fault", [{"status": 503}, {"cut": True}])
 def test_what_goes_wrong_on_their_side_is_asked_again(fault: dict[str, Any], step: Step) -> None:
     step.github.fail(path="pulls/12", times=3, **fault)
     with step.connected() as github:
@@ -43,26 +42,12 @@ def test_patience_ends(step: Step) -> None:
     assert len(step.asked("GET")) == api.ATTEMPTS
 
 
-def test_no_connection_is_asked_again(step: Step) -> None:
-    with socket.socket() as once:
-        once.bind(("127.0.0.1", 0))
-        step.set(GITHUB_API_URL=f"http://127.0.0.1:{once.getsockname()[1]}")
-        with (
-            step.connected() as github,
-            pytest.raises(ServiceError, match=r"no answer .ConnectError.*given up after"),
-        ):
-            github.add_comment(12, "hello")
-    assert len(step.waits) == api.ATTEMPTS - 1
-
-
 @pytest.mark.parametrize(
     ("status", "headers", "body", "waited"),
     [
         (429, {"Retry-After": "17"}, {}, 17),
-        (403, {"Retry-After": "17"}, {"message": "secondary"}, 17),
         (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795176045"}, {}, 46),
         (403, {}, {"message": "You have exceeded a secondary rate limit."}, 60),
-        (429, {}, {}, 60),
     ],
 )
 def test_it_waits_as_long_as_github_asks(
@@ -93,15 +78,7 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     assert step.waits == []
 
 
-HINTS = {
-    401: "valid token",
-    403: "permissions",
-    404: "see that it exists",
-    422: "does not take these values",
-}
-
-
-@pytest.mark.parametrize(("status", "hint"), HINTS.items())
+@pytest.mark.parametrize(("status", "hint"), [(401, "valid token"), (403, "permissions")])
 def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step: Step) -> None:
     """Lines that begin with `::` are commands to the runner; escape sequences to a terminal."""
     errors = [{"field": "body", "message": "is too long"}, "odd"]
@@ -116,15 +93,6 @@ def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step:
     assert hint in text
     assert text.isprintable()
     assert step.waits == []
-
-
-def test_silence_ends_a_request_and_so_do_too_many_bytes(step: Step) -> None:
-    step.github.fail(path="pulls/12", delay=3.0)
-    with step.connected(timeout=0.5) as github:
-        assert github.pull(12).number == 12
-        assert step.waits
-        with pytest.raises(ServiceError, match="expected at most 9 bytes, found more"):
-            github.request("GET", "/pulls/12", most=9)
 
 
 def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
@@ -173,13 +141,9 @@ def test_strangers_have_no_permission(step: Step) -> None:
     ("changes", "sentence"),
     [
         ({"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set; a job of GitHub Actions has it"),
-        ({"GITHUB_REPOSITORY": "name"}, "expected owner/name"),
         ({"GITHUB_REPOSITORY": "a/b/../c"}, "expected owner/name"),
-        ({"GITHUB_RUN_ID": "x"}, "expected a number"),
         ({"GITHUB_API_URL": "http://example.org"}, "or http:// on this machine"),
         ({"GITHUB_API_URL": "http://127.0.0.1.example.org"}, "or http:// on this machine"),
-        ({"GITHUB_API_URL": "file:///etc"}, "expected https://"),
-        ({"GITHUB_API_URL": "https://[x"}, "expected https://"),
     ],
 )
 def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> None:

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import subprocess
-import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -34,7 +33,6 @@ from foreign import (
     LOCKS,
     MACHINES,
     NOW,
-    change,
     comparison,
     inside,
     judged,
@@ -153,51 +151,23 @@ def asv(**changes: Any) -> Attack:
     return lambda folder: put_inside(folder.parent, folder.name, inside(**changes))
 
 
-def deep(levels: int) -> Attack:
-    return data(lambda was: was[:-2] + b',"x":' + b"[" * levels + b"]" * levels + b"}")
-
-
 ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     # Folders that are none of ours.
     "many files": (shell("for i in $(seq 64); do echo {} >$i.json; done"), "more than 64 files"),
-    "deep folders": (shell("mkdir -p a/b/c/d/e/f && echo {} >a/b/c/d/e/f/x"), "the name 'a/b/c"),
     "up and out": (shell("echo {} >..%2f..%2fescape.json"), "the name '..%2f..%2fescape"),
-    "backwards": (shell(r"echo {} >'..\..\escape.json'"), "the name '..\\\\.."),
     "link": (shell("ln -s /etc/passwd run.json"), "'run.json' is not a plain file"),
-    "linked folder": (shell("ln -s /etc others"), "'others' is not a plain file"),
-    "dangling": (shell("ln -s nowhere run.json"), "'run.json' is not a plain file"),
     "pipe": (shell("mkfifo run.json"), "'run.json' is not a plain file"),
-    "socket": (
-        shell(f"{sys.executable} -c 'import socket as s; s.socket(1).bind(\"x.json\")'"),
-        "'x.json' is not a plain file",
-    ),
     "sparse": (shell("truncate -s 2000000000 run.json"), "at most 8,000,000 bytes per file"),
-    "heavy": (shell("truncate -s 7000000 1.json 2.json 3.json 4.json 5.json"), "32,000,000 in all"),
     "odd name": (shell("echo {} >\"$(printf 'a\\n::x')\""), "the name 'a\\n::x'"),
-    "option": (shell("echo {} >--output=x.json"), "the name '--output=x.json'"),
-    "hidden": (shell("echo {} >.run.json"), "the name '.run.json'"),
-    "script": (shell("echo '#!/bin/sh' >run.sh"), "'run.sh', which is none of: "),
     "nothing": (shell("rm -r runs"), "expected a run or anchored points, found none"),
-    "a night's record": (shell("mkdir nights; echo {} >nights/x.json"), "'nights/x.json', which"),
     # Bytes that are no run file.
     "an empty file": (data(lambda _: b""), "found an empty file"),
-    "half a file": (data(lambda was: was[:-100]), "truncated or damaged"),
-    "no text": (data(lambda was: was + b"\xff"), "bytes that are no text"),
-    "a list": (data(lambda _: b"[]"), "expected a run file"),
-    "nested without end": (data(lambda _: b'{"format":2,"x":' + b"[" * 5_000_000), "strict JSON"),
-    "nested within the bounds of a reader": (deep(400), "expected a run file of format 2"),
-    "another format": (data(lambda was: was.replace(b'"format":2', b'"format":99')), "found 99"),
     "an unknown key": (data(lambda was: was.replace(b"{", b'{"x": 1,', 1)), "Extra inputs"),
     "a key twice": (
         data(lambda was: was.replace(b"{", b'{"format":2,', 1)),
         "the key 'format' twice",
     ),
     "not a number": (data(lambda was: was.replace(b'"seed":1', b'"seed":NaN')), "strict JSON"),
-    "infinity by the back door": (
-        data(lambda was: was.replace(b'"wall_seconds":3310.12', b'"wall_seconds":1e999')),
-        "strict JSON",
-    ),
-    "text for a number": (data(lambda was: was.replace(b'"seed":1', b'"seed":"1"')), "seed"),
     "a figure that cannot be": (
         data(lambda was: re.sub(rb'"throughput":[\d.]+', b'"throughput":-1', was)),
         "throughput",
@@ -209,23 +179,14 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
         "cannot name a file",
     ),
     "another place": (shell("mv runs/* x; mkdir runs/y; mv x/* runs/y"), "expected it at runs/"),
-    "another name": (run(id="20200101T000000Z-nightly-3f2a9c17"), "id of the run: expected"),
-    "the name of another shard's run": (
-        run(id=f"{shard_run(1).id[:-1]}2"),
-        "id of the run: expected",
-    ),
     "a run from the future": (
         run(started="2026-12-20T09:00:00+00:00", id="20261220T090000Z-nightly-3f2a9c17-s1"),
         "is the machine's clock right?",
     ),
-    "another night": (run(night="20261119T085500Z-nightly-3f2a9c17"), "night: expected"),
     "no night": (run(night=None), "night: expected"),
-    "another shard": (run(shard=2), "machine of shard 2"),
     "a shard that is not there": (run(shard=9), "shard 9, which the plan does not have"),
     "another commit": (run(commit="0" * 40, id="20261120T090000Z-nightly-00000000"), "commit: exp"),
-    "uncommitted changes": (run(dirty=True), "uncommitted changes: expected False"),
     "another lock": (first("stacks", digest="0" * 64), "lock of stack 'current'"),
-    "an undeclared stack": (first("stacks", name="mine"), "lock of stack 'mine': expected None"),
     "a case that is not planned": (case(id="asgi-wsgi/evil"), "'asgi-wsgi/evil', which is no case"),
     "a case that is something else": (case(env={"LD_PRELOAD": "/tmp/x.so"}), "which is no case of"),
     "a case twice": (run(results=shard_run(1).results * 2), "a case twice"),
@@ -234,43 +195,18 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
         "a second run, or file of points, of one shard",
     ),
     "a note that acts on a terminal": (run(notes=("\x1b]0;owned\x07",)), "U+001B"),
-    "a note that begins a new line": (run(notes=("a\n::set-env name=A::b",)), "U+000A"),
     "a note that shows something else": (run(notes=(HIDDEN,)), "a character that turns the text"),
-    "a note as long as a book": (run(notes=("x" * 5000,)), "a text of 5,000 characters"),
     # Points of something else.
-    "points of another night": (pointed(night="x"), "night: expected"),
-    "points of another anchor": (pointed(anchor="2025-01"), "anchor: expected 2026-11"),
     "points of another commit": (pointed(commit="0" * 40), "commit: expected 3f2a9c17"),
     "points of another machine": (pointed(machine=MACHINES[1]), "machine of shard 1: expected"),
-    "points from days to come": (pointed(when="2026-12-24T10:00:00Z"), "clock right?"),
     "points of a case of another shard": (
         pointed(cases=points(2).cases),
         "'asgi-wsgi/e2a/py3.14/w1/c128', which is no case of shard 1",
     ),
-    "points of a case twice": (pointed(cases=points().cases * 2), "a case twice"),
     "a ratio beyond reason": (of_point(ratio=1e4), "less than or equal to 1000"),
-    "a point of any width": (of_point(se=8.0), "less than or equal to 7"),
-    "a million duets": (of_point(duets=10**6), "less than or equal to 10000"),
-    "points with a hidden text": (pointed(label=HIDDEN), "a character that turns the text"),
     # asv's figures that are more.
     "figures of another commit": (asv(commit_hash="0" * 40), "expected it at asv/"),
-    "figures of another machine": (
-        asv(params={"machine": MACHINES[1].id}),
-        f"expected it at asv/{MACHINES[1].id}",
-    ),
     "figures that cannot be": (asv(durations={"x": 1e300}), "a figure beyond 1e+18"),
-    "figures with a hidden text": (asv(env_vars={HIDDEN: ""}), "a character that turns the text"),
-    "figures of no object": (
-        lambda folder: files.replace(folder / INSIDE, b"[" * 100_000),
-        "expected a file of asv's",
-    ),
-    "a machine of asv's that is another": (
-        lambda folder: files.replace(
-            folder / "asv" / MACHINES[1].id / "machine.json",
-            json.dumps({"machine": MACHINES[1].id}).encode(),
-        ),
-        "machine of asv's results",
-    ),
 }
 
 
@@ -345,18 +281,11 @@ def tarred(**entry: Any) -> bytes:
     ("unpack", "archive", "reason"),
     [
         (archives.unzipped, zipped(**{"../x": b""}), "the name '../x'"),
-        (archives.unzipped, zipped(**{"/etc/x": b""}), "the name '/etc/x'"),
-        (archives.unzipped, zipped(**{"a\\..\\b": b""}), "the name"),
         (archives.unzipped, zipped(bomb=bytes(9_000_000)), "8,000,000 bytes per file"),
         (archives.unzipped, zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
-        (archives.unzipped, zipped(**{f"f{n}": b"" for n in range(65)}), "more than 64 files"),
-        (archives.unzipped, b"PK\x03\x04 none", "expected a zip archive"),
         (archives.unzipped, zipped(x=b"x")[:-30], "expected a zip archive"),
         (archives.untarred, tarred(name="../x"), "the name '../x'"),
-        (archives.untarred, tarred(type=tarfile.SYMTYPE, linkname="/etc/x"), "not a plain file"),
         (archives.untarred, tarred(type=tarfile.LNKTYPE, linkname="/etc/x"), "'x.json'|plain file"),
-        (archives.untarred, tarred(type=tarfile.FIFOTYPE), "not a plain file"),
-        (archives.untarred, tarred(size=9_000_000), "8,000,000 bytes per file"),
     ],
 )
 def test_an_archive_is_unpacked_within_bounds(
@@ -394,19 +323,14 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_
     ("sent", "reason"),
     [
         ({"comparison": side("head", commit=BASE)}, "commit of head: expected bbbb"),
-        ({"comparison": side("base", commit=HEAD)}, "commit of base: expected aaaa"),
         ({"comparison": side("head", dirty=True)}, "uncommitted changes of head"),
-        ({"comparison": side("head", kind="stack")}, "kind of head"),
         ({"comparison": comparison(notes=("\x1b[2J",))}, "a control character"),
-        ({"comparison": b"{}"}, "expected a comparison"),
         ({"comparison": b"[" * 1_000_000}, "expected a comparison"),
-        ({"comparison": change()}, "expected a comparison"),
         ({"other": comparison()}, "files: expected ['comparison.json'], found"),
         (
             {"comparison": comparison(), "attribution": attribution(comparison="x")},
             "comparison of an attribution",
         ),
-        ({"comparison": comparison(), "upgrade": b"{}"}, "expected what an upgrade's search found"),
     ],
 )
 def test_a_comparison_of_something_else_is_refused(
@@ -450,27 +374,9 @@ RECORDS: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
         lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"id": "another"})),
         "'another', which was no candidate",
     ),
-    "of another machine": (
-        lambda place: send(place, _EVIDENCE, artifact=f"confirmed-{MACHINES[1].id}"),
-        f"machine: expected {MACHINES[1].id}",
-    ),
     "beyond reason": (
         lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"high": 1e9})),
         "less than or equal to 1000",
-    ),
-    "from the future": (
-        lambda place: send(
-            place, _EVIDENCE, Change(**{**_RECORD.model_dump(), "when": "2099-01-01T00:00Z"})
-        ),
-        "is to come",
-    ),
-    "with a hidden text": (
-        lambda place: send(place, _EVIDENCE, _RECORD.model_copy(update={"note": HIDDEN})),
-        "a character that turns the text",
-    ),
-    "in another folder": (
-        lambda place: files.replace(place / "in" / CONFIRMED / "runs" / "x.json", b"{}"),
-        "'runs/x.json', which is none of",
     ),
 }
 
@@ -526,9 +432,7 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     ("words", "sentence"),
     [
         ("", "expected --from FOLDER with one of"),
-        ("--plan night.json --confirmed", "expected --from FOLDER with one of"),
         ("--plan night.json --shard 4", "--shard"),
-        ("--confirmed --shard 4", "--shard"),
     ],
 )
 def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
@@ -540,13 +444,6 @@ def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
         problem = CliRunner().invoke(app, [*where, *words.split()]).exception
     assert isinstance(problem, UsageError)
     assert sentence in str(problem)
-
-
-def test_foreign_text_is_shown_in_one_line_of_ascii() -> None:
-    """Line ends, colours, commands of the runner and backticks lose their effect."""
-    message = text.printable("a\n::warning::b\x1b[31m`c` ##[group] é")
-    assert message == "'a\\n::warning::b\\x1b[31m'c' # #[group] \\xe9'"
-    assert len(text.printable("x" * 10_000)) < 130
 
 
 def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:

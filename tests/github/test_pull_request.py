@@ -16,7 +16,6 @@ from comparing import SLOWER
 from duetbench.cli import pull_request
 from duetbench.core.errors import UsageError
 from duetbench.github import actions, event, incoming, upgrades
-from duetbench.github.comment import preface
 from duetbench.github.event import NONE, Sides
 from duetbench.github.upgrades import Upgrade
 from duetbench.store import files
@@ -95,7 +94,6 @@ EVENTS: Final[dict[str, tuple[str, dict[str, Any], str, Sides]]] = {
     "a pull request": ("pull_request", PULL, "", Sides(HEAD, BASE, 12)),
     "… against another branch": ("pull_request", PULL, "stable", Sides(HEAD, NEWER, 12)),
     "a push": ("push", {"before": BASE, "after": HEAD, **HOME}, "", Sides(HEAD, BASE)),
-    "a new branch": ("push", {"before": NONE, "after": HEAD, **HOME}, "", Sides(HEAD, BASE)),
     "by hand, on the default branch": ("workflow_dispatch", HOME, "same", Sides(HEAD, None)),
 }
 
@@ -111,10 +109,9 @@ def test_both_sides_follow_from_the_event_and_from_what_github_knows(
         assert event.sides(name, payload, HEAD, github, base) == expected
 
 
-@pytest.mark.parametrize("name", ["pull_request_target", "workflow_run", "issue_comment"])
-def test_where_others_code_would_have_our_rights_nothing_begins(name: str, asked: Step) -> None:
+def test_where_others_code_would_have_our_rights_nothing_begins(asked: Step) -> None:
     with asked.connected() as github, pytest.raises(UsageError, match="others' code"):
-        event.sides(name, PULL, HEAD, github)
+        event.sides("pull_request_target", PULL, HEAD, github)
     assert asked.github.state.requests == []
 
 
@@ -126,17 +123,11 @@ CHANGES: Final[dict[str, tuple[bool, dict[str, str]]]] = {
         {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")},
     ),
     "requirements": (True, {"deploy/requirements-prod.txt": "2", "requirements/dev.in": "2"}),
-    "requirements without a lock": (
-        False,
-        {"pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")},
-    ),
     "a lock and the version": (
         False,
         {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')},
     ),
     "a lock and code": (False, {"uv.lock": "2", "src/shop/api.py": "2"}),
-    "a lock and a broken file": (False, {"uv.lock": "2", "pyproject.toml": "[project"}),
-    "words": (False, {"README.md": "2"}),
 }
 
 
@@ -243,29 +234,6 @@ def explained(**changes: Any) -> Attribution:
     return attribution(**{**values, **changes})
 
 
-def test_which_code_it_is_stands_below_the_cause(ended: Step) -> None:
-    assert report(ended, compared(), Upgrade(cause=CAUSE), explained()).code == 0
-    (body,) = ended.ours()
-    parts = [part for part in body.split("\n\n") if part.startswith(("**", "| share"))]
-    titles = ["**Upgrade**", "**Cause**", "**Which code it is**", "| share", "**Seen on"]
-    assert [part[: len(title)] for part, title in zip(parts, titles, strict=False)] == titles
-    assert parts[3].splitlines()[2].startswith("| 50 % | +8.0 % |")
-
-
-def test_what_is_not_known_of_a_cause_is_said() -> None:
-    entry = compared(packages=MOVED[:1])
-    assert "**Cause**: no other package moved." in preface(entry, Upgrade())
-    failed = preface(compared(), Upgrade(note="the search failed"))
-    assert "**Cause**: not known: the search failed." in failed
-    still = compared(cases=())
-    assert "Cause" not in preface(still, Upgrade())
-    assert "Seen" not in preface(still, Upgrade())
-    assert preface(compared(noise=None), None).startswith(
-        "**Seen on this machine**: the base was not held against itself, for lack of time or of "
-        "need."
-    )
-
-
 def blamed(**changes: Any) -> Upgrade:
     return Upgrade(cause=CAUSE.model_copy(update=changes))
 
@@ -286,17 +254,9 @@ ATTACKS: Final[dict[str, tuple[Comparison | Upgrade | Attribution, str]]] = {
         compared(head=compared().head.model_copy(update={"commit": NEWER})),
         "commit of head",
     ),
-    "another base": (
-        compared(base=compared().base.model_copy(update={"commit": NEWER})),
-        "commit of base",
-    ),
     "a package that did not move": (released(package="evil"), "'evil' as a cause"),
-    "another version": (released(version="6.6"), "'pydantic' as a cause"),
-    "a suspect": (blamed(suspects=("evil",)), "'evil' as a cause"),
     "twice": (blamed(suspects=("httpx",) * 3), "a package twice as a cause"),
-    "impossible ends": (blamed(rest=effect(ratio=2, low=3, high=1)), "cause.rest: 3.0"),
     "impossible sizes": (blamed(rest=effect(ratio=1, low=1e-9, high=1)), "cause.rest.low"),
-    "a terminal's words": (Upgrade(note="\x1b[2J"), "a control character"),
 }
 
 
@@ -307,16 +267,6 @@ def test_what_does_not_follow_is_not_shown(attack: str, ended: Step) -> None:
     assert done.code == 4
     assert reason in done.err
     assert ended.comments() == []
-
-
-def test_another_file_beside_it_is_not_shown(ended: Step) -> None:
-    buffer = io.BytesIO(packed(compared()))
-    with zipfile.ZipFile(buffer, "a") as archive:
-        archive.writestr("evil.sh", "id")
-    ended.github.leave(5, pull_request.ARTIFACT, buffer.getvalue())
-    done = ended("report")
-    assert (done.code, ended.comments()) == (4, [])
-    assert "files: expected ['comparison.json'], found" in done.err
 
 
 def test_it_is_said_of_the_pull_requests_with_that_head_alone(ended: Step) -> None:
@@ -335,16 +285,12 @@ def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> N
         ("-shop", packed(compared())),
         ("-billing", packed(compared())),
         ("-logs", b"no archive"),
-        ("-none", packed()),
-        ("mark", packed(compared())),
     ):
         ended.github.leave(5, f"{pull_request.ARTIFACT}{name}", kind)
     for _ in range(2):
         done = ended("report")
         assert done.code == 4
         assert "artifact 'duetbench-logs': expected a zip archive" in done.err
-        assert "artifact 'duetbench-none': " in done.err
-        assert "mark" not in done.err
         titles = [re.search("### duetbench: (.*)", body) for body in ended.ours()]
         assert [title and title[1] for title in titles] == [None, "billing", "shop"]
     for number in range(9):
@@ -357,7 +303,7 @@ def test_each_of_several_applications_has_a_comment_of_its_own(ended: Step) -> N
 
 @pytest.mark.parametrize(
     ("code", "fail_on", "expected"),
-    [(0, "slower", 0), (1, "slower", 1), (1, "never", 0), (3, "slower", 0), (4, "never", 4)],
+    [(1, "slower", 1), (1, "never", 0), (3, "slower", 0), (4, "never", 4)],
 )
 def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     code: int, fail_on: str, expected: int, step: Step, monkeypatch: pytest.MonkeyPatch
@@ -418,11 +364,8 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
     ("options", "safe"),
     [
         ("--app shop.main:app --path /items/7 --factory --server granian --connections 64", True),
-        ("--request 'POST /orders @order.json' --python 3.13t --rate 100", True),
         ("--app 'shop:app;id'", False),
         ("--app shop.main:app --before 'curl evil'", False),
-        ("--env-file .env", False),
-        ("--path 'x y'", False),
     ],
 )
 def test_of_an_application_only_harmless_options_are_told_again(options: str, safe: bool) -> None:

@@ -22,7 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from duetbench.cli import app
-from duetbench.core.errors import ArtifactError, SetupError, UsageError
+from duetbench.core.errors import ArtifactError, SetupError
 from duetbench.github import sandbox
 
 MAIN: Final = """\
@@ -123,14 +123,9 @@ def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("os.symlink('/etc/passwd', 'out')", "'out' is not a plain file"),
         ("os.mkdir('out'); os.symlink('/etc', 'out/runs')", "'out/runs' is not a plain file"),
-        ("os.mkfifo('out')", "'out' is not a plain file"),
-        ("open('out', 'wb').truncate(9_000_000)", "at most 8,000,000 bytes per file"),
         ("open('out', 'wb').truncate(90_000_000)", "sent more than 33,000,000 bytes"),
-        ("os.mkdir('out'); [open(f'out/{n}', 'w') for n in range(65)]", "more than 64 files"),
         ("os.mkdir('out'); open('out/.bashrc', 'w')", "the name 'out/.bashrc'"),
-        ("os.mkdir('out'); open('out/a b', 'w')", "the name 'out/a b'"),
         ("os.write(1, b'\\0000\\0garbage' * 100)", "expected a tar archive"),
     ],
 )
@@ -189,12 +184,6 @@ def test_no_line_of_it_is_a_command_to_the_runner(
     assert others == ["::set-env name=LD_PRELOAD::/tmp/x.so", "", f"::{token}::"]
 
 
-def test_a_log_without_end_is_cut(verb: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verb.write_text("for _ in range(6000): print('x' * 999)\nopen('out', 'w')\n")
-    assert run("detect", "--to", "out") == 0
-    assert len(capsys.readouterr().out) == 4_000_000
-
-
 def test_a_sandbox_with_a_way_out_measures_nothing(
     verb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,12 +201,6 @@ def test_a_sandbox_with_a_way_out_measures_nothing(
 WALLED: Final = sandbox._WALLED
 
 
-@pytest.mark.parametrize("words", [[], ["--to", "../x"], ["--to", ".."], ["--to", "/x"]])
-def test_what_is_measured_goes_to_a_name_here(words: list[str]) -> None:
-    with pytest.raises(UsageError, match="expected"):
-        run("inprocess", *words)
-
-
 def test_a_machine_without_a_sandbox_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,12 +208,6 @@ def test_a_machine_without_a_sandbox_says_so(
     result = CliRunner().invoke(app, ["ci", "sandbox", "--", "run", "--results", "out"])
     assert isinstance(result.exception, SetupError)
     assert "this machine has no sandbox" in str(result.exception)
-
-
-def test_a_sandbox_that_is_in_use_says_so(verb: Path) -> None:
-    verb.write_text("os.kill(os.getppid(), signal.SIGKILL)")
-    with pytest.raises(SetupError, match="another job uses it"):
-        run("detect", "--to", "out")
 
 
 def test_the_script_is_read_whole_and_names_are_quoted(verb: Path, tmp_path: Path) -> None:

@@ -28,15 +28,10 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
         base, app = git(stage.tree, "rev-parse", "main"), (fork / APP).read_text()
 
         def propose(**files: str) -> str:
-            """Push a commit and ask for it; its message, title and branch are nasty."""
+            """Push a commit; its message, title and branch are nasty."""
             head = commit(fork, NASTY, **files)
             git(fork, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
             stage.github.add_pull(PULL, head, base, title=NASTY)["head"]["ref"] = NASTY
-            event = stage.github.comment_event(PULL, "maintainer", f"/bench {head}", title=NASTY)
-            requests = stage.act("slash.yml", "issue_comment", event)
-            assert requests.results == {"answer": "success"}, requests.text
-            assert "duetbench: queued" in said()
-            assert state.dispatches[-1]["inputs"] == {"pr": str(PULL), "head": head, "base": base}
             return head
 
         def said() -> str:
@@ -45,19 +40,25 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
             return str(body)
 
         head = propose(**{APP: f"{app}\nCHANGED = True\n"})
+        event = stage.github.comment_event(PULL, "maintainer", f"/bench {head}", title=NASTY)
+        requests = stage.act("slash.yml", "issue_comment", event)
+        assert requests.results == {"answer": "success"}, requests.text
+        assert "duetbench: queued" in said()
+        inputs = {"pr": str(PULL), "head": head, "base": base}
+        assert state.dispatches[-1]["inputs"] == inputs
         budget, done = (
             {"DUETBENCH_BUDGET": "5s"},
             dict.fromkeys(("approve", "run", "report"), "success"),
         )
-        payload = {"inputs": state.dispatches[-1]["inputs"]}
+        payload = {"inputs": inputs}
         measured = stage.act("bench.yml", "workflow_dispatch", payload, variables=budget)
         assert measured.results == done, measured.text
         assert head[:12] in said()
         assert "no result" not in said()
         assert "short/" in said()
 
-        propose(**{"apps/short/experiment.toml": "question = 1\n"})
-        payload = {"inputs": state.dispatches[-1]["inputs"]}
+        head = propose(**{"apps/short/experiment.toml": "question = 1\n"})
+        payload = {"inputs": {**inputs, "head": head}}
         broken = stage.act("bench.yml", "workflow_dispatch", payload, variables=budget)
         assert broken.results == {**done, "run": "failure", "report": "failure"}, broken.text
         assert broken.failed["run"][-1].startswith("actions/upload-artifact@")

@@ -1,17 +1,12 @@
-"""Disks without room, for whoever runs the tests: nothing is skipped where mounting is forbidden.
-
-Where it is, a disk of 1 MB is mounted and filled. Elsewhere writes go to the kernel's full device,
-which answers each with ENOSPC, as a full disk does.
-"""
+"""Disks without room: writes go to the kernel's full device, which answers each with ENOSPC."""
 
 import io
 import os
 import resource
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,30 +32,6 @@ exec {git} "$@"
 
 
 @contextmanager
-def small_disk(folder: Path, *, mounted: bool = True) -> Iterator[Callable[[], None]]:
-    """Make a folder a disk of its own; gives a function that fills it.
-
-    Args:
-        folder: An empty one.
-        mounted: Whether to mount one, where that is allowed.
-    """
-    if not (mounted and _mount(folder)):
-        with _full_device(folder) as fill:
-            yield fill
-        return
-
-    def fill_up() -> None:
-        with suppress(OSError), (folder / BALLAST).open("ab", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
-
-    try:
-        yield fill_up
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-@contextmanager
 def file_limit() -> Iterator[None]:
     """Let no file of this process grow beyond 100 bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -71,17 +42,9 @@ def file_limit() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def _mount(folder: Path) -> bool:
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "duetbench-test", str(folder)]
-    try:
-        return subprocess.run(mount, check=False, capture_output=True).returncode == 0
-    except OSError:
-        return False
-
-
 @contextmanager
-def _full_device(folder: Path) -> Iterator[Callable[[], None]]:
-    """While the ballast is there, files below the folder can be made, and nothing written to them.
+def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
+    """Give a function that fills a folder: then files can be made there, and not written.
 
     That holds for this process, and for git.
     """

@@ -9,7 +9,6 @@ import logging
 import re
 import socket
 import threading
-import time
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -63,7 +62,6 @@ class Fault:
     status: int = 0  # answer with this status instead, these headers, and this body as JSON
     headers: dict[str, str] = field(default_factory=dict)
     body: Table = field(default_factory=lambda: {"message": "Something went wrong"})
-    delay: float = 0.0  # wait so long first, s
     cut: bool = False  # close the connection instead of answering
     after: bool = False  # do what was asked before it goes wrong: the answer is lost
 
@@ -168,13 +166,11 @@ class FakeGitHub:
         self.state.comments.append(comment)
         return comment
 
-    def comment_event(
-        self, number: int, login: str, body: str, action: str = "created", title: str = "A title"
-    ) -> Table:
+    def comment_event(self, number: int, login: str, body: str, title: str = "A title") -> Table:
         """Let somebody comment on a pull request; the event that a workflow gets."""
         comment = self.say(number, login, body)
         return {
-            "action": action,
+            "action": "created",
             "comment": comment,
             "sender": comment["user"],
             "issue": {"number": number, "title": title, "pull_request": {"url": "x"}},
@@ -294,12 +290,7 @@ class FakeGitHub:
         return {"total_count": len(result), "artifacts": result}
 
     def _get_archive(self, _: Request, number: int) -> Any:
-        there = [
-            artifact
-            for artifact in self.artifacts
-            if artifact["id"] == number and "gone" not in artifact
-        ]
-        _present(there or None)
+        self._entry(self.artifacts, number)
         # Another name of this host: nobody there may see the token.
         elsewhere = self.url.replace("127.0.0.1", "localhost")
         raise _refusal(302, "Found", location=f"{elsewhere}/_archive/{number}")
@@ -321,7 +312,6 @@ class FakeGitHub:
                 response = self._regular(request)
         if fault is None:
             return response
-        time.sleep(fault.delay)
         if fault.cut:
             with suppress(OSError):
                 request.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)

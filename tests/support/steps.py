@@ -16,7 +16,6 @@ from bench import Done, invoke
 from duetbench.github import api
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.store.comparison import Comparison
 from fake_github import BOT, FakeGitHub, Table
 
 NIGHT: Final = {
@@ -103,14 +102,9 @@ class Step:
     def comments(self) -> list[Table]:
         return self.github.comments_of(12)
 
-    def keep(self, comparison: Comparison, name: str = "comparison.json") -> Path:
-        path = self.folder / name
-        path.write_text(comparison.model_dump_json(), "utf-8")
-        return path
-
-    def comment(self, body: str, login: str = "alice", action: str = "created") -> Table:
+    def comment(self, body: str, login: str = "alice") -> Table:
         """Let somebody comment on the pull request, and make that the event of this step."""
-        event = self.github.comment_event(12, login, body, action)
+        event = self.github.comment_event(12, login, body)
         self.set_event(event)
         return event
 
