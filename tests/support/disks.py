@@ -2,7 +2,6 @@
 
 import io
 import os
-import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -29,17 +28,6 @@ case "$*" in
 esac
 exec {git} "$@"
 """
-
-
-@contextmanager
-def file_limit() -> Iterator[None]:
-    """Let no file of this process grow beyond 100 bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @contextmanager
