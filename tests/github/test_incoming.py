@@ -8,7 +8,6 @@ import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
-from contextlib import chdir
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from typer.testing import CliRunner
 from attributing import attribution
 from duetbench.cli import app
 from duetbench.core import text
-from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Commands, RunStatus
 from duetbench.github import archives, incoming
 from duetbench.github.incoming import Acceptance
@@ -426,24 +425,6 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
     assert printed.startswith("**1 accepted, 3 refused**")
     outside = re.sub(r"`[^`\n]*`", "", printed)
     assert not {"<img", "::", "LD_PRELOAD", "<"} & set(re.split(r"[\s=]", outside))
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("", "expected --from FOLDER with one of"),
-        ("--plan night.json --shard 4", "--shard"),
-    ],
-)
-def test_the_verb_wants_one_kind_of_artifact_and_a_shard_of_the_night(
-    words: str, sentence: str, tmp_path: Path
-) -> None:
-    files.write(tmp_path / "night.json", night())
-    with chdir(tmp_path):
-        where = ["ci", "accept", "--from", "in", "--to", "out"]
-        problem = CliRunner().invoke(app, [*where, *words.split()]).exception
-    assert isinstance(problem, UsageError)
-    assert sentence in str(problem)
 
 
 def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
