@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+import yaml
 
+from duetbench.github.slash import ENVIRONMENT
 from fake_github import Table
 from steps import BASE, BOT, HEAD, NEXT, Step
 
+WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
 OLDER = "d" * 40
 
 
@@ -242,3 +245,11 @@ def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> Non
     done = step("slash")
     assert (done.code, "expected issue_comment" in done.err) == (2, True)
     assert step.github.state.requests == []
+
+
+def test_the_workflow_fits_the_verb() -> None:
+    """Its inputs are those that are sent, and it waits where reviewers are asked for."""
+    read: dict[Any, Any] = yaml.safe_load((WORKFLOWS / "bench.yml").read_text("utf-8"))
+    assert read["jobs"]["approve"]["environment"] == ENVIRONMENT
+    # YAML 1.1 reads the key `on` as true.
+    assert set(read[True]["workflow_dispatch"]["inputs"]) == {"pr", "head", "base"}
