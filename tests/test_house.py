@@ -22,12 +22,12 @@ _ROOT: Final = _PACKAGE.parents[1]
 _MODULES: Final = sorted(_PACKAGE.rglob("*.py"))
 
 LINES: Final = {
-    "harness": (41_500, "scripts", ("*.py",)),
+    "harness": (41_300, "scripts", ("*.py",)),
     "site": (3_000, "scripts", ("*.js", "*.css", "*.j2")),
-    "tests": (33_600, "tests", ("*.py",)),
+    "tests": (27_200, "tests", ("*.py",)),
 }
 """Upper bounds of lines by kind of source. They go down; whoever needs more names what goes."""
-MODULES: Final = 226
+MODULES: Final = 225
 REACH: Final = {"run": (70, 14_000), "compare": (110, 22_000)}
 """Modules and lines that a verb's module imports, directly or not."""
 CHAIN: Final = 18

@@ -12,7 +12,7 @@ import pytest
 from acting import PROJECT, Stage, need
 from detecting import detect
 from duetbench.core.model import Run, StackRecord, Status, Verdict
-from duetbench.github.branches import BRANCH
+from duetbench.github.lock_branch import BRANCH
 from duetbench.project import settings
 from duetbench.store import change as changes
 from duetbench.store import store

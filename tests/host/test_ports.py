@@ -10,7 +10,7 @@ import pytest
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.host import ports
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

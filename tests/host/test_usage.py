@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from duetbench.host import usage
+from duetbench.host import tree_usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.usage import Edge, MemorySample, ProcessEdge, TreeSampler
+from duetbench.host.tree_usage import Edge, MemorySample, ProcessEdge, TreeSampler
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -23,7 +23,7 @@ def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
     return ProcessEdge(pid=pid, start=1000 + pid, clock=cpu, **{**known, **changes})
 
 
-def burned(folder: Path, program: str, *told: object) -> tuple[float, usage.Usage]:
+def burned(folder: Path, program: str, *told: object) -> tuple[float, tree_usage.Usage]:
     """What a program says that it has burned since it was told to, and what was seen of it."""
     with launch(folder, program, *told) as session:
         said(session, "ready")
@@ -31,7 +31,7 @@ def burned(folder: Path, program: str, *told: object) -> tuple[float, usage.Usag
         before = watch.edge()
         os.kill(session.pid, signal.SIGUSR1)
         own = said(session, "used")
-        cost = usage.between(before, watch.edge())
+        cost = tree_usage.between(before, watch.edge())
     return float(own[0]) if own else 0, cost
 
 
@@ -96,7 +96,7 @@ def test_usage_is_the_difference_of_the_edges(
     seconds: float,
     switches: tuple[int, int],
 ) -> None:
-    cost = usage.between(Edge(10, before), Edge(14, after))
+    cost = tree_usage.between(Edge(10, before), Edge(14, after))
     assert cost.cpu_seconds == pytest.approx(seconds)
     assert cost.cores == pytest.approx(seconds / 4)
     assert (cost.voluntary, cost.involuntary) == switches
@@ -112,26 +112,26 @@ def taken(at: float, *pss: int | None) -> MemorySample:
 def test_memory_is_summarised_over_the_window() -> None:
     """Idle 100 + 20; in the window 200, 300, 280: median 280, peak 300; 900 comes after it."""
     samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
-    memory = usage.summarise(samples, 5, 8)
-    assert memory.pss == usage.Level(120, 280, 300)
-    assert memory.uss == usage.Level(60, 140, 150)
-    assert memory.rss == usage.Level(240, 560, 600)
+    memory = tree_usage.summarise(samples, 5, 8)
+    assert memory.pss == tree_usage.Level(120, 280, 300)
+    assert memory.uss == tree_usage.Level(60, 140, 150)
+    assert memory.rss == tree_usage.Level(240, 560, 600)
     assert (memory.threads_peak, memory.samples) == (4, 3)
 
 
 def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
     """PSS and USS are None; RSS remains."""
-    memory = usage.summarise([taken(0, 100), taken(1, None)])
+    memory = tree_usage.summarise([taken(0, 100), taken(1, None)])
     assert memory.pss is None
     assert memory.uss is None
-    assert memory.rss == usage.Level(200, 150, 200)
+    assert memory.rss == tree_usage.Level(200, 150, 200)
 
 
 def test_the_machines_account_is_a_difference() -> None:
     """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
-    a = usage.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
-    b = usage.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
-    host = usage.host_between(a, b)
+    a = tree_usage.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
+    b = tree_usage.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
+    host = tree_usage.host_between(a, b)
     assert host.busy_cores == pytest.approx(1.9)
     assert host.steal_share == pytest.approx(0.05)
     assert host.harness_cores == pytest.approx(0.1)

@@ -22,7 +22,7 @@ from bench import Bench, ask_often, eventually, failures, launches, lives, short
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import orphans, ports
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 from duetbench.measure import figures, launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed

@@ -16,8 +16,8 @@ from bench import Bench, declared, eventually, failures_of, shortened
 from duetbench.core.flags import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
-from duetbench.host import ports, usage
-from duetbench.host.session import Session
+from duetbench.host import ports, tree_usage
+from duetbench.host.process_group import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
@@ -112,8 +112,8 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
 
     def unshared(
         metrics: dict[str, float],
-        beside: usage.MemorySample,
-        alone: usage.MemorySample,
+        beside: tree_usage.MemorySample,
+        alone: tree_usage.MemorySample,
     ) -> dict[str, float]:
         assert beside.pss is not None
         assert alone.pss is not None
@@ -148,8 +148,8 @@ def test_a_case_against_itself(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
 def test_both_sides_gain_what_they_shared() -> None:
     """4.25 MB more than 85.5 MB are 4.97 %, and not the 5.56 % of what PSS says beside another."""
 
-    def sample(pss: int | None, uss: int | None) -> usage.MemorySample:
-        return usage.MemorySample(0.0, (1,), pss, uss, 100_000_000, 5)
+    def sample(pss: int | None, uss: int | None) -> tree_usage.MemorySample:
+        return tree_usage.MemorySample(0.0, (1,), pss, uss, 100_000_000, 5)
 
     beside, alone = sample(72_000_000, 63_000_000), sample(81_000_000, 69_000_000)
     sides = [
@@ -159,7 +159,7 @@ def test_both_sides_gain_what_they_shared() -> None:
     base, head = (duet.unshared(side, beside, alone) for side in sides)
     assert base == {"pss_steady": 85.5e6, "uss_steady": 72e6}
     assert head["pss_steady"] / base["pss_steady"] == pytest.approx(1.0497, abs=1e-4)
-    gone = usage.MemorySample(1.0, (), 0, 0, 0, 0)
+    gone = tree_usage.MemorySample(1.0, (), 0, 0, 0, 0)
     for unknown in (sample(None, None), gone):
         assert duet.unshared(sides[0], beside, unknown) == {}
 
@@ -207,7 +207,7 @@ def test_a_server_that_is_killed_in_the_second_duet(
 ) -> None:
     """The first stands, with its memory as the one that is left has it alone; there is no third."""
     servers: list[Session] = []
-    alone: list[usage.MemorySample] = []
+    alone: list[tree_usage.MemorySample] = []
     loads: list[oha.Generation] = []
     places: set[frozenset[int]] = set()
     real_start, real_over, real_unshared = Session.start, oha.Generation.over, duet.unshared
@@ -335,7 +335,7 @@ def test_two_generators_share_their_cores() -> None:
 
 def test_the_other_side_is_no_noise_of_the_host() -> None:
     """1.7: 0.5 + 0.2 + 0.06 this side, 0.45 + 0.25 + 0.04 the other, 0.1 harness: 0.1 of others."""
-    empty, level = np.zeros(0), usage.Level(1, 1, 1)
+    empty, level = np.zeros(0), tree_usage.Level(1, 1, 1)
     seen = SimpleNamespace(
         result=oha.LoadResult(
             oha_results.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
@@ -344,9 +344,9 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
             ),
             0.2,
         ),
-        usage=usage.Usage(1.0, 2.0, 0, 0),
-        host=usage.HostUsage(2.0, busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
-        memory=usage.Memory(level, level, level, 1, 1),
+        usage=tree_usage.Usage(1.0, 2.0, 0, 0),
+        host=tree_usage.HostUsage(2.0, busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
+        memory=tree_usage.Memory(level, level, level, 1, 1),
         checks=SimpleNamespace(sent=0),
         commands=0.06,
     )

@@ -9,10 +9,10 @@ import pytest
 
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.project import resolution, settings, stacks, target_packages, tools, wheels
+from duetbench.project import resolution, settings, stacks, target_locks, tools, wheels
 from duetbench.project.project import Deployment, Project
 from duetbench.project.settings import Target
-from duetbench.project.target_packages import ProjectPackages
+from duetbench.project.target_locks import ProjectPackages
 from duetbench.project.types import Interpreter
 from repos import commit, git, write
 from tiny_index import Index, serving
@@ -90,10 +90,8 @@ def uv(root: Path, *arguments: str) -> None:
 
 
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
-    file = target_packages.lock_of(root)
-    return (
-        target_packages.read(root, file, wanted, python, QUIET) if file else target_packages.NOTHING
-    )
+    file = target_locks.lock_of(root)
+    return target_locks.read(root, file, wanted, python, QUIET) if file else target_locks.NOTHING
 
 
 def newer(index: Index) -> None:
@@ -115,17 +113,17 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     found = given(root, python)
     assert found.label == kind
     assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
-    stack = target_packages.locked(root, found, ["granian"], python, QUIET)
+    stack = target_locks.locked(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert deployed(root).lock("project") == stack
     assert index.address not in stack.lock.read_text()
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
-    same = target_packages.locked(base, found, ["granian"], python, QUIET, stack)
+    same = target_locks.locked(base, found, ["granian"], python, QUIET, stack)
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
     written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
-    other = target_packages.locked(base, written, ["granian"], python, QUIET, stack)
+    other = target_locks.locked(base, written, ["granian"], python, QUIET, stack)
     assert other.packages["granian"] == "2.0"
 
 
@@ -146,7 +144,7 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     """As `--with` and a search do: one package moves, all else stays."""
     uv(root, "lock")
     newer(index)
-    target_packages.locked(root, given(root, python), ["granian"], python, QUIET)
+    target_locks.locked(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
     text = resolution.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
@@ -161,20 +159,20 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
 
 def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", "[tool.ruff]\n")
-    assert target_packages.lock_of(tmp_path) is None
+    assert target_locks.lock_of(tmp_path) is None
     write(tmp_path, "pyproject.toml", "[project]\n")
     for name in ("pyproject.toml", "requirements-prod.txt", "requirements.txt", "pylock.toml",
                  "uv.lock"):  # fmt: skip
         (tmp_path / name).touch()
         write(tmp_path, "requirements-dev.txt", "")
-        assert target_packages.lock_of(tmp_path) == tmp_path / name
+        assert target_locks.lock_of(tmp_path) == tmp_path / name
     other = tmp_path / "other"
     for name in ("requirements-a.txt", "requirements-b.txt"):
         write(other, name, "")
     with pytest.raises(
         UsageError, match=r"has requirements-a\.txt, requirements-b\.txt: which are"
     ):
-        target_packages.lock_of(other)
+        target_locks.lock_of(other)
 
 
 def package(root: Path, version: str = "1.0", **files: str) -> str:
@@ -236,9 +234,9 @@ def test_of_the_project_itself_only_what_is_missing_is_laid_out(
     write(root, source, "built = False\n")
     write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=files))
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    search = target_packages.install(root, "lib.api", python, QUIET)
-    assert search == (target_packages.SITE, *(["src"] if source.startswith("src") else []), ".")
-    assert {path.name for path in (root / target_packages.SITE).iterdir()} == laid_out
+    search = target_locks.install(root, "lib.api", python, QUIET)
+    assert search == (target_locks.SITE, *(["src"] if source.startswith("src") else []), ".")
+    assert {path.name for path in (root / target_locks.SITE).iterdir()} == laid_out
     code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
     said = subprocess.run(
         [python.executable, "-c", code],

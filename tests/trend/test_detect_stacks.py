@@ -15,7 +15,7 @@ import rich.console
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError
-from duetbench.github import branches
+from duetbench.github import lock_branch
 from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
@@ -89,10 +89,10 @@ def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [Project.here().lock("one").digest]
     resolution.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
-    commits.append(branches.commit(tiny, "Stacks: beta 1.5\n").commit)
+    commits.append(lock_branch.commit(tiny, "Stacks: beta 1.5\n").commit)
     digests.append(Project.here().lock("one").digest)
     resolution.lock(Project.here(), QUIET)
-    branches.commit(tiny, "Stacks: beta 2.0\n")
+    lock_branch.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
@@ -184,7 +184,7 @@ def protected(origin: Remote) -> Path:
     return place
 
 
-def chain(place: Path, tip: str = branches.BRANCH) -> list[str]:
+def chain(place: Path, tip: str = lock_branch.BRANCH) -> list[str]:
     """The subjects of a branch's commits, the newest first, as asv follows them."""
     return git(place, "log", "--first-parent", "--format=%s", tip).splitlines()
 
@@ -205,7 +205,7 @@ def test_a_bump_is_a_commit_of_the_locks_alone(
     main = git(tiny, "rev-parse", "HEAD")
     done = command("stack", "bump", "--commit", "--push", "--github-output")
     assert done.code == 0, done
-    tip = git(protected, "rev-parse", branches.BRANCH)
+    tip = git(protected, "rev-parse", lock_branch.BRANCH)
     shown = git(protected, "show", "--name-only", "--format=%P%n%s%n%b", tip).splitlines()
     assert [line for line in shown if line] == [
         main,
@@ -234,7 +234,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
+    first = lock_branch.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -246,8 +246,8 @@ def test_the_branch_of_the_locks_follows_the_code(
 
     reached: list[str] = []
     with pytest.raises(SetupError):
-        branches.advance(tiny, origin, broken, reached=reached.append)
-    tip = git(protected, "rev-parse", branches.BRANCH)
+        lock_branch.advance(tiny, origin, broken, reached=reached.append)
+    tip = git(protected, "rev-parse", lock_branch.BRANCH)
     assert reached == [tip]  # what can be measured although the locks cannot be renewed
     assert chain(protected) == [
         f"Code of {main[:12]}",
@@ -259,13 +259,14 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
-    assert again == branches.StackBump(moved=False, commit=tip)
+    again = lock_branch.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
+    assert again == lock_branch.StackBump(moved=False, commit=tip)
     # An older night that is run again does not take the branch back to its code.
     git(protected, "fetch", "--quiet", str(tiny), "main:main")
     git(tiny, "checkout", "--quiet", "--detach", f"{main}~1")
     assert (
-        branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET)) == again
+        lock_branch.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
+        == again
     )
     git(tiny, "checkout", "--quiet", "main")
 
@@ -277,19 +278,19 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    branches.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
-    git(tmp_path, "clone", "--quiet", "--branch", branches.BRANCH, origin.address, "theirs")
+    lock_branch.advance(tiny, origin, lambda root: resolution.lock(Project(root), QUIET))
+    git(tmp_path, "clone", "--quiet", "--branch", lock_branch.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     added = commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
     if forged:
         text = f"All but locks and workflows: {added}"
         git(theirs, "commit", "--quiet", "--allow-empty", "--message", "Code", "--message", text)
-    git(theirs, "push", "--quiet", "origin", branches.BRANCH)
-    found = branches.advance(tiny, origin, lambda _: ())
+    git(theirs, "push", "--quiet", "origin", lock_branch.BRANCH)
+    found = lock_branch.advance(tiny, origin, lambda _: ())
     assert chain(protected)[0] == f"Code of {main[:12]}"
     assert git(tiny, "diff", "--name-only", found.commit, main).split() == [LOCK]
     assert git(tiny, "show", f"{found.commit}:{LOCK}") == "beta==9"  # its packages have a room
-    assert branches.advance(tiny, origin, lambda _: ()) == found
+    assert lock_branch.advance(tiny, origin, lambda _: ()) == found
 
 
 def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: Path) -> None:
@@ -301,14 +302,14 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
     def renew(root: Path) -> tuple[locks.Move, ...]:
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
-            theirs = branches.advance(
+            theirs = lock_branch.advance(
                 others, origin, lambda root: resolution.lock(Project(root), QUIET, as_of=day)
             )
             tips.append(theirs.commit)
         return resolution.lock(Project(root), QUIET)
 
     told: list[str] = []
-    mine = branches.advance(tiny, origin, renew, patience=QUICK, say=told.append)
+    mine = lock_branch.advance(tiny, origin, renew, patience=QUICK, say=told.append)
     assert len(told) == 1
     assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]

@@ -10,7 +10,7 @@ from typer import Option
 from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console
-from duetbench.project import discover, settings, target_packages, target_python
+from duetbench.project import discover, settings, target_locks, target_python
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import FILE
 from duetbench.store import files
@@ -49,7 +49,7 @@ def init_command(
             "first"
         )
     chosen = _chosen(root, app, console)
-    lock, asked = target_packages.lock_of(root), target_python.request(root)
+    lock, asked = target_locks.lock_of(root), target_python.request(root)
     packages = lock.name if lock else "no packages of its own"
     source = f" ({asked.source})" if asked.text != "any" else ""
     console.say(f"packages: {packages}; Python: {asked.text}{source}")

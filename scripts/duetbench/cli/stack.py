@@ -9,8 +9,8 @@ from typer import Argument, Option, Typer
 
 from duetbench.cli.options import JsonOption, ResultsOption, day, tell, workflow_option
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.github import actions, branches
-from duetbench.github.branches import StackBump
+from duetbench.github import actions, lock_branch
+from duetbench.github.lock_branch import StackBump
 from duetbench.host.console import Console, Narrator, errors, print_json, write
 from duetbench.host.git import remote_of
 from duetbench.host.signals import interruptible
@@ -60,7 +60,7 @@ def bump_command(
     as_is: Annotated[
         bool, Option("--as-is", help="Renew nothing: only take that branch to this code.")
     ] = False,
-    branch: Annotated[str, Option("--branch", help="Its name.")] = branches.BRANCH,
+    branch: Annotated[str, Option("--branch", help="Its name.")] = lock_branch.BRANCH,
     remote: Annotated[str, Option("--remote", help="Where to.")] = "origin",
     github_output: Annotated[
         bool,
@@ -97,7 +97,7 @@ def bump_command(
 
     with interruptible():
         if push:
-            bumped = branches.advance(
+            bumped = lock_branch.advance(
                 root,
                 remote_of(root, remote),
                 renew,
@@ -107,11 +107,11 @@ def bump_command(
             )
         else:
             moves = renew(root)
-            text = branches.message(moves)
-            bump = branches.commit(root, text) if commit else StackBump(bool(moves), "")
+            text = lock_branch.message(moves)
+            bump = lock_branch.commit(root, text) if commit else StackBump(bool(moves), "")
             bumped = replace(bump, moves=moves)
     hand_on(bumped.moved, bumped.commit)
-    text = branches.message(bumped.moves) if bumped.moved else "no package moved\n"
+    text = lock_branch.message(bumped.moves) if bumped.moved else "no package moved\n"
     actions.summary(f"```text\n{text}```")
     if as_json:
         rows = [asdict(move) for move in bumped.moves]

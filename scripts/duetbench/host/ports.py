@@ -24,7 +24,7 @@ import psutil
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.host import proc
-from duetbench.host.session import Session, describe
+from duetbench.host.process_group import Session, describe
 
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"

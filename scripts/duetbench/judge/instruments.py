@@ -25,7 +25,7 @@ from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Launch, Status
 from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
 from duetbench.host.console import Progress, duration
-from duetbench.judge import counted, rotation
+from duetbench.judge import counted, installations
 from duetbench.measure import duet, launch
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import expected
@@ -82,7 +82,7 @@ class Real:
     """Real servers and generators; of each duet's two installations others take turns."""
 
     def __init__(
-        self, logs: Path, seconds: float = DUET_SECONDS, copies: int = rotation.COPIES
+        self, logs: Path, seconds: float = DUET_SECONDS, copies: int = installations.COPIES
     ) -> None:
         """Keep server logs in a folder of this comparison, in `compare` below `logs`.
 
@@ -91,7 +91,7 @@ class Real:
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers = count()
-        self._seconds, self._rotation = seconds, rotation.Rotation(copies)
+        self._seconds, self._rotation = seconds, installations.Rotation(copies)
         for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
             shutil.rmtree(old, ignore_errors=True)
 

@@ -17,7 +17,7 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
-from duetbench.project import interpreters, settings, stacks, target, target_packages, target_python
+from duetbench.project import interpreters, settings, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.settings import STACK, Target
@@ -75,10 +75,10 @@ def deploy(
     notes = _builders(here) if like is None else _other_interpreter(place, application, python)
     (place / settings.FOLDER).mkdir(exist_ok=True)
     source = lock or _own(place)
-    locked = target_packages.NOTHING
+    locked = target_locks.NOTHING
     if source is not None:
-        locked = target_packages.read(source.root, source.file, application, python, narrator)
-    imports = target_packages.install(place, application.app.partition(":")[0], python, narrator)
+        locked = target_locks.read(source.root, source.file, application, python, narrator)
+    imports = target_locks.install(place, application.app.partition(":")[0], python, narrator)
     making = _Deploying(project, place, locked, imports, python, narrator)
     if like is None:
         interface, server = making.find_out()
@@ -161,10 +161,10 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
         file = place / name
         if not file.is_file():
             raise UsageError(f"--lock {text}: {revision} has no file {name}")
-    if file.suffix == ".lock" and file != place / target_packages.UV:
+    if file.suffix == ".lock" and file != place / target_locks.UV:
         # uv reads it where the project is.
-        (place / target_packages.UV).unlink(missing_ok=True)
-        file = Path(shutil.copy(file, place / target_packages.UV))
+        (place / target_locks.UV).unlink(missing_ok=True)
+        file = Path(shutil.copy(file, place / target_locks.UV))
     return SideLock(place, file, text)
 
 
@@ -203,7 +203,7 @@ def _deployment(project: Project) -> Deployment:
 
 
 def _own(place: Path) -> SideLock | None:
-    file = target_packages.lock_of(place)
+    file = target_locks.lock_of(place)
     return SideLock(place, file, file.name) if file else None
 
 
@@ -235,7 +235,7 @@ class _Deploying:
 
     project: Project
     place: Path
-    given: target_packages.ProjectPackages
+    given: target_locks.ProjectPackages
     imports: tuple[str, ...]
     python: Interpreter
     narrator: Narrator
@@ -256,9 +256,7 @@ class _Deploying:
         return interface, server
 
     def lock(self, needs: frozenset[str], like: Stack | None = None) -> Stack:
-        return target_packages.locked(
-            self.place, self.given, needs, self.python, self.narrator, like
-        )
+        return target_locks.locked(self.place, self.given, needs, self.python, self.narrator, like)
 
     def _interface(self, wanted: Target, stack: Stack) -> Interface:
         stacks.make_environment(stack, self.python, self.narrator)

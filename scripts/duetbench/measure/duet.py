@@ -37,7 +37,7 @@ from duetbench.core.protocol import (
     UNIT_REQUESTS,
 )
 from duetbench.core.units import utc_now
-from duetbench.host import usage
+from duetbench.host import tree_usage
 from duetbench.measure import figures, verify, warmup
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.server import Serving
@@ -103,8 +103,8 @@ def drift(base: Rows, head: Rows, duration: float) -> float | None:
 
 def unshared(
     metrics: Mapping[str, float],
-    beside: usage.MemorySample,
-    alone: usage.MemorySample,
+    beside: tree_usage.MemorySample,
+    alone: tree_usage.MemorySample,
 ) -> dict[str, float]:
     """Memory of a side as it would be without the other side's server, bytes by metric.
 
@@ -211,7 +211,7 @@ class _Duets:
 
     def __init__(self, order: tuple[SideRun, ...]) -> None:
         self.order = order
-        self.beside: dict[SideName, usage.MemorySample] = {}
+        self.beside: dict[SideName, tree_usage.MemorySample] = {}
 
     def run(self, number: int) -> list[_Result]:
         """Start both servers, play so many duets or until one fails, and end both."""
@@ -290,7 +290,7 @@ class _Duets:
         self._end(other)
         if last.name in self.beside:
             with last.blamed():
-                alone = usage.memory_of(last.serving.session)
+                alone = tree_usage.memory_of(last.serving.session)
                 for metrics in (
                     metrics for result in results for metrics in result.metrics.values()
                 ):
@@ -323,7 +323,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(usage.TreeSampler(side.serving.session))
+                tree = stack.enter_context(tree_usage.TreeSampler(side.serving.session))
                 observations[side] = figures.Observation(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
@@ -370,4 +370,4 @@ class _Duets:
             other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
         )
         side.metrics = figures.finish(observations[side], neighbour)
-        self.beside[side.name] = usage.memory_of(side.serving.session)
+        self.beside[side.name] = tree_usage.memory_of(side.serving.session)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.formula import NO_UNIT
-from duetbench.host import machine, ports, usage
+from duetbench.host import machine, ports, tree_usage
 from duetbench.measure import identity, oha, oha_results, validity, warmup
 from duetbench.measure.server import Serving
 from duetbench.measure.verify import SpotChecks
@@ -26,11 +26,13 @@ class Observation:
     result: oha.LoadResult
     handled: int | None = None
 
-    def __init__(self, serving: Serving, tree: usage.TreeSampler, warm_up: warmup.WarmUp) -> None:
+    def __init__(
+        self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
+    ) -> None:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
-        self._host, self.before = usage.host_edge(), tree.edge()
+        self._host, self.before = tree_usage.host_edge(), tree.edge()
         self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
@@ -58,8 +60,8 @@ class Observation:
         """The last request has ended. All checks must, too, before anything else is read."""
         self.checks.end()
         self.after = self.tree.edge()
-        self.usage = usage.between(self.before, self.after)
-        self.host = usage.host_between(self._host, usage.host_edge())
+        self.usage = tree_usage.between(self.before, self.after)
+        self.host = tree_usage.host_between(self._host, tree_usage.host_edge())
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at

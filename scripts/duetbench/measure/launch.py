@@ -13,7 +13,7 @@ from duetbench.core.errors import LaunchError
 from duetbench.core.model import Case, Launch, Status
 from duetbench.core.protocol import UNIT_REQUESTS
 from duetbench.core.units import utc_now
-from duetbench.host.usage import TreeSampler
+from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import figures, warmup
 from duetbench.measure.server import Counter, Serving
 from duetbench.measure.testbed import Testbed

@@ -20,7 +20,7 @@ from duetbench.core.flags import FlagName
 from duetbench.core.model import Load
 from duetbench.host import proc
 from duetbench.host.command import log_tail, read_log
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 
 if TYPE_CHECKING:
     from duetbench.measure.oha_results import OhaSummary, Rows

@@ -18,7 +18,7 @@ from duetbench.core.model import Case
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import log_tail, read_log, scrub
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import Testbed

@@ -19,7 +19,7 @@ from duetbench.core.flags import FlagName
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import proc
 from duetbench.host.command import log_tail
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 from duetbench.measure.testbed import Testbed, fill
 
 COMMAND_SECONDS: Final = 300.0

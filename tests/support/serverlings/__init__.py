@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from duetbench.host.orphans import Role
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 PATIENCE = 30.0

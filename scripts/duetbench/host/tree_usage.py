@@ -21,7 +21,7 @@ import psutil
 
 from duetbench.host import proc
 from duetbench.host.machine import CoreTimes, core_times
-from duetbench.host.session import Session
+from duetbench.host.process_group import Session
 
 COURSE_SECONDS: Final = 0.2
 """Between two readings of the resident set size, s; one takes 13 µs per process."""
