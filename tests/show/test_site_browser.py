@@ -60,12 +60,15 @@ def kinds(past: Seen) -> dict[str, str]:
         "front": addresses.FRONT,
         "experiment": addresses.experiment("asgi-wsgi"),
         "case": addresses.case(CASE),
+        "cases": addresses.prefix("asgi-wsgi/asgi-json"),
         "changes": addresses.CHANGES,
         "change": addresses.change(past.change.id),
         "package": addresses.package("fastapi"),
         "release": addresses.release("fastapi", "0.11.0"),
         "comparison": addresses.comparison("20261119T120000Z-compare-bbbbbbbb"),
         "why": addresses.attribution("20261120-granian-0"),
+        "data": addresses.DATA,
+        "method": addresses.METHOD,
         "missing": addresses.NOT_FOUND,
     }
 
@@ -234,7 +237,7 @@ def crawled(page: Page, site: Path) -> dict[str, list[str]]:
 
 
 def test_hostile_strings_are_text(new_page: NewPage, tmp_path: Path) -> None:
-    """In every field: nothing runs, and names of 10 kB make no page wider than a phone."""
+    """Three pages of each folder: nothing runs, and names of 10 kB make none wider than a phone."""
     site = site_builds.hostile(tmp_path)
     assert crawled(new_page(**PHONE), site) == {}
     with browsing.served(site) as base:
