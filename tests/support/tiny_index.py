@@ -93,7 +93,12 @@ def serving(patch: pytest.MonkeyPatch | None = None, cache: Path | None = None) 
         kind, _, name = request.path.strip("/").partition("/")
         if kind == "files":
             return Response(served.files[name][2], content_type="application/octet-stream")
-        return Response(served.page(name), content_type="application/vnd.pypi.simple.v1+json")
+        # The next index may get this one's port, and uv remembers pages by their address.
+        return Response(
+            served.page(name),
+            content_type="application/vnd.pypi.simple.v1+json",
+            headers={"Cache-Control": "no-store"},
+        )
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # quiet: what verbs say is compared
     with Server(host="127.0.0.1", threaded=True) as server:
