@@ -186,11 +186,115 @@ FILES: Final = {
     for path in (*GITHUB.glob("workflows/*"), *GITHUB.glob("actions/*/*"))
 } | {"others/action.yml": (PROJECT / "action.yml").read_text("utf-8")}
 
+GOOD = """\
+name: Good
+on:
+  schedule: [{ cron: "0 0 * * *" }]
+  workflow_dispatch:
+permissions: {}
+jobs:
+  run:
+    runs-on: [self-hosted, duetbench]
+    timeout-minutes: 10
+    permissions:
+      contents: read
+    steps:
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
+      - uses: ./.github/actions/setup
+      - timeout-minutes: 5
+        env:
+          SHARD: ${{ matrix.shard }}
+        run: duetbench ci sandbox -- run --profile "$SHARD"
+      - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a # v7.0.1
+        if: ${{ !cancelled() }}
+  tell:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 10
+    permissions:
+      issues: write
+    steps:
+      - run: duetbench doctor --json
+"""
+CALLER = """\
+name: Caller
+on: { schedule: [{ cron: "0 0 * * *" }] }
+permissions: {}
+jobs:
+  run:
+    permissions:
+      contents: write
+    uses: ./.github/workflows/shard.yml
+    with:
+      commit: ${{ needs.plan.outputs.commit }}
+"""
+ROOM = "      - timeout-minutes: 1\n        run: duetbench ci sandbox -- inprocess\n"
+DOCTOR = "run: duetbench doctor --json"
+CHECKOUT = (
+    "      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1\n"
+    "        with:\n          ref: ${{ %s }}\n      - run: duetbench doctor"
+)
+DOWNLOAD = (
+    "      - uses: actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1\n"
+    "        with:\n          %s\n      - run: duetbench doctor"
+)
+CRON = '{ schedule: [{ cron: "0 0 * * *" }] }'
+BAD = [
+    ("pins", " # v7.0.1", ""),
+    ("pins", " # v7.0.1", " # v7"),
+    ("pins", "uses: actions/checkout@", "uses: somebody/checkout@"),
+    ("pins", "@3d3c42e5aac5ba805825da76410c181273ba90b1 #", "@v7 #"),
+    ("limits", "permissions: {}", "permissions: read-all"),
+    ("limits", "permissions: {}\n", ""),
+    ("limits", "    permissions:\n      issues: write\n", ""),
+    ("limits", "    timeout-minutes: 10\n", ""),
+    ("limits", "timeout-minutes: 10", "timeout-minutes: 360"),
+    ("limits", "timeout-minutes: 5", "name: Measure"),
+    ("limits", "timeout-minutes: 5", "timeout-minutes: 10"),
+    ("limits", "      - uses: actions/upload-artifact", f"{ROOM}      - uses: actions/upload-art"),
+    ("machines", "  run:\n", "  other:\n"),
+    ("machines", "[self-hosted, duetbench]", "self-hosted"),
+    ("machines", "duetbench ci sandbox -- run", "duetbench run"),
+    ("machines", "-- run --profile", "-- anchor play --profile"),
+    (
+        "machines",
+        "uses: ./.github/actions/setup\n",
+        "uses: ./.github/actions/setup\n        with:\n          target: setup\n",
+    ),
+    ("machines", "ubuntu-24.04", "[self-hosted, duetbench]"),
+    ("machines", "      contents: read\n", "      contents: write\n"),
+    ("machines", "SHARD: ${{ matrix.shard }}", "GITHUB_TOKEN: ${{ github.token }}"),
+    ("machines", "  workflow_dispatch:\n", "  issue_comment:\n"),
+    ("trust", "  workflow_dispatch:\n", "  pull_request:\n"),
+    ("trust", "      - run: duetbench doctor", CHECKOUT % "github.head_ref"),
+    ("trust", "      - run: duetbench doctor", CHECKOUT % "inputs.commit"),
+    ("verbs", DOCTOR, "run: curl --fail https://example.org"),
+    ("verbs", DOCTOR, f"{DOCTOR} || true"),
+    ("verbs", DOCTOR, "run: duetbench doctor > doctor.txt"),
+    ("verbs", DOCTOR, "run: duetbench doctor --jsno"),
+    ("verbs", DOCTOR, "run: duetbench stack lokc current"),
+    ("artifacts", "      - run: duetbench doctor", DOWNLOAD % "name: night"),
+    ("artifacts", "      - run: duetbench doctor", DOWNLOAD % "artifact-ids: 17"),
+    ("artifacts", DOCTOR, "run: duetbench ci accept --confirmed --from in --to out"),
+    ("machines", CRON, "[schedule, issue_comment]"),
+    ("machines", CRON, "{ workflow_call: }"),
+    ("trust", "needs.plan.outputs.commit", "github.event.comment.body"),
+    ("limits", "    permissions:\n      contents: write\n", ""),
+]
+
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_workflow_keeps_every_rule(name: str) -> None:
     for rule in RULES.values():
         assert list(rule(name, FILES[name])) == []
+
+
+@pytest.mark.parametrize(("rule", "part", "instead"), BAD)
+def test_a_rule_that_is_broken_is_noticed(rule: str, part: str, instead: str) -> None:
+    """Of a workflow that keeps them all, one line is changed; callers are held to the same."""
+    name, good = ("bench.yml", GOOD) if part in GOOD else ("x.yml", CALLER)
+    assert [trouble for check in RULES.values() for trouble in check(name, good)] == []
+    assert part in good
+    assert list(RULES[rule](name, good.replace(part, instead, 1))) != []
 
 
 def test_nothing_is_left_out() -> None:

@@ -10,7 +10,6 @@ from duetbench.core.model import CaseResult
 from duetbench.trend.summary import estimate, ratio, summarise_case
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
-T_1 = 12.706205
 
 
 def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
