@@ -9,7 +9,6 @@ from typing import IO
 import psutil
 import pytest
 
-from bare import QUIET
 from bench import eventually, lives
 from duetbench.core.errors import SetupError
 from duetbench.host import cache
@@ -27,9 +26,7 @@ while not Path(sys.argv[1]).exists():
 MAKER = """
 import sys
 from pathlib import Path
-from rich.console import Console
 from duetbench.host import cache, command
-from duetbench.host.console import Narrator
 from duetbench.host.signals import interruptible
 
 folder = Path(sys.argv[1])
@@ -47,7 +44,7 @@ def fault(place):
     return None if cache.facts(place) else "absent"
 
 with interruptible():
-    cache.make(target, fault=fault, build=build, narrator=Narrator(Console()))
+    cache.make(target, fault=fault, build=build, say=print)
 """
 
 
@@ -119,9 +116,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
         raise SetupError("no")
 
     with pytest.raises(SetupError, match="no"):
-        cache.make(tmp_path / "thing", fault=absent, build=build, narrator=QUIET)
+        cache.make(tmp_path / "thing", fault=absent, build=build, say=print)
     with pytest.raises(SetupError, match="thing was made and is not right: never right"):
-        cache.make(
-            tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, narrator=QUIET
-        )
+        cache.make(tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, say=print)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]

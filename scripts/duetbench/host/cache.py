@@ -19,13 +19,15 @@ import filelock
 
 from duetbench.core.errors import SetupError
 from duetbench.host import paths
-from duetbench.host.console import Narrator
 
 STAMP: Final = "made.json"
 _STAGING: Final = ".making-"
 
 Facts = Mapping[str, Any]
 """What a maker wants to remember of an artefact: JSON values."""
+
+Say = Callable[[str], None]
+"""Prints a sentence, as `Narrator.say` does."""
 
 
 def digest(*parts: str) -> str:
@@ -67,14 +69,14 @@ def alone(package: Path) -> Path:
 
 
 @contextmanager
-def exclusive(target: Path, narrator: Narrator) -> Iterator[None]:
+def exclusive(target: Path, say: Say) -> Iterator[None]:
     """Hold the lock of an artefact; say so when somebody else holds it first."""
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = _lock(target)
     try:
         held = lock.acquire(timeout=0)
     except filelock.Timeout:
-        narrator.say(f"another set-up is making {target.name}: waiting for it")
+        say(f"another set-up is making {target.name}: waiting for it")
         held = lock.acquire()
     with held:
         yield
@@ -89,7 +91,7 @@ def make(
     *,
     fault: Callable[[Path], str | None],
     build: Callable[[Path], Facts],
-    narrator: Narrator,
+    say: Say,
 ) -> bool:
     """Make sure that an artefact is there and right; whether it was made now.
 
@@ -99,12 +101,12 @@ def make(
     """
     if fault(target) is None:
         return False
-    with exclusive(target, narrator):
+    with exclusive(target, say):
         problem = fault(target)
         if problem is None:
             return False  # whoever held the lock has made it
         if facts(target) is not None:
-            narrator.say(f"{target.name} is made again: {problem}")
+            say(f"{target.name} is made again: {problem}")
         for left in target.parent.glob(f"{_STAGING}{target.name}-*"):  # of killed makers
             shutil.rmtree(left, ignore_errors=True)
         staging = target.parent / f"{_STAGING}{target.name}-{os.getpid()}-{time.monotonic_ns()}"

@@ -9,6 +9,7 @@ their own.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import platform
 import pwd
@@ -29,7 +30,6 @@ from duetbench.core.errors import BusyError
 from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Machine
 from duetbench.core.text import visible
-from duetbench.host import cache
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -98,7 +98,8 @@ def fingerprint() -> Machine:
     system = {"ID": platform.system().lower(), "PRETTY_NAME": platform.system()}
     with suppress(OSError):
         system |= platform.freedesktop_os_release()
-    rest = cache.digest(cpu, str(count), str(round(memory / 2**30)), system["ID"], virtual or "")
+    parts = (cpu, str(count), str(round(memory / 2**30)), system["ID"], virtual or "")
+    rest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return Machine(
         id=f"{slug(cpu)}-{count}c-{rest[:6]}",
         cpu=cpu,

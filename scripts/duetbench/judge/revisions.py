@@ -134,7 +134,7 @@ def copies(narrator: Narrator) -> Iterator[Path]:
         if cache.remove(left):  # nobody holds it
             (base / f".{left.name}.lock").unlink(missing_ok=True)
     folder = base / secrets.token_hex(4)
-    with cache.exclusive(folder, narrator):
+    with cache.exclusive(folder, narrator.say):
         folder.mkdir()
         try:
             yield folder

@@ -108,7 +108,7 @@ def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> No
         target,
         fault=lambda place: interpreters.fault(spec, place),
         build=install,
-        narrator=narrator,
+        say=narrator.say,
     )
 
 
@@ -139,7 +139,7 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         return {**remembered, "executable": str(target / _program(spec))}
 
     cache.make(
-        target, fault=lambda place: interpreters.fault(spec, place), build=make, narrator=narrator
+        target, fault=lambda place: interpreters.fault(spec, place), build=make, say=narrator.say
     )
 
 
@@ -198,7 +198,7 @@ def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path
         SetupError: It cannot be had, or nowhere with the pinned checksum.
     """
     archive = folder / Path(build.archive).name
-    with cache.exclusive(archive, narrator):
+    with cache.exclusive(archive, narrator.say):
         if archive.is_file() and cache.sha256(archive) == build.sha256:
             return archive
         troubles, partial = [], archive.with_name(f"{archive.name}.part")  # the lock is ours

@@ -97,7 +97,7 @@ def build(spec: OhaSpec, narrator: Narrator) -> None:
 
 
 def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]) -> None:
-    cache.make(place(spec), fault=lambda target: fault(spec, target), build=fill, narrator=narrator)
+    cache.make(place(spec), fault=lambda target: fault(spec, target), build=fill, say=narrator.say)
 
 
 def fault(spec: OhaSpec, target: Path) -> str | None:

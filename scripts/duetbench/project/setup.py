@@ -99,7 +99,7 @@ def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | No
             go_place(name, spec),
             fault=lambda target: tools.fault(name, target),
             build=lambda staging: _build_go_tool(name, spec, staging, narrator),
-            narrator=narrator,
+            say=narrator.say,
         )
     except SetupError as error:
         narrator.say(f"{name} is not here ({error}); tests of the workflows use it")

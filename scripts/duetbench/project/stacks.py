@@ -147,7 +147,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         place(stack, python),
         fault=lambda target: environment_fault(stack, target, python.version),
         build=build,
-        narrator=narrator,
+        say=narrator.say,
     )
 
 

@@ -122,7 +122,7 @@ def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> I
             interpreters.place(name, "found", extended),
             fault=lambda place: _fault(spec, place),
             build=lambda _: interpreters.described(executable, "found"),
-            narrator=narrator,
+            say=narrator.say,
         )
     return spec
 

@@ -100,7 +100,7 @@ def _of_git(address: str, narrator: Narrator) -> Path:
         place,
         fault=lambda folder: None if cache.facts(folder) else "it is not there",
         build=fetch,
-        narrator=narrator,
+        say=narrator.say,
     )
     cache.touch(place)
     below = parse_qs(parts.fragment).get("subdirectory", [""])[0]
@@ -139,7 +139,7 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         facts = cache.facts(folder)
         return None if facts and (folder / facts["wheel"]).is_file() else "it is not there"
 
-    cache.make(place, fault=fault, build=make, narrator=narrator)
+    cache.make(place, fault=fault, build=make, say=narrator.say)
     cache.touch(place)
     remembered: Mapping[str, str] = cache.facts(place) or {}
     return place / remembered["wheel"]
