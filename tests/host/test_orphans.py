@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 
 from bench import lives
-from duetbench.host import orphans, proc
+from duetbench.host import proc
+from duetbench.host import process_group as orphans
 from serverlings import command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -44,7 +45,7 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             assert not any(map(lives, workers))
             assert lives(mine.pid)
             assert all(map(lives, alike))
-            assert [path.stem for path in sessions.iterdir()] == [mine.marker]
+            assert [path.stem for path in sessions.iterdir()] == [mine.record.marker]
             assert orphans.reap() == []
     finally:
         owner.kill()
@@ -58,51 +59,24 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             stream.close()
 
 
-def dead_owners(record: orphans.SessionRecord) -> orphans.SessionRecord:
-    return record.model_copy(update={"owner_start": record.owner_start - 1})
-
-
-def test_a_record_of_another_boot_is_only_removed(tmp_path: Path, sessions: Path) -> None:
-    """Its processes ended with that boot; whatever carries its id by accident is left alone."""
-    with launch(tmp_path, "obedient") as session:
-        said(session, "ready")
-        (path,) = sessions.iterdir()
-        stored = orphans.SessionRecord.model_validate_json(path.read_bytes())
-        orphans.record(dead_owners(stored).model_copy(update={"boot": str(uuid4())}))
-        assert orphans.reap() == []
-        assert lives(session.pid)
-        assert list(sessions.iterdir()) == []
-
-
 @pytest.mark.parametrize(("changed", "left"), [({}, 0), ({"namespace": "pid:[1]"}, 1)])
 def test_an_abandoned_record_without_processes_goes_silently(
     sessions: Path, changed: dict[str, str], left: int
 ) -> None:
     """That of another container stays: whether its owner lives cannot be known."""
-    record = dead_owners(orphans.new_record(uuid4(), "server", ("granian",)))
-    orphans.record(record.model_copy(update=changed))
+    record = orphans.SessionRecord.new("server", ("granian",))
+    dead = {"owner_start": record.owner_start - 1}
+    record.model_copy(update={**dead, **changed}).save()
     assert orphans.reap() == []
     assert len(list(sessions.iterdir())) == left
-
-
-def test_an_unreadable_record_is_reported_and_kept(sessions: Path) -> None:
-    """It may be a newer version's; one from before the boot is rubbish that a power cut left."""
-    sessions.mkdir(parents=True)
-    newer, older = sessions / f"{uuid4()}.json", sessions / f"{uuid4()}.json"
-    newer.write_text('{"format": 9}')
-    older.touch()
-    os.utime(older, (0, 0))
-    (sentence,) = orphans.reap()
-    assert str(newer) in sentence
-    assert list(sessions.iterdir()) == [newer]
 
 
 def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
     marker = str(uuid4())
     script = (
-        "from duetbench.host import orphans, proc; import os;"
-        "m = os.environ[orphans.MARKER];"
-        "print(proc.carries(os.getpid(), orphans.MARKER, m), orphans.carriers(m))"
+        "from duetbench.host import proc, process_group; import os;"
+        "m = os.environ[process_group.MARKER];"
+        "print(proc.carries(os.getpid(), process_group.MARKER, m), process_group.carriers(m))"
     )
     monkeypatch.setenv(orphans.MARKER, marker)
 

@@ -37,8 +37,9 @@ def test_a_listener_is_named(host: str) -> None:
         except OSError as error:
             pytest.skip(f"no IPv6 on this machine: {error}")
         server.listen()
-        (found,) = ports.listeners(port)
-        assert (found.address, found.pid) == (f"{shown}:{port}", os.getpid())
+        (sentence,) = ports.listeners(port).values()
+        assert sentence.startswith(f"process {os.getpid()} (")
+        assert sentence.endswith(f") listens on {shown}:{port}")
         with pytest.raises(LaunchError, match=f"process {os.getpid()} ") as refusal:
             ports.require_free(port)
         assert refusal.value.flag is FlagName.FOREIGN_LISTENER
@@ -50,19 +51,19 @@ def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> Non
     port = ports.free_port()
     with launch(tmp_path, "listen", port, "shared") as ours:
         said(ours, "ready")
-        assert ports.foreign_listeners(port, ours) == []
+        assert ports.foreign_listeners(port, ours.members()) == []
         (tmp_path / "foreign").mkdir()
         with launch(tmp_path / "foreign", "listen", port, "shared") as foreign:
             said(foreign, "ready")
-            assert {item.pid for item in ports.listeners(port)} == {ours.pid, foreign.pid}
-            (sentence,) = ports.foreign_listeners(port, ours)
+            assert ports.listeners(port).keys() == {ours.pid, foreign.pid}
+            (sentence,) = ports.foreign_listeners(port, ours.members())
             assert f"process {foreign.pid} (" in sentence
             assert str(ours.pid) not in sentence
             with pytest.raises(LaunchError, match=f"process {foreign.pid} "):
                 ports.wait_free(port, 0.05)
-        assert ports.foreign_listeners(port, ours) == []
+        assert ports.foreign_listeners(port, ours.members()) == []
     ports.wait_free(port, 30)
-    assert ports.listeners(port) == []
+    assert not ports.listeners(port)
 
 
 def accepted(session: Session, port: int, stack: ExitStack) -> list[socket.socket]:
@@ -78,9 +79,9 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
     port = ports.free_port()
     with launch(tmp_path, "listen", port) as session:
         said(session, "ready")
-        assert ports.connections_per_process(port, session) == {}
+        assert ports.connections_per_process(port, session.members()) == {}
         with ExitStack() as stack:
             accepted(session, port, stack)
-            assert ports.connections_per_process(port, session) == {session.pid: 3}
+            assert ports.connections_per_process(port, session.members()) == {session.pid: 3}
     ports.wait_free(port, 30)  # what fades away after a connection is no listener
     ports.require_free(port)

@@ -27,7 +27,7 @@ def burned(folder: Path, program: str, *told: object) -> tuple[float, tree_usage
     """What a program says that it has burned since it was told to, and what was seen of it."""
     with launch(folder, program, *told) as session:
         said(session, "ready")
-        watch = TreeSampler(session)
+        watch = TreeSampler(session.members)
         before = watch.edge()
         os.kill(session.pid, signal.SIGUSR1)
         own = said(session, "used")
@@ -56,7 +56,7 @@ def test_a_buffer_shared_by_fork_counts_once_in_pss_and_twice_in_rss(tmp_path: P
     """Parent and child share 50 MB: 25 MB each proportionally, 50 MB each resident."""
     with launch(tmp_path, "share", 50) as session:
         said(session, "ready")
-        sample = TreeSampler(session).sample()
+        sample = TreeSampler(session.members).sample()
         session.stop(0)  # the child would not hear of a SIGTERM to its parent
     assert len(sample.pids) == 2
     assert sample.pss is not None

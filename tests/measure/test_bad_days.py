@@ -16,13 +16,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, valid
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
-from duetbench.host import orphans, ports
-from duetbench.host.process_group import Session
+from duetbench.host import ports, process_group
 from duetbench.measure import figures, launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
@@ -254,9 +254,9 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         foreign = [stack.enter_context(stranger(taken)).pid]
         real = ports.connections_per_process
 
-        def midway(port: int, session: Session) -> dict[int, int]:
+        def midway(port: int, members: list[psutil.Process]) -> dict[int, int]:
             foreign.append(stack.enter_context(stranger(port)).pid)
-            return real(port, session)
+            return real(port, members)
 
         def joined(patch: pytest.MonkeyPatch) -> None:
             patch.setattr(ports, "connections_per_process", midway)
@@ -400,18 +400,16 @@ def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
     """The next run reports and ends what was left, by its record."""
     first = bench.start("--profile", "published", "--select", "badapps/right")
     try:
-        eventually("the load", lambda: len(_records(bench, "--db-url")) == 1)
-        (server,) = _records(bench, "uvicorn")
-        (generator,) = _records(bench, "--db-url")
-        rows_of_it = Path(f"/proc/{generator.pid}/cwd").readlink()
+        eventually("the load", lambda: len(_pids(bench, "--db-url")) == 1)
+        (server,) = _pids(bench, "uvicorn")
+        (generator,) = _pids(bench, "--db-url")
+        rows_of_it = Path(f"/proc/{generator}/cwd").readlink()
         # Looked at now: once their owner is dead, any other run may sweep them.
         assert rows_of_it.is_dir()
     finally:
         first.kill()
         first.communicate()
-    assert server.pid is not None
-    assert generator.pid is not None
-    left = {server.pid, generator.pid}
+    left = {server, generator}
     eventually("both are left", lambda: {process.pid for process in bench.alive()} == left)
     done = bench.run("right")
     assert done.code == 0
@@ -427,9 +425,11 @@ def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
     nothing_left(bench)
 
 
-def _records(bench: Bench, word: str) -> list[orphans.SessionRecord]:
+def _pids(bench: Bench, word: str) -> list[int]:
+    """The processes of recorded sessions with this word in their command."""
     found = []
     for path in bench.sessions:
         with suppress(OSError):
-            found.append(orphans.SessionRecord.model_validate_json(path.read_bytes()))
-    return [session for session in found if session.pid and word in session.argv]
+            found.append(process_group.SessionRecord.model_validate_json(path.read_bytes()))
+    carriers = (process_group.carriers(one.marker) for one in found if word in one.argv)
+    return [item.pid for items in carriers for item in items]

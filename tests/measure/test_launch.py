@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from bench import PROJECT, Bench, declared, eventually, failures, shortened
@@ -130,11 +131,11 @@ def test_a_request_of_somebody_else_is_noticed(
     real = ports.connections_per_process
     foreign = []
 
-    def midway(port: int, session: Session) -> dict[int, int]:
+    def midway(port: int, members: list[psutil.Process]) -> dict[int, int]:
         for _ in range(3):
             foreign.append(httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False))
             assert foreign[-1].is_success
-        return real(port, session)
+        return real(port, members)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     case = shortened(declared("asgi-wsgi/asgi-json/py3.14/w1/c128"))
@@ -154,9 +155,9 @@ def test_workers_and_cores(
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
-    def midway(port: int, session: Session) -> dict[int, int]:
-        affinities.update({p.pid: p.cpu_affinity() or [] for p in session.members()})
-        return real(port, session)
+    def midway(port: int, members: list[psutil.Process]) -> dict[int, int]:
+        affinities.update({p.pid: p.cpu_affinity() or [] for p in members})
+        return real(port, members)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     case = declared("badapps/right", root=bench.root).model_copy(update={"workers": 2})

@@ -76,7 +76,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         report = session.stop(server.grace)
-    assert report.clean, log.read_text()
+    assert not report.killed, log.read_text()
 
 
 @pytest.mark.usefixtures("patient_verification")

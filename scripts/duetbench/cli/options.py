@@ -12,7 +12,7 @@ from typer import Context, Option
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
-from duetbench.host import git, orphans
+from duetbench.host import git, process_group
 from duetbench.host.console import Console, print_json
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
@@ -78,7 +78,7 @@ def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A0
 
 def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
-    sentences = orphans.reap()
+    sentences = process_group.reap()
     oha.sweep()
     workspace.sweep()
     for sentence in sentences:

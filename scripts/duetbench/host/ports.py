@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from threading import Event
@@ -24,7 +23,6 @@ import psutil
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
 from duetbench.host import proc
-from duetbench.host.process_group import Session, describe
 
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
@@ -34,18 +32,6 @@ _TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of th
 _POLL_SECONDS: Final = 0.01  # the kernel announces no closed listener; it has to be looked for
 _LOWEST: Final = 10_000  # below it live well-known services
 _TRIES: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """A listening socket: local address, and the youngest process that may be seen to hold it."""
-
-    address: str
-    pid: int | None
-
-    def __str__(self) -> str:
-        who = "a process that this user may not see" if self.pid is None else describe(self.pid)
-        return f"{who} listens on {self.address}"
 
 
 def free_port() -> int:
@@ -71,20 +57,22 @@ def free_port() -> int:
     )
 
 
-def listeners(port: int) -> list[Listener]:
-    """List every socket that listens on `port`, at any local address, IPv4 or IPv6."""
+def listeners(port: int) -> dict[int | None, str]:
+    """Who listens on `port`, at any local address, IPv4 or IPv6: a sentence by pid.
+
+    Of several processes that hold a socket it is the youngest; None: this user may not see it.
+    """
     if not _listening(port):  # the usual case: asking every process for its sockets takes 0.1 s
-        return []
-    return [
-        Listener(
-            f"[{host}]:{port}" if ":" in (host := connection.laddr.ip) else f"{host}:{port}",
-            connection.pid,
-        )
-        for connection in psutil.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-        and connection.laddr
-        and connection.laddr.port == port
-    ]
+        return {}
+    found = {}
+    for connection in psutil.net_connections("tcp"):
+        local = connection.laddr
+        if connection.status == psutil.CONN_LISTEN and local and local.port == port:
+            pid, host = connection.pid, local.ip
+            who = "a process that this user may not see" if pid is None else proc.describe(pid)
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            found[pid] = f"{who} listens on {address}"
+    return found
 
 
 def require_free(port: int) -> None:
@@ -92,7 +80,7 @@ def require_free(port: int) -> None:
     if open_listeners := listeners(port):
         raise LaunchError(
             FlagName.FOREIGN_LISTENER,
-            f"expected port {port} to be free, but {'; '.join(map(str, open_listeners))}; "
+            f"expected port {port} to be free, but {'; '.join(open_listeners.values())}; "
             "end it, or choose another port",
         )
     with socket.socket() as probe:
@@ -110,16 +98,15 @@ def require_free(port: int) -> None:
             ) from error
 
 
-def foreign_listeners(port: int, session: Session) -> list[str]:
-    """Say, one sentence each, who listens on `port` without belonging to the session."""
-    members = {process.pid for process in session.members()}
-    if _listening(port) <= {socket for pid in members for socket in proc.sockets(pid)}:
+def foreign_listeners(port: int, members: Iterable[psutil.Process]) -> list[str]:
+    """Say, one sentence each, who listens on `port` without being one of a session's members."""
+    pids = {process.pid for process in members}
+    if _listening(port) <= {socket for pid in pids for socket in proc.sockets(pid)}:
         return []
-    open_listeners = listeners(port)
     return [
-        f"{item}, and is no part of the server"
-        for item in open_listeners
-        if item.pid not in members
+        f"{sentence}, and is no part of the server"
+        for pid, sentence in listeners(port).items()
+        if pid not in pids
     ]
 
 
@@ -146,14 +133,14 @@ def wait_free(port: int, timeout: float) -> None:
         pause.wait(_POLL_SECONDS)
 
 
-def connections_per_process(port: int, session: Session) -> dict[int, int]:
-    """Count the server's accepted connections on `port` per process of the session that has any.
+def connections_per_process(port: int, members: Iterable[psutil.Process]) -> dict[int, int]:
+    """Count the accepted connections on `port` per process, of these, that has any.
 
     A socket that several processes hold counts for the youngest pid: a worker, rather than the
     master that it inherited from.
     """
     holders: dict[object, int] = {}
-    for process in session.members():  # each alone: all of the machine's take ten times as long
+    for process in members:  # each alone: all of the machine's take ten times as long
         with suppress(psutil.Error):
             for connection in process.net_connections("tcp"):
                 if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:

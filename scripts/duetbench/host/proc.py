@@ -10,6 +10,7 @@ Source: proc(5), pidfd_open(2), clock_getcpuclockid(3), Documentation/filesystem
 
 import os
 import select
+import shlex
 import shutil
 import signal
 import tempfile
@@ -80,6 +81,20 @@ def stat(pid: int) -> Stat | None:
         return None
 
 
+def own() -> Stat:
+    """Read this process."""
+    return parse_stat((PROC / "self" / "stat").read_text("utf-8", errors="replace"))
+
+
+def describe(pid: int) -> str:
+    """Name a process and its command, as far as it is there."""
+    try:
+        words = (PROC / str(pid) / "cmdline").read_text("utf-8", errors="replace").split("\0")
+    except _GONE:
+        return f"process {pid} (it has just ended)"
+    return f"process {pid} ({shlex.join(words[:-1])})"
+
+
 def stats() -> Iterator[Stat]:
     """Read every live process of this pid namespace."""
     for entry in os.scandir(PROC):
@@ -103,11 +118,6 @@ def carries(pid: int, variable: str, value: str) -> bool:
     except OSError:  # gone, or not ours to read
         return False
     return f"{variable}={value}".encode() in environ.split(b"\0")
-
-
-def boot_id() -> str:
-    """Give the kernel's id of this boot; ticks and pids hold for one boot only."""
-    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def pid_namespace() -> str:
@@ -215,8 +225,8 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
 
 def make_scratch(prefix: str, base: Path) -> Path:
     """Make an empty folder below `base`, for the caller to remove; its path has a fixed length."""
-    me = stat(os.getpid())
-    owner = f"{_namespace()}-{os.getpid():07}-{me.start if me else 0:012}"
+    me = own()
+    owner = f"{_namespace()}-{me.pid:07}-{me.start:012}"
     return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
 
 

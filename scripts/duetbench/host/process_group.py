@@ -7,11 +7,15 @@ fork and the note of its pid.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to anybody else.
+
+Every session is recorded, one JSON file each, before its first process starts, and forgotten when
+its end is proven. Its processes carry the record's id in their environment. When a record's owner
+is dead (kill -9, power cut), whatever carries that id is an orphan, and nothing else is: `reap`
+ends those.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import shlex
 import signal
@@ -21,46 +25,138 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self
 from uuid import uuid4
 
 import psutil
+from pydantic import ValidationError
 
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import FlagName
-from duetbench.host import orphans, proc
-from duetbench.host.orphans import Role
+from duetbench.core.model import Frozen
+from duetbench.host import proc
+from duetbench.host.paths import state_dir
+
+MARKER: Final = "DUETBENCH_SESSION"
+"""Environment variable that every process of a session carries, with the session's id."""
+
+Role = Literal["server", "client"]
 
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to follow a master that has ended
-_EXIT_GRACE: Final = 5.0  # for stops that nobody gave a grace: context exit, interpreter exit
+_EXIT_GRACE: Final = 5.0  # for a stop at the end of a context
+
+
+class SessionRecord(Frozen):
+    """One session that its owner has not yet ended."""
+
+    marker: str
+    role: Role
+    argv: tuple[str, ...]
+    recorded: str
+    namespace: str
+    owner_pid: int
+    owner_start: int
+
+    @classmethod
+    def new(cls, role: Role, argv: Sequence[str]) -> SessionRecord:
+        """Describe a session that this process is about to start."""
+        me = proc.own()
+        return cls(
+            marker=str(uuid4()),
+            role=role,
+            argv=tuple(argv),
+            recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+            namespace=proc.pid_namespace(),
+            owner_pid=me.pid,
+            owner_start=me.start,
+        )
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return _folder() / f"{self.marker}.json"
+
+    def save(self) -> None:
+        """Write its file; LaunchError harness_error if that fails."""
+        draft = self.path.with_suffix(".new")
+        try:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(self.model_dump_json(indent=1), "utf-8")
+            draft.replace(self.path)
+        except OSError as error:
+            raise LaunchError(
+                FlagName.HARNESS_ERROR,
+                f"cannot record the session in {draft.parent}: {error.strerror}; "
+                "make the folder writable, free some disk space, or set XDG_STATE_HOME",
+            ) from error
+
+
+def reap() -> list[str]:
+    """End what dead duetbench processes left behind; one sentence per session found."""
+    sentences: list[str] = []
+    for path in sorted(_folder().glob("*.json")):
+        try:
+            session = SessionRecord.model_validate_json(path.read_bytes())
+        except (ValidationError, OSError):  # just forgotten, or another version's
+            continue
+        alive = proc.lives(session.owner_pid, session.owner_start)
+        if not alive and session.namespace == proc.pid_namespace():
+            sentences += _end(session)
+    return sentences
+
+
+def carriers(marker: str) -> list[proc.Stat]:
+    """List the live processes that carry the id of a session, this process and its parents not.
+
+    Those can carry it only if duetbench itself was started inside an orphaned session.
+    """
+    ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
+    return [
+        item
+        for item in proc.stats()
+        if item.pid not in ours and proc.carries(item.pid, MARKER, marker)
+    ]
+
+
+def _end(session: SessionRecord) -> list[str]:
+    ended: set[int] = set()
+    left = proc.kill_all(lambda: carriers(session.marker), ended)
+    about = f"({shlex.join(session.argv)}, started {session.recorded})"
+    if left:
+        pids = ", ".join(str(item.pid) for item in left)
+        return [f"could not end process {pids}, left by an earlier run {about}; end it by hand"]
+    session.path.unlink(missing_ok=True)
+    processes = "process" if len(ended) == 1 else "processes"
+    return [f"ended {len(ended)} {processes} left by an earlier run {about}"] if ended else []
+
+
+def _folder() -> Path:
+    return state_dir() / "sessions"
 
 
 @dataclass(frozen=True, slots=True)
 class StopReport:
-    """How a session ended: `clean` if all ended by itself within the grace.
+    """How a session ended.
 
     `exit_code` is the master's, negative for a signal, None if it was reaped elsewhere; `killed`
-    are the pids that SIGKILL was sent to, ascending; `seconds` count from the order to stop.
+    are the pids that SIGKILL was sent to, ascending: of a clean end none, within the grace.
     """
 
-    clean: bool
     exit_code: int | None
     killed: tuple[int, ...]
-    seconds: float
 
 
 class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], record: orphans.SessionRecord, log: Path):
+    def __init__(self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path):
         self.pid: Final = popen.pid  # and the session's id: its leader gives it that
-        self.argv: Final = record.argv
-        self.marker: Final = record.marker
+        self.record: Final = record
         self.log: Final = log
         self.started: Final = time.monotonic()
         self._popen = popen
-        self._owner = os.getpid()
         self._lock = threading.RLock()
         self._exit_code: int | None = None
         self._exited = False
@@ -90,8 +186,8 @@ class Session:
             LaunchError: not_ready (server) or client_failed (client) if it cannot be executed;
                 harness_error if it cannot be recorded or pinned.
         """
-        record = orphans.new_record(uuid4(), role, tuple(argv if recorded is None else recorded))
-        orphans.record(record)
+        record = SessionRecord.new(role, argv if recorded is None else recorded)
+        record.save()
         session: Session | None = None
         problem: Exception | None = None
 
@@ -106,17 +202,11 @@ class Session:
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        env={**env, orphans.MARKER: record.marker},
+                        env={**env, MARKER: record.marker},
                         cwd=cwd,
                         start_new_session=True,
                     )
                 session = Session(popen, record, log)
-                _live.add(session)
-                stat = proc.stat(popen.pid)
-                identity = {"pid": popen.pid, "sid": popen.pid, "start": stat and stat.start}
-                # The marker alone finds the session again; the rest is for who reads the file.
-                with suppress(LaunchError):
-                    orphans.record(record.model_copy(update=identity))
             except (OSError, ValueError) as error:
                 problem = error
 
@@ -131,7 +221,7 @@ class Session:
                 session.stop(0)
             raise
         if session is None:
-            orphans.forget(record.marker)
+            record.path.unlink(missing_ok=True)
             raise _not_started(problem, record, cores) from problem
         return session
 
@@ -182,30 +272,23 @@ class Session:
         with self._lock:
             if self._report is not None:
                 return self._report
-            began = time.monotonic()
             try:
-                self._ask(began + grace)
+                self._ask(time.monotonic() + grace)
             finally:
                 if left := proc.kill_all(self.stats, self._killed):
-                    names = "; ".join(describe(item.pid) for item in left)
+                    names = "; ".join(proc.describe(item.pid) for item in left)
                     raise LaunchError(
                         FlagName.NOT_STOPPED,
-                        f"expected the session of {shlex.join(self.argv)} to end, but after SIGKILL"
-                        f" there still lives {names}; end it by hand before measuring again",
+                        f"expected the session of {shlex.join(self.record.argv)} to end, but after "
+                        f"SIGKILL there still lives {names}; end it by hand before measuring again",
                     )
                 self._observe(0)
                 with suppress(ChildProcessError):
                     os.waitpid(self.pid, 0)
                 # Tells Popen that there is nothing left to wait for.
                 self._popen.returncode = self._exit_code or 0
-                self._report = StopReport(
-                    clean=not self._killed,
-                    exit_code=self._exit_code,
-                    killed=tuple(sorted(self._killed)),
-                    seconds=time.monotonic() - began,
-                )
-                orphans.forget(self.marker)
-                _live.discard(self)
+                self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
+                self.record.path.unlink(missing_ok=True)
             return self._report
 
     def __enter__(self) -> Self:
@@ -234,7 +317,7 @@ class Session:
         # No stranger can become a member (environments are inherited): each is looked at once.
         if identity in self._strangers:
             return False
-        if proc.carries(item.pid, orphans.MARKER, self.marker):
+        if proc.carries(item.pid, MARKER, self.record.marker):
             return True
         self._strangers.add(identity)
         return False
@@ -269,7 +352,7 @@ class Session:
 
 
 def _not_started(
-    error: Exception | None, record: orphans.SessionRecord, cores: Sequence[int] | None
+    error: Exception | None, record: SessionRecord, cores: Sequence[int] | None
 ) -> LaunchError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
@@ -285,24 +368,3 @@ def _not_started(
         f"{'any' if cores is None else list(cores)}: {reason}; "
         f"allowed are {sorted(os.sched_getaffinity(0))}",
     )
-
-
-def describe(pid: int) -> str:
-    """Name a process and its command, as far as it is there."""
-    try:
-        process = psutil.Process(pid)
-        return f"process {pid} ({shlex.join(process.cmdline()) or process.name()})"
-    except psutil.Error:
-        return f"process {pid} (it has just ended)"
-
-
-_live: Final[set[Session]] = set()
-
-
-@atexit.register
-def _stop_all() -> None:
-    # The last net, e.g. for an exception between the return of `start` and the `with`.
-    for session in list(_live):
-        if session._owner == os.getpid():  # not in a forked copy of the owner
-            with suppress(LaunchError):
-                session.stop(_EXIT_GRACE)

@@ -12,7 +12,7 @@ import math
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
@@ -21,11 +21,11 @@ import psutil
 
 from duetbench.host import proc
 from duetbench.host.machine import CoreTimes, core_times
-from duetbench.host.process_group import Session
 
 COURSE_SECONDS: Final = 0.2
 """Between two readings of the resident set size, s; one takes 13 µs per process."""
 
+Members = Callable[[], Sequence[psutil.Process]]
 _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
 
 
@@ -179,13 +179,13 @@ def summarise(
 
 
 class TreeSampler:
-    """Watches all processes of a session. Use it as a context manager.
+    """Watches all processes of a session, as `Session.members` lists them. A context manager.
 
     Entering takes the idle sample at once; then a thread takes one per interval.
     """
 
-    def __init__(self, session: Session, interval: float = 1.0):
-        self._session, self._interval = session, interval
+    def __init__(self, members: Members, interval: float = 1.0):
+        self._members, self._interval = members, interval
         self._samples: list[MemorySample] = []
         self._course: list[tuple[float, int]] = []
         self._stop = threading.Event()
@@ -205,7 +205,7 @@ class TreeSampler:
     def sample(self) -> MemorySample:
         """Take a memory sample now; it counts like those of the thread."""
         began = time.thread_time()
-        taken = memory_of(self._session)
+        taken = memory_of(self._members)
         if taken.pids:  # a tree that has ended has no memory to speak of
             self._samples.append(taken)
         self.cost_seconds += time.thread_time() - began
@@ -213,7 +213,7 @@ class TreeSampler:
 
     def edge(self) -> Edge:
         """Take the tree's CPU and context switches now."""
-        stats = [s for p in self._session.members() if (s := proc.stat(p.pid)) and s.alive]
+        stats = [s for p in self._members() if (s := proc.stat(p.pid)) and s.alive]
         # The clocks first and close together: they are what the moment refers to.
         at = time.monotonic()
         clocks = [proc.cpu_clock(item.pid) for item in stats]
@@ -292,9 +292,9 @@ def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
     )
 
 
-def memory_of(session: Session) -> MemorySample:
+def memory_of(members: Members) -> MemorySample:
     """Read the memory of a session's processes now."""
-    readings = [(p.pid, *m) for p in session.members() if (m := _memory(p))]
+    readings = [(p.pid, *m) for p in members() if (m := _memory(p))]
     pids, pss, uss, rss, threads = zip(*readings, strict=True) if readings else ((),) * 5
     return MemorySample(time.monotonic(), pids, _total(pss), _total(uss), sum(rss), sum(threads))
 

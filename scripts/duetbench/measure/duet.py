@@ -290,7 +290,7 @@ class _Duets:
         self._end(other)
         if last.name in self.beside:
             with last.blamed():
-                alone = tree_usage.memory_of(last.serving.session)
+                alone = tree_usage.memory_of(last.serving.session.members)
                 for metrics in (
                     metrics for result in results for metrics in result.metrics.values()
                 ):
@@ -323,7 +323,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(tree_usage.TreeSampler(side.serving.session))
+                tree = stack.enter_context(tree_usage.TreeSampler(side.serving.session.members))
                 observations[side] = figures.Observation(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
@@ -370,4 +370,4 @@ class _Duets:
             other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
         )
         side.metrics = figures.finish(observations[side], neighbour)
-        self.beside[side.name] = tree_usage.memory_of(side.serving.session)
+        self.beside[side.name] = tree_usage.memory_of(side.serving.session.members)

@@ -78,7 +78,7 @@ def _measure(serving: Serving, options: Options) -> figures.Observation:
     counter = None
     if serving.metrics_port is not None and serving.server.counter is not None:
         counter = Counter(serving.metrics_port, serving.server.counter)
-    with TreeSampler(serving.session) as tree:
+    with TreeSampler(serving.session.members) as tree:
         options.phase("warming up")
         warm = _warm_up(serving, options.window)
         earlier = counter.settled() if counter else 0

@@ -212,7 +212,7 @@ class Serving:
 
     def require_ours(self) -> None:
         """Prove that only our server listens on its port; LaunchError foreign_listener."""
-        if foreign := ports.foreign_listeners(self.port, self.session):
+        if foreign := ports.foreign_listeners(self.port, self.session.members()):
             raise LaunchError(
                 FlagName.FOREIGN_LISTENER,
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
@@ -239,7 +239,7 @@ class Serving:
         def look() -> None:
             wait = after
             while not counts and not over.wait(wait):
-                counts.update(ports.connections_per_process(self.port, self.session))
+                counts.update(ports.connections_per_process(self.port, self.session.members()))
                 wait = _POLL_SECONDS
 
         looking = threading.Thread(target=look, daemon=True)
@@ -287,7 +287,7 @@ class Serving:
                 return
             server, report = self.server, self._session.stop(self.server.grace)
             ports.wait_free(self.port, FREE_SECONDS)
-            if not report.clean:
+            if report.killed:
                 detail = (
                     f"expected {server.name} to end by itself within {server.grace:g} s of "
                     f"SIGTERM, but {len(report.killed)} of its processes had to be killed"
