@@ -129,8 +129,8 @@ def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
 
 def test_the_machines_account_is_a_difference() -> None:
     """1.9 of two cores busy, 0.1 of them ours; 1 of 20 core seconds stolen."""
-    a = tree_usage.HostEdge(at=0, times=CoreTimes(total=200, busy=100, steal=5), harness=1)
-    b = tree_usage.HostEdge(at=10, times=CoreTimes(total=220, busy=119, steal=6), harness=2)
+    a = CoreTimes(at=0, total=200, busy=100, steal=5, harness=1)
+    b = CoreTimes(at=10, total=220, busy=119, steal=6, harness=2)
     host = tree_usage.host_between(a, b)
     assert host.busy_cores == pytest.approx(1.9)
     assert host.steal_share == pytest.approx(0.05)

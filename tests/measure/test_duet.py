@@ -345,7 +345,7 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
             0.2,
         ),
         usage=tree_usage.Usage(1.0, 2.0, 0, 0),
-        host=tree_usage.HostUsage(2.0, busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
+        host=tree_usage.HostUsage(busy_cores=1.7, steal_share=0.0, harness_cores=0.1),
         memory=tree_usage.Memory(level, level, level, 1, 1),
         checks=SimpleNamespace(sent=0),
         commands=0.06,

@@ -6,14 +6,16 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import SetupError
 from duetbench.core.text import without_control
 from duetbench.host import paths
-from duetbench.host.console import Tick
+
+Tick = Callable[[str], None]
+"""Called from time to time with a few words about how far a step is."""
 
 _POLL_S: Final = 0.25
 _TAIL_BYTES: Final = 8192

@@ -6,7 +6,6 @@ through `Console`, and JSON through `print_json`. Progress is a live line on a t
 lines in logs.
 """
 
-import codecs
 import io
 import json
 import os
@@ -20,29 +19,14 @@ from typing import Any, Final
 import rich.console
 import rich.progress
 from rich.console import ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from duetbench.core.errors import RecordError
-from duetbench.core.text import ASCII, CONTROL, visible, visible_json
+from duetbench.core.text import CONTROL, visible, visible_json
 
 PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width to ask for, unless COLUMNS says another."""
-
-
-_ASCII: Final = "duetbench-ascii"
-
-
-def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
-    """Our typography in the letters that an output has: what it cannot show is no failure."""
-    if not isinstance(problem, UnicodeEncodeError):
-        raise problem
-    lost = problem.object[problem.start : problem.end].translate(ASCII)
-    return lost.encode("ascii", "replace").decode(), problem.end
-
-
-codecs.register_error(_ASCII, _in_ascii)
 
 
 class Console(rich.console.Console):
@@ -56,8 +40,8 @@ class Console(rich.console.Console):
         fixed = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
         if not (fixed or self.is_terminal):
             self.width = PLAIN_WIDTH
-        if isinstance(self.file, io.TextIOWrapper) and self.options.ascii_only:
-            self.file.reconfigure(errors=_ASCII)
+        if isinstance(self.file, io.TextIOWrapper):  # what it cannot show is no failure
+            self.file.reconfigure(errors="backslashreplace")
 
     def say(self, sentence: str) -> None:
         """Print a sentence: without mark-up in it, and wrapped by whoever shows it."""
@@ -85,23 +69,13 @@ def print_json(value: Any) -> None:
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write a text to a file; None: to standard output.
-
-    Raises:
-        RecordError: It cannot be written.
-    """
+    """Write a text to a file; None: to standard output."""
     if output is None:
         sys.stdout.write(text)
         sys.stdout.flush()  # here a closed pipe is met, and not when the interpreter ends
-        return
-    try:
+    else:
         output.write_text(text, "utf-8")
-    except OSError as problem:
-        raise RecordError(f"{output}: cannot be written: {problem.strerror}") from problem
 
-
-Tick = Callable[[str], None]
-"""Called from time to time with a few words about how far a step is."""
 
 _QUIET_S: Final = 30.0
 """A log gets a sign of life so often."""
@@ -124,8 +98,11 @@ class Narrator:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def step(self, what: str, why: str) -> Iterator[Tick]:
-        """Announce a step, show that it lives, and say how long it took."""
+    def step(self, what: str, why: str) -> Iterator[Callable[[str], None]]:
+        """Announce a step, show that it lives, and say how long it took.
+
+        What it gives is called from time to time with a few words about how far the step is.
+        """
         started = time.monotonic()
         if self._console.is_terminal:
             with self._console.status(Text(f"{what}: {why}")) as status:
@@ -154,22 +131,22 @@ class Narrator:
 class Progress(Narrator):
     """Many pieces of work: a line for each, and on a terminal a bar with the time left below."""
 
+    _until = "left"
+
     def __init__(self, console: rich.console.Console) -> None:
         super().__init__(console)
-        self._total: int | None = None
-        self._tenth = 0
         self._bar = rich.progress.Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             rich.progress.TimeElapsedColumn(),
-            _Remaining(),
+            TextColumn("{task.fields[left]}", style="progress.remaining"),
             TextColumn("{task.fields[phase]}", style="dim", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("starting", total=None, ends=None, until="left", phase="")
+        self._task = self._bar.add_task("starting", total=None, left="", phase="")
 
     def start(
         self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
@@ -180,19 +157,14 @@ class Progress(Narrator):
         of work, None while they are not known.
         """
         self.say(sentence)
-        self._total = total
-        ends = self._bar.get_time() + seconds
-        self._bar.update(self._task, total=total, ends=ends, until=until)
+        self._until = until
+        self._bar.update(self._task, total=total, left=f"{duration(seconds)} {until}")
         self._bar.start()
 
     def work(self, name: str, done: int, remaining: float) -> None:
-        """A piece of work starts; `remaining` s are left. A log hears of each tenth of them."""
-        ends = self._bar.get_time() + remaining
-        self._bar.update(self._task, description=name, completed=done, ends=ends)
-        tenth = 10 * done // self._total if self._total else 0
-        if tenth > self._tenth and not self._console.is_terminal:
-            self._tenth = tenth
-            self.say(f"{done} of {self._total} done, {duration(remaining)} left")
+        """A piece of work starts; `remaining` s are left."""
+        left = f"{duration(remaining)} {self._until}"
+        self._bar.update(self._task, description=name, completed=done, left=left)
 
     def phase(self, name: str) -> None:
         """The piece of work goes on to a phase, such as warming up; only the bar shows it."""
@@ -205,12 +177,3 @@ class Progress(Narrator):
     def end(self) -> None:
         """Remove the bar: it is over, in whatever way."""
         self._bar.stop()
-
-
-class _Remaining(ProgressColumn):
-    """The time left, which goes down while a piece of work takes its time."""
-
-    def render(self, task: rich.progress.Task) -> Text:
-        ends, until = task.fields["ends"], task.fields["until"]
-        left = "" if ends is None else f"{duration(max(0.0, ends - task.get_time()))} {until}"
-        return Text(left, style="progress.remaining")

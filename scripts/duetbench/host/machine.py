@@ -17,6 +17,7 @@ import re
 import shlex
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,9 +37,6 @@ _CPUS: Final = Path("/sys/devices/system/cpu")
 _DMI: Final = Path("/sys/class/dmi/id")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
-_UNLIMITED_BYTES: Final = 1 << 60
-"""Version 1 writes "no limit" as a number near 2⁶³, rounded to pages."""
-
 
 STEAL: Final = 0.01
 """Share of the machine's core time that a hypervisor may take: the smallest change reported."""
@@ -63,11 +61,16 @@ class Cores:
 
 @dataclass(frozen=True, slots=True)
 class CoreTimes:
-    """Seconds of core time since boot, summed over all cores."""
+    """Seconds of core time since boot, summed over all cores, at a moment of the monotonic clock.
+
+    `harness`: the CPU seconds of this process by then.
+    """
 
     total: float
     busy: float
     steal: float
+    at: float
+    harness: float
 
     def steal_share(self, since: CoreTimes) -> float:
         """Share of the core time since an earlier reading that the hypervisor took (0 to 1)."""
@@ -158,7 +161,7 @@ def core_times() -> CoreTimes:
     total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     idle = times.idle + getattr(times, "iowait", 0.0)
     steal = getattr(times, "steal", 0.0)
-    return CoreTimes(total=total, busy=total - idle - steal, steal=steal)
+    return CoreTimes(total, total - idle - steal, steal, time.monotonic(), time.process_time())
 
 
 def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
@@ -176,31 +179,19 @@ def expected_flags(machine: Machine, limits: CgroupLimits, steal: float) -> tupl
 
     `steal` is the share of core time (0 to 1) that the hypervisor took of late.
     """
-    flags: list[Flag] = []
-
-    def warn(name: FlagName, detail: str) -> None:
-        flags.append(Flag(name=name, detail=detail))
-
     count = len(machine.server_cores)
-    if not machine.pinned:
-        warn(FlagName.UNPINNED, f"only core {machine.server_cores[0]} may be used by both")
-    warn(
-        FlagName.CORES_INSUFFICIENT,
-        f"cases with more than {count} {'worker' if count == 1 else 'workers'}: the server has "
-        f"{count} {'core' if count == 1 else 'cores'}",
-    )
-    warn(FlagName.CORES_SHARED, "cases that are declared to share all cores")
     shared = siblings_split(Cores(machine.server_cores, machine.client_cores, machine.pinned))
-    if shared:
-        warn(
-            FlagName.HOST_NOISE,
-            f"server cores {list(shared)} are hyper-threads of the generator's core",
-        )
-    if limits.cores is not None and limits.cores < machine.cores:
-        warn(FlagName.HOST_NOISE, f"control groups allow {limits.cores:g} of {machine.cores} cores")
-    if steal > STEAL:
-        warn(FlagName.HOST_NOISE, f"the hypervisor takes {steal:.1%} of the core time")
-    return tuple(flags)
+    limited = limits.cores is not None and limits.cores < machine.cores
+    hyper_threads = f"server cores {list(shared)} are hyper-threads of the generator's core"
+    warnings = (
+        (FlagName.UNPINNED, "one core alone may be used, by both", not machine.pinned),
+        (FlagName.CORES_INSUFFICIENT, f"cases with more workers than server cores, {count}", True),
+        (FlagName.CORES_SHARED, "cases that are declared to share all cores", True),
+        (FlagName.HOST_NOISE, hyper_threads, shared),
+        (FlagName.HOST_NOISE, f"control groups allow the time of {limits.cores} cores", limited),
+        (FlagName.HOST_NOISE, f"the hypervisor takes {steal:.1%} of core time", steal > STEAL),
+    )
+    return tuple(Flag(name=name, detail=detail) for name, detail, holds in warnings if holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,33 +203,19 @@ class CgroupLimits:
 
 
 def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> CgroupLimits:
-    """Read the tightest limits from this process's group up to the root (versions 1 and 2)."""
+    """Read the tightest limits from this process's group up to the root (version 2)."""
     cores: list[float] = []
     memory: list[int] = []
-    for folder in _folders(mount, group):
-        v1 = (_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-        for text in (_read(folder / "cpu.max"), " ".join(v1)):
-            quota, _, period = text.partition(" ")
-            if quota.isdigit() and period.isdigit():
-                cores.append(int(quota) / int(period))
-        memory += [
-            int(text)
-            for name in ("memory.max", "memory.limit_in_bytes")
-            if (text := _read(folder / name)).isdigit() and int(text) < _UNLIMITED_BYTES
-        ]
+    _, _, path = _read(group).partition("0::")
+    # Inside a container the path may be the host's, which is not there: then the mount counts.
+    folder = mount / path.lstrip("/")
+    for place in (folder, *folder.parents):
+        quota, _, period = _read(place / "cpu.max").partition(" ")
+        if quota.isdigit() and period.isdigit():
+            cores.append(int(quota) / int(period))
+        if (text := _read(place / "memory.max")).isdigit():
+            memory.append(int(text))
     return CgroupLimits(min(cores, default=None), min(memory, default=None))
-
-
-def _folders(mount: Path, group: Path) -> list[Path]:
-    folders: list[Path] = []
-    for line in _read(group).splitlines():
-        _, controllers, path = line.split(":", 2)
-        bases = [mount] if not controllers else [mount / name for name in controllers.split(",")]
-        for base in bases:
-            folder = base / path.lstrip("/")
-            # Inside a container the path may be the host's: then the mount itself is the group.
-            folders += [folder, *(up for up in folder.parents if up.is_relative_to(base))]
-    return list(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
 
 def _cpuinfo(file: Path) -> dict[str, str]:

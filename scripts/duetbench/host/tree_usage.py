@@ -20,7 +20,7 @@ from typing import Final, Self
 import psutil
 
 from duetbench.host import proc
-from duetbench.host.machine import CoreTimes, core_times
+from duetbench.host.machine import CoreTimes
 
 COURSE_SECONDS: Final = 0.2
 """Between two readings of the resident set size, s; one takes 13 µs per process."""
@@ -254,40 +254,24 @@ class TreeSampler:
 
 
 @dataclass(frozen=True, slots=True)
-class HostEdge:
-    """The machine at one moment of the monotonic clock (s), and CPU seconds of this process."""
-
-    at: float
-    times: CoreTimes
-    harness: float
-
-
-@dataclass(frozen=True, slots=True)
 class HostUsage:
-    """What the machine did between two edges.
+    """What the machine did between two readings.
 
     `busy_cores` worked, for anybody; the kernel counts them by ticks (10 ms), so that short windows
     are coarse. `steal_share` of all core time went to the hypervisor, `harness_cores` to us.
     """
 
-    wall_seconds: float
     busy_cores: float
     steal_share: float
     harness_cores: float
 
 
-def host_edge() -> HostEdge:
-    """Take the machine's account now."""
-    return HostEdge(time.monotonic(), core_times(), time.process_time())
-
-
-def host_between(a: HostEdge, b: HostEdge) -> HostUsage:
-    """Compute what the machine did from edge `a` to the later edge `b`."""
+def host_between(a: CoreTimes, b: CoreTimes) -> HostUsage:
+    """Compute what the machine did from reading `a` to the later one `b`."""
     wall = b.at - a.at
     return HostUsage(
-        wall_seconds=wall,
-        busy_cores=(b.times.busy - a.times.busy) / wall,
-        steal_share=b.times.steal_share(a.times),
+        busy_cores=(b.busy - a.busy) / wall,
+        steal_share=b.steal_share(a),
         harness_cores=(b.harness - a.harness) / wall,
     )
 

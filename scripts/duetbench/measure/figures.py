@@ -32,7 +32,7 @@ class Observation:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
-        self._host, self.before = tree_usage.host_edge(), tree.edge()
+        self._host, self.before = machine.core_times(), tree.edge()
         self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
@@ -61,7 +61,7 @@ class Observation:
         self.checks.end()
         self.after = self.tree.edge()
         self.usage = tree_usage.between(self.before, self.after)
-        self.host = tree_usage.host_between(self._host, tree_usage.host_edge())
+        self.host = tree_usage.host_between(self._host, machine.core_times())
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.commands = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at

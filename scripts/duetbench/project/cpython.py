@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
-from duetbench.host.console import Narrator, Tick
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 from duetbench.project import interpreters, tools
 from duetbench.project.types import InterpreterSpec, Settings, SourceBuild
 

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import SetupError
 from duetbench.host import command
-from duetbench.host.console import Tick
+from duetbench.host.command import Tick
 from duetbench.project import tools
 from duetbench.store import files
 

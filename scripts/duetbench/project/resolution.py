@@ -8,7 +8,8 @@ from typing import Final
 
 from packaging.version import Version
 
-from duetbench.host.console import Narrator, Tick
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 from duetbench.project import locks, stacks
 from duetbench.project.project import Project
 

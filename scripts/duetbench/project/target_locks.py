@@ -20,7 +20,8 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
-from duetbench.host.console import Narrator, Tick
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 from duetbench.project import locks, settings, stacks, tools, wheels
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import Target

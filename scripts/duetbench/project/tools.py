@@ -16,7 +16,8 @@ import uv as uv_package
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
-from duetbench.host.console import Narrator, Tick
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 
 _TIMEOUT_S: Final = 30
 COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"

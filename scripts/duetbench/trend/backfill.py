@@ -17,7 +17,8 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, machine, paths
-from duetbench.host.console import Narrator, Tick
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import revisions
 from duetbench.judge import sides as sides_
