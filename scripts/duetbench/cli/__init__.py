@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -10,6 +10,9 @@ from duetbench.cli.verbs import VerbGroup
 from duetbench.core import __version__
 from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError
 from duetbench.host.signals import InterruptedRun
+
+CLOSED_PIPE: Final = 141
+"""Exit code where nobody reads any more (`… | head -1`): 128 + SIGPIPE, as of any other tool."""
 
 _CODES = "\n\n".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
@@ -44,41 +47,38 @@ def main() -> None:
     """Run the command line; errors meant for people become one line and their exit code.
 
     A mistake of ours keeps its traceback, and does not end like Python's own: 1 would say that
-    something got slower.
+    something got slower. Nor does a pipe that nobody reads any more, which typer and rich end so.
     """
     try:
         app()
     except DuetbenchError as error:
-        _say(f"duetbench: {error}")
+        _say(str(error))
         sys.exit(error.exit_code)
     except InterruptedRun as interruption:
         advice = f": {interruption.advice}" if interruption.advice else ""
-        _say(f"duetbench: interrupted by {interruption}{advice}")
+        _say(f"interrupted by {interruption}{advice}")
         sys.exit(interruption.exit_code)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            sys.exit(CLOSED_PIPE)
+        raise
     except OSError as error:
         from duetbench.store.files import remedy  # noqa: PLC0415 - only such an end waits for it
 
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"duetbench: {where}{error.strerror or error}; {remedy(error)}")
+        _say(f"{where}{error.strerror or error}; {remedy(error)}")
         sys.exit(FAILED)
     except Exception as error:
-        hint = _lacking(error)
-        if hint is None:
-            traceback.print_exc()
+        from duetbench.core.extras import lacking  # noqa: PLC0415 - as above
+
+        if isinstance(error, ModuleNotFoundError) and (hint := lacking(error, sys.argv[1:])):
+            _say(hint)
         else:
-            _say(f"duetbench: {hint}")
+            traceback.print_exc()
         sys.exit(FAILED)
-
-
-def _lacking(error: Exception) -> str | None:
-    if not isinstance(error, ModuleNotFoundError):
-        return None
-    from duetbench.core import extras  # noqa: PLC0415 - as above
-
-    return extras.lacking(error, sys.argv[1:])
 
 
 def _say(sentence: str) -> None:
-    from duetbench.host.console import Console  # noqa: PLC0415 - an error alone waits for rich
+    from duetbench.host.console import errors  # noqa: PLC0415 - an error alone waits for rich
 
-    Console(stderr=True).print(sentence, markup=False, soft_wrap=True)
+    errors().say(f"duetbench: {sentence}")

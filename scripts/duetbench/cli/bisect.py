@@ -249,7 +249,7 @@ def _changes(
         blamed = next(iter(narrowed([blamed], measured)), blamed)
         change.save(folder, blamed)
         tried.append(blamed)
-        hook("explain_change")(project, blamed, folder, reporter)
+        hook("why:explain_change")(project, blamed, folder, reporter)
         if not as_json:
             more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")

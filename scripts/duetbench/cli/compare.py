@@ -188,7 +188,7 @@ def compare_command(
         comparison, interruption = _compared(question, console)
         explained = None
         if why is not None and interruption is None:
-            explained = hook("explain_comparison")(comparison, sides, narrator)
+            explained = hook("why:explain_comparison")(comparison, sides, narrator)
     try:
         _write(comparison, document=output, markdown=markdown, html=html)
         if explained is not None:
@@ -197,7 +197,7 @@ def compare_command(
         (print_comparison if details else print_overview)(console, comparison)
         if explained is not None:
             console.say("")
-            hook("print_attribution")(console, explained)
+            hook("why:print_attribution")(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
         if console.is_terminal and comparisons.comparison_file(comparison).is_file():
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")

@@ -198,7 +198,7 @@ def _confirm(
     judge = RealDuets(project, seed, Reporter(console), narrator)
 
     def explain(change: Change) -> None:
-        hook("explain_change")(project, change, results, narrator)
+        hook("why:explain_change")(project, change, results, narrator)
 
     with interruptible():
         conclusions = conclude(ours, judge, seconds, results, log=console.say, explain=explain)

@@ -1,13 +1,17 @@
 """Base and head as the command line names them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from duetbench.cli.options import day, locked
 from duetbench.core.errors import UsageError
+from duetbench.host.console import Narrator
+from duetbench.judge import revisions, targets
 from duetbench.judge import sides as sides_
-from duetbench.judge import targets
 from duetbench.judge.sides import Scope, Sides
+from duetbench.project import oha
 from duetbench.project.project import Project
 from duetbench.project.settings import STACK
 
@@ -62,3 +66,14 @@ def sides_of(
             )
         return sides_.of_interpreters(project, *both, scope)
     return sides_.of_revisions(project, *revisions, scope)
+
+
+@contextmanager
+def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
+    """Give, for a while, a copy of a project in which its target can be measured.
+
+    Whoever measures one need not have set up anything. SetupError: something cannot be made here.
+    """
+    oha.ensure(project.settings, narrator)
+    with revisions.copies(narrator) as copies:
+        yield targets.working(project, narrator, copies)

@@ -222,5 +222,5 @@ def deployed(project: Project, narrator: Narrator) -> AbstractContextManager[Pro
     """A project as it is, or for a while a copy of it in which its target can be measured."""
     if project.target is None:
         return nullcontext(project)
-    prepared: AbstractContextManager[Project] = hook("deployed")(project, narrator)
+    prepared: AbstractContextManager[Project] = hook("sides:deployed")(project, narrator)
     return prepared
