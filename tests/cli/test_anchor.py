@@ -159,13 +159,13 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
 
     locks, now = {one.name: one.digest for one in made.stacks}, datetime.now(UTC)
     found = incoming.night(night, sent, tmp_path / "out", locks, now)
-    assert found.refused == ()
+    assert found.refused == {}
     assert found.accepted == (points.path_of(made).as_posix(),)
 
     first, *_ = made.cases
     itself = first.model_copy(update={"case": f"{points.CANARY}{first.case}"})
     points.save(sent / "shard-1", made.model_copy(update={"cases": (*made.cases, itself)}))
-    assert incoming.night(night, sent, tmp_path / "again", locks, now).refused == ()
+    assert incoming.night(night, sent, tmp_path / "again", locks, now).refused == {}
 
     # Of each case three duets had been played.
     scene.instruments = FakeInstruments(stop=7)

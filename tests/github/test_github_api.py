@@ -35,7 +35,7 @@ def test_patience_ends(step: Step) -> None:
     step.github.fail(status=503, times=-1)
     with (
         step.connected(patience=1e9) as github,
-        pytest.raises(ServiceError, match=r"503 to GET .*given up after 12 tries") as caught,
+        pytest.raises(ServiceError, match=r"503 to GET .*given up at try 12") as caught,
     ):
         github.pull(12)
     assert caught.value.status == 503
@@ -72,7 +72,7 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     step.github.fail(status=429, headers={"Retry-After": "3600"})
     with (
         step.connected(patience=300) as github,
-        pytest.raises(ServiceError, match="left alone for 3600 s; given up after 1 try and within"),
+        pytest.raises(ServiceError, match="left alone for 3600 s; given up at try 1 within"),
     ):
         github.pull(12)
     assert step.waits == []
@@ -89,7 +89,7 @@ def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step:
     assert caught.value.status == status
     text = str(caught.value)
     assert f"GitHub answered {status} to POST" in text
-    assert "No ::set-env name=PATH::evil [31m yes; body: is too long; odd" in text
+    assert "No\\n::set-env name=PATH::evil" in text
     assert hint in text
     assert text.isprintable()
     assert step.waits == []

@@ -9,7 +9,7 @@ import pytest
 from attributing import attribution, row
 from bench import Done
 from duetbench.core.model import Verdict
-from duetbench.github import comment, text
+from duetbench.github import comment
 from duetbench.store import files
 from duetbench.store.attribution import Function
 from duetbench.store.comparison import (
@@ -93,7 +93,7 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
 
 def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     """Others may write our hidden line; their comment is left alone, and ours is made beside it."""
-    forged = f"{text.marker(comment.KIND, {})}\nAll is fine, merge it"
+    forged = f"{comment.marker(comment.KIND, {})}\nAll is fine, merge it"
     others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
     others.append(step.github.say(12, BOT, f"> {forged}"))
     keep(step, compared(SLOWER))
@@ -204,8 +204,9 @@ def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
     group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    message = comment.final(compared(cases=group, planned=2000), HEAD, RUN, f"{SITE}method/")
-    assert len(message) <= text.LIMIT
+    text = comment.report(compared(cases=group, planned=2000))
+    message = comment.signed(text, HEAD, RUN, f"{SITE}method/")
+    assert len(message) <= comment.LIMIT
     assert message.startswith("## Worse in 1 of 2000 cases")
     assert "more, in the comparison's JSON" in message
     assert message.endswith("</sub>\n")
@@ -213,10 +214,10 @@ def test_a_report_always_fits() -> None:
 
 def test_markers_survive_what_is_in_them() -> None:
     """No value ends the hidden line early; what is no marker is none."""
-    line = text.marker("issue", {"key": "a--> <b -- ---", "n": 3})
+    line = comment.marker("issue", {"key": "a--> <b -- ---", "n": "3"})
     assert line.count("--") == 2
     assert line.count(">") == 1
-    assert text.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": 3}
+    assert comment.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": "3"}
     for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
-        assert text.marker_values("issue", body) is None
-    assert text.marker_values("comparison", line) is None
+        assert comment.marker_values("issue", body) is None
+    assert comment.marker_values("comparison", line) is None

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from duetbench.github.slash import ENVIRONMENT
+from duetbench.github.event import ENVIRONMENT
 from fake_github import Table
 from steps import BASE, BOT, HEAD, NEXT, Step
 
@@ -19,10 +19,6 @@ OLDER = "d" * 40
 def people(step: Step) -> None:
     """Alice may write, Rita may read, and nobody else is known."""
     step.github.state.permissions.update(alice="write", ada="admin", rita="read")
-
-
-def reactions(step: Step) -> list[str]:
-    return [reaction["content"] for reaction in step.github.state.reactions]
 
 
 def nothing_started(step: Step) -> bool:
@@ -48,7 +44,6 @@ def test_who_may_write_starts_a_comparison(step: Step) -> None:
     ]
     (body,) = step.ours()
     assert "### duetbench: queued" in body
-    assert reactions(step) == ["rocket"]
     posts = step.asked("POST")
     assert posts.index("/issues/12/comments") < posts.index(
         "/actions/workflows/bench.yml/dispatches"
@@ -60,12 +55,11 @@ def test_who_may_write_starts_a_comparison(step: Step) -> None:
 def test_a_stranger_starts_nothing(login: str, step: Step) -> None:
     """Neither somebody unknown nor somebody who may only read; and no text is written for them."""
     step.comment(f"/bench {HEAD}", login)
-    done = step("slash", "--json")
+    done = step("slash")
     assert done.code == 0
-    assert json.loads(done.out)["outcome"] == "refused"
+    assert done.out.startswith("refused: only people with write permission")
     assert nothing_started(step)
     assert step.ours() == []
-    assert reactions(step) == ["-1"]
 
 
 def test_a_stale_commit_starts_nothing(step: Step) -> None:
@@ -82,7 +76,6 @@ def test_a_stale_commit_starts_nothing(step: Step) -> None:
         f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {NEXT}\n"
         in body
     )
-    assert reactions(step) == ["confused"]
 
 
 @pytest.mark.parametrize(

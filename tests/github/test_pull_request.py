@@ -15,9 +15,9 @@ from bench import Done
 from comparing import SLOWER
 from duetbench.cli import pull_request
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, event, incoming, upgrades
+from duetbench.github import actions, event, incoming
 from duetbench.github.event import NONE, Sides
-from duetbench.github.upgrades import Upgrade
+from duetbench.github.incoming import Upgrade
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, Effect, Release, Share
@@ -140,12 +140,12 @@ def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
     for name, (expected, changed) in CHANGES.items():
         git(root, "switch", "--quiet", "--detach", base)
         head = commit(root, name, **changed)
-        assert upgrades.is_upgrade(root, base, head) is expected, name
+        assert event.is_upgrade(root, base, head) is expected, name
     # A lock that no rule knows is one if it is named; then no other is.
     head = commit(root, "Named", **{"locks/linux.txt": "2"})
     before = git(root, "rev-parse", "HEAD^")
-    assert not upgrades.is_upgrade(root, before, head)
-    assert upgrades.is_upgrade(root, before, head, "locks/linux.txt")
+    assert not event.is_upgrade(root, before, head)
+    assert event.is_upgrade(root, before, head, "locks/linux.txt")
 
 
 def test_sides_are_fetched_into_a_shallow_clone(

@@ -40,7 +40,6 @@ get issues/<int:number>/comments comments
 post issues/<int:number>/comments comment
 patch issues/comments/<int:number> comment
 delete issues/comments/<int:number> comment
-post issues/comments/<int:number>/reactions reaction
 get environments/<place> environment
 post actions/workflows/<file>/dispatches dispatch
 get actions/runs/<int:number>/artifacts artifacts
@@ -86,7 +85,6 @@ class State:
     pulls: dict[int, Table] = field(default_factory=dict)
     issues: list[Table] = field(default_factory=list)
     comments: list[Table] = field(default_factory=list)
-    reactions: list[Table] = field(default_factory=list)
     dispatches: list[Table] = field(default_factory=list)
     environments: dict[str, Table] = field(default_factory=lambda: {"bench": GUARDED})
     uploads: str = ""  # folder of artifacts, `<run>/<name>/`, besides those of `leave`
@@ -260,11 +258,6 @@ class FakeGitHub:
 
     def _delete_comment(self, _: Request, number: int) -> Any:
         self.state.comments.remove(self._entry(self.state.comments, number))
-
-    def _post_reaction(self, request: Request, number: int) -> Any:
-        reaction = {**self._entry(self.state.comments, number), **self._body(request, "content")}
-        self.state.reactions.append(reaction)
-        return reaction
 
     def _get_environment(self, _: Request, place: str) -> Any:
         return _present(self.state.environments.get(place))

@@ -1,25 +1,32 @@
-"""`duetbench ci slash` and `announce`: answers to requests, and one issue per change."""
+"""`duetbench ci` on GitHub: artifacts, the sandbox, answers to requests, an issue per change."""
 
 import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Exit, Option
+from typer import Argument, Exit, Option
 
-from duetbench.cli.options import JsonOption, ResultsOption, tell
+from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, issues, slash, text
+from duetbench.github import actions, archives, event, incoming, issues, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.host.console import errors
+from duetbench.github.comment import plain
+from duetbench.github.incoming import Acceptance
+from duetbench.host import paths
+from duetbench.host.console import Console, errors
+from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
-from duetbench.store import attribution, change
+from duetbench.store import attribution, change, files
+from duetbench.store.change import Candidates
+from duetbench.store.night import NightPlan, assignment
 
 URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
-_MOST: Final = 10
+_REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
 _WORDS: Final = {
     "opened": "opened",
     "updated": "updated",
@@ -45,7 +52,122 @@ def site_address(option: str | None, context: Context) -> str:
     return address.rstrip("/") + "/"
 
 
-def slash_command(as_json: JsonOption = False) -> None:
+def accept_command(
+    target: Annotated[Path, Option("--to", help="Where checked files go.")],
+    source: Annotated[
+        Path | None, Option("--from", help="Where the artifacts were put, in an empty folder.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        Option(
+            "--fetch",
+            metavar="NAMES",
+            help="Only put the artifacts of this workflow run whose names match this glob into "
+            "--to.",
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None, Option("--plan", help="Artifacts are a night's shards: the night's plan.")
+    ] = None,
+    shard: Annotated[
+        int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
+    ] = None,
+    confirmed: Annotated[
+        bool, Option("--confirmed", help="Artifacts are records of confirmed changes.")
+    ] = False,
+    candidates: Annotated[
+        Path | None,
+        Option(
+            "--candidates",
+            help="With --confirmed: what was to be judged (`duetbench ci detect --output`).",
+        ),
+    ] = None,
+) -> None:
+    """Check artifacts of measuring machines, and copy what is right.
+
+    Links, odd names, too many files and too large ones are refused; the rest is read strictly, and
+    must be of what was asked for: the plan's cases, commit, locks and machines, or its candidates.
+    Nothing is executed. A refused artifact costs the others nothing.
+
+    Give one of --plan and --confirmed. Exit code 0: all is there and was accepted.
+    1: something is refused or missing, the rest was copied. 3: nothing was accepted.
+
+    With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
+    far too large once it is unpacked, is left out and named, and is missing then. Needs
+    GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
+    """
+    if fetch is not None:  # nothing else talks to GitHub
+        with connected() as (context, github):
+            _show(archives.fetch(github, context.run_id, fetch, target), "fetched")
+        return
+    if source is None or (plan is not None) == confirmed:
+        raise UsageError(
+            "expected --from FOLDER with one of --plan FILE and --confirmed; or --fetch NAMES"
+        )
+    now = datetime.now(UTC)
+    if shard is not None:
+        assignment(plan, shard)  # it is one of the plan's
+    if plan is not None:
+        project = Project.here()
+        locks = {name: project.lock(name).digest for name in project.stacks}
+        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
+    else:
+        names = None
+        if candidates is not None:
+            names = [candidate.id for candidate in files.read(Candidates, candidates).candidates]
+        acceptance = incoming.confirmed(source, target, now, names)
+    _show(acceptance, "accepted")
+    if acceptance.exit_code:
+        raise Exit(acceptance.exit_code)
+
+
+def _show(acceptance: Acceptance, done: str) -> None:
+    missing = [f"missing: {sentence}" for sentence in acceptance.missing]
+    refused = [f"refused: artifact {name}: {reason}" for name, reason in acceptance.refused.items()]
+    heading = f"**{len(acceptance.accepted)} {done}, {len(refused)} refused**\n\n"
+    # Foreign text stands as code, which it cannot end.
+    items = ["`{}`".format(line.replace("`", "'")) for line in refused]
+    actions.summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
+    lines = [f"{done}: {path}" for path in acceptance.accepted]
+    for line in [*lines, *refused, *missing] or ["nothing came, and nothing was expected"]:
+        Console().say(line)
+
+
+def sandbox_command(
+    words: Annotated[
+        list[str], Argument(help="After `--`: a verb with its options, as `run --results out`.")
+    ],
+) -> None:
+    """Run a verb of duetbench, with its options, in this machine's sandbox.
+
+    For commits of pull requests and releases, which anybody may have written. The verb has no
+    access to the runner's files, to the machine's cache (but for reading) and to networks; nothing
+    that it started stays. Files that it reads (--plan, --from) are handed in, and what it writes
+    (--results, --to, --output, --why) is brought out; all are names in this folder. Exit codes as
+    of the verb; 4 as well if what came out cannot be used.
+    """
+    for problem in sandbox.problems():
+        errors().say(f"warning: {problem}; {_REMEDY}")
+    with interruptible():
+        code = sandbox.run(paths.project_root(), words)
+    if code:
+        raise Exit(code)
+
+
+def runner_command() -> None:
+    """Look whether this machine is prepared as a runner: hook, sandbox, and their owners.
+
+    Run it as the runner's user. Exit code 1: something is missing, or not this checkout's.
+    """
+    problems = sandbox.problems()
+    for problem in problems or ("this machine is prepared as a runner",):
+        Console().say(problem)
+    if problems:
+        errors().say(_REMEDY)
+        raise Exit(1)
+
+
+def slash_command() -> None:
     """Decide about a comment that may say `/bench COMMIT`, answer it, and start the comparison.
 
     Runs where a comment was created (`on: issue_comment`). The comparison starts if somebody with
@@ -62,10 +184,9 @@ def slash_command(as_json: JsonOption = False) -> None:
                 f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this verb "
                 "answers comments"
             )
-        decision = slash.handle(github, context.event(), context)
-    sentence = f"{decision.outcome}: {decision.reason}"
-    tell([sentence], lambda: asdict(decision), as_json=as_json)
-    actions.summary(f"`/bench`: {sentence}")
+        decision = event.answer(github, context.event(), context)
+    Console().say(decision)
+    actions.summary(f"`/bench`: {decision}")
 
 
 def announce_command(
@@ -74,11 +195,6 @@ def announce_command(
         str | None,
         Option("--site", help="Base address of the site; default: the repository's GitHub Pages."),
     ] = None,
-    most: Annotated[
-        int, Option("--most", min=1, help="Issues that are opened at once at most.")
-    ] = _MOST,
-    dry: Annotated[bool, Option("--dry-run", help="Only say what would be done.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
 
@@ -88,7 +204,7 @@ def announce_command(
     like, also after it was interrupted.
 
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
-    read, or more than --most were new; 4: GitHub could not be told. What is left is done next time.
+    read, or more than ten were new; 4: GitHub could not be told. What is left is done next time.
     """
     problems: list[str] = []
     folder = results or Project.here().results
@@ -97,23 +213,22 @@ def announce_command(
     problems += unread
     with connected() as (context, github):
         wanted = issues.of_changes(records, site_address(site, context), explained.values())
-        outcomes = issues.keep(github, wanted, most=most, dry=dry)
-    left = sum(entry.action == "left" for entry in outcomes)
-    if left:
+        outcomes = issues.keep(github, wanted)
+    if left := sum(action == "left" for action, _ in outcomes.values()):
         problems.append(
-            f"{left} changes are not announced yet: more than {most} at once have one cause, most "
-            "likely not a package; look at the machine and the method first"
+            f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
+            "cause, most likely not a package; look at the machine and the method first"
         )
     lines = [
-        f"{entry.key.partition('/')[2]}: {_WORDS[entry.action]} {entry.url}".rstrip()
-        for entry in outcomes
-        if entry.action in _WORDS
+        f"{key.partition('/')[2]}: {_WORDS[action]} {url}".rstrip()
+        for key, (action, url) in outcomes.items()
+        if action in _WORDS
     ]
-    document = {"issues": [asdict(entry) for entry in outcomes], "problems": problems}
-    tell(lines or ["no news"], lambda: document, as_json=as_json)
+    for line in lines or ["no news"]:
+        Console().say(line)
     for problem in problems:
         errors().say(f"duetbench: {problem}")
-    listed = [f"- {line}" for line in (*lines, *map(text.plain, problems))]
+    listed = [f"- {line}" for line in (*lines, *map(plain, problems))]
     actions.summary("### Changes\n\n" + ("\n".join(listed) or "No news."))
     if problems:
         raise Exit(1)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -19,11 +18,11 @@ from typer import Argument, Exit, Option
 from duetbench.cli.github import URL, connected, site_address
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.github import actions, archives, comment, event, incoming, upgrades
+from duetbench.github import actions, archives, comment, event, incoming
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.event import MeasuringRun
-from duetbench.github.upgrades import Upgrade
+from duetbench.github.incoming import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.judge.builder import MOVED
@@ -35,12 +34,6 @@ from duetbench.store.comparison import Comparison
 
 ARTIFACT: Final = "duetbench"
 """Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""
-
-REPORT: Final = "report"
-"""The folder of what `ci report` reads."""
-
-RESULTS: Final = "results"
-"""The results folder of what is kept."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _NAMES: Final = 10
@@ -57,14 +50,13 @@ BaseOption = Annotated[
     str,
     Option("--base", help="Branch or commit that the head has left; default: as the event says."),
 ]
-NameOption = Annotated[
-    str, Option("--name", help="Of several applications of a repository, the one it is about.")
-]
 
 
 def sides_command(
     base: BaseOption = "",
-    name: NameOption = "",
+    name: Annotated[
+        str, Option("--name", help="Of several applications of a repository, the one it is about.")
+    ] = "",
     lock: Annotated[
         str,
         Option("--lock", help="The one file whose change makes an upgrade; default: usual names."),
@@ -92,7 +84,7 @@ def sides_command(
         _fetch(root, (sides.base, sides.head))
         # A lock that is named is below this folder.
         place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
-        if upgrades.is_upgrade(root, sides.base, sides.head, place):
+        if event.is_upgrade(root, sides.base, sides.head, place):
             values["upgrade"] = "true"
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
@@ -144,7 +136,8 @@ def compare_command(
     """
     target = _target(app, paths_, requests, args)
     limit = ["--budget", budget] if budget else []
-    report, results = to / REPORT, to / RESULTS
+    # What `ci report` reads, and the results folder of what is kept: action.yml uploads both.
+    report, results = to / "report", to / "results"
     for place in (report, results):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -159,7 +152,7 @@ def compare_command(
     if cause is not None:
         files.write(report / incoming.UPGRADE, cause)
     moved = files.read(Attribution, code_file) if code_file.is_file() else None
-    actions.summary(comment.report(comparison, partial(comment.preface, upgrade=cause, code=moved)))
+    actions.summary(comment.report(comparison, cause, moved))
     if keep:
         files.write(results / comparisons.COMPARISONS / f"{comparison.id}.json", comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
@@ -242,46 +235,46 @@ def report_command(
             _report_here(context, github, source, pull, *sides)
         else:
             link = words if URL.fullmatch(words) and "//" not in words.partition("://")[2] else ""
-            _report_run(context, github, event.measuring_run(context.event()), base, link)
+            _report_run(context, github, MeasuringRun.of(context.event()), base, link)
 
 
 def _report_here(
     context: Context, github: GitHub, source: Path, pull: int, base: str, head: str
 ) -> None:
     """Comment with what an earlier job of this run has found, or why there is nothing."""
-    words, problem = f"{site_address(None, context)}method/", None
     try:
+        words = f"{site_address(None, context)}method/"
         body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
-        problem, body = error, comment.failed(head, context.run_url, str(error))
-    outcome, url = comment.publish(github, pull, comment.KIND, body)
-    Console().say(f"{outcome} {url}".rstrip())
-    actions.summary(body)
-    if problem is not None:
-        raise problem
+        _publish(github, pull, comment.failed(head, context.run_url, str(error)))
+        raise
+    _publish(github, pull, body)
+
+
+def _publish(github: GitHub, pull: int, body: str, name: str = "") -> None:
+    title = f"### duetbench: {name}\n\n" if name else ""
+    outcome, address = comment.publish(github, pull, comment.KIND, title + body, name)
+    Console().say(f"{outcome} {address}".rstrip())
+    actions.summary(title + body)
 
 
 def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, words: str) -> None:
     """Fetch what another workflow's run has found, check it, and comment with it."""
     url = f"{context.run_url.rpartition('/')[0]}/{run.id}"
     with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
-        fetched, refused = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
-        ours = {entry: name for entry in fetched if (name := _application(entry)) is not None}
+        came = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
+        ours = {entry: name for entry in came.accepted if (name := _application(entry)) is not None}
         if len(ours) > _NAMES:
             raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
-        pulls = event.sides_of(run, github, base) if ours else ()
-        problems = [f"artifact {entry.artifact}: {entry.reason}" for entry in refused]
-        for sides, (artifact, name) in product(pulls, sorted(ours.items())):
-            if sides.pull is None or sides.base is None:
-                continue
+        pulls = run.pulls(github, base) if ours else []
+        problems = [f"artifact {entry}: {reason}" for entry, reason in came.refused.items()]
+        for (pull, start), (artifact, name) in product(pulls, sorted(ours.items())):
             try:
-                body = _report(Path(place) / artifact, sides.base, sides.head, url, words)
+                body = _report(Path(place) / artifact, start, run.head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
-                continue
-            title = f"### duetbench: {name}\n\n" if name else ""
-            outcome, address = comment.publish(github, sides.pull, comment.KIND, title + body, name)
-            Console().say(f"{outcome} {address}".rstrip())
+            else:
+                _publish(github, pull, body, name)
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
@@ -292,9 +285,8 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
     """The checked comparison of two commits as a comment; raises ArtifactError or RecordError."""
     if not source.exists():
         raise ArtifactError("no comparison has come")
-    comparison, upgrade, code = incoming.proposed(source, base, head)
-    lead = partial(comment.preface, upgrade=upgrade, code=code)
-    return comment.final(comparison, head, url, words, lead)
+    body = comment.report(*incoming.proposed(source, base, head))
+    return comment.signed(body, head, url, words)
 
 
 def _artifact(name: str) -> str:

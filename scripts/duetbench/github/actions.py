@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.errors import UsageError
 
 BOT: Final = "github-actions[bot]"
 """Who writes with a job's own token. Nobody can register a name with brackets."""
@@ -89,40 +89,28 @@ class Context:
         if self.event_path is None:
             raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
         try:
-            event = json.loads(self.event_path.read_text("utf-8"))
+            event: dict[str, Any] = json.loads(self.event_path.read_bytes())
         except (OSError, ValueError) as error:
             raise UsageError(f"{self.event_path}: expected the event as JSON: {error}") from error
-        if not isinstance(event, dict):
-            raise UsageError(f"{self.event_path}: expected an event, found {type(event).__name__}")
         return event
 
 
 def outputs(values: Mapping[str, str]) -> None:
-    """Hand values to the following steps and jobs; raises UsageError or RecordError."""
+    """Hand values to the following steps and jobs; raises UsageError."""
     path = os.environ.get(OUTPUT)
     if not path:
         raise UsageError(
             f"--github-output: expected the file's name in {OUTPUT}, which is not set: leave the "
             "option out elsewhere than in a workflow"
         )
-    lines = []
-    for name, value in values.items():
-        fence = f"end-{secrets.token_hex(16)}"
-        lines.append(f"{name}<<{fence}\n{value}\n{fence}\n")
-    _append(Path(path), "".join(lines))
+    fence = f"end-{secrets.token_hex(16)}"
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.writelines(f"{name}<<{fence}\n{value}\n{fence}\n" for name, value in values.items())
 
 
 def summary(markdown: str) -> None:
-    """Add to the step's summary; nothing where there is none; raises RecordError."""
-    path = os.environ.get(SUMMARY)
-    if path:
+    """Add to the step's summary; nothing where there is none."""
+    if path := os.environ.get(SUMMARY):
         text = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
-        _append(Path(path), text.rstrip("\n") + "\n\n")
-
-
-def _append(path: Path, text: str) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as problem:
-        raise RecordError(f"{path}: cannot be written: {problem.strerror}") from problem
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text.rstrip("\n") + "\n\n")

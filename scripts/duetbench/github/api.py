@@ -6,11 +6,9 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 2015). Of an answer the keys that are used are checked, and all others are ignored.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -42,7 +40,6 @@ WAIT: Callable[[float], None] = time.sleep
 
 _PAGE: Final = 100
 _NOT_FOUND: Final = 404
-_JITTER: Final = wait_random_exponential(multiplier=1, max=30)
 _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
     403: "see whether the job's `permissions:` allow it, and that the conversation is not locked",
@@ -53,7 +50,7 @@ _ADVICE: Final = {
 }
 
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-Reaction = Literal["-1", "confused", "rocket"]
+_Table = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -107,23 +104,10 @@ class Artifact(Payload):
     name: str
     size_in_bytes: int
     expired: bool = False
-    digest: str | None = None
 
 
 class _MergeBase(Payload):
     sha: Sha = nested("merge_base_commit", "sha")
-
-
-class _Permission(Payload):
-    permission: str = "none"
-
-
-class _Rule(Payload):
-    type: str
-
-
-class _Environment(Payload):
-    protection_rules: list[_Rule] = []
 
 
 def read(kind: type[T], content: Any, source: str) -> T:
@@ -155,11 +139,8 @@ class GitHub:
     All methods raise ServiceError where GitHub refuses, or does not answer for long.
     """
 
-    def __init__(
-        self, context: Context, *, patience: float = PATIENCE, timeout: float = TIMEOUT
-    ) -> None:
+    def __init__(self, context: Context, *, patience: float = PATIENCE) -> None:
         self.account = context.account
-        self._owner = context.repository.partition("/")[0]
         self._patience = patience
         self._http = httpx.Client(
             base_url=f"{context.api_url}/repos/{context.repository}",
@@ -169,7 +150,7 @@ class GitHub:
                 "User-Agent": f"duetbench/{__version__}",
                 "X-GitHub-Api-Version": "2022-11-28",
             },
-            timeout=timeout,
+            timeout=TIMEOUT,
             # A repository that was renamed redirects; httpx keeps the token from other hosts.
             follow_redirects=True,
         )
@@ -181,15 +162,14 @@ class GitHub:
     def pull(self, number: int) -> Pull:
         return self._get(Pull, f"/pulls/{number}")
 
-    def open_pulls(self, branch: str, owner: str = "") -> list[Pull]:
-        """The open pull requests of a branch, which is this repository's or a fork's `owner`."""
-        head = f"{owner or self._owner}:{branch}"
-        return self._list(Pull, "/pulls", state="open", head=head)
+    def open_pulls(self, branch: str, owner: str) -> list[Pull]:
+        """The open pull requests of a branch, of this repository's or a fork's owner."""
+        return self._list(Pull, "/pulls", state="open", head=f"{owner}:{branch}")
 
     def permission(self, login: str) -> str:
         """What somebody may do: admin, write (maintainers too), read or none."""
-        address = f"/collaborators/{_quoted(login)}/permission"
-        return self._get(_Permission, address, absent=_Permission()).permission
+        answer = self._get(_Table, f"/collaborators/{_quoted(login)}/permission", absent={})
+        return str(answer.get("permission", "none"))
 
     def merge_base(self, branch: str, head: Sha) -> Sha:
         """Where a commit has left a branch, or another commit."""
@@ -200,9 +180,9 @@ class GitHub:
 
         One that is not there has nobody: GitHub makes it, open to all, when a job first names it.
         """
-        address = f"/environments/{_quoted(environment)}"
-        rules = self._get(_Environment, address, absent=_Environment()).protection_rules
-        return any(rule.type == "required_reviewers" for rule in rules)
+        answer = self._get(_Table, f"/environments/{_quoted(environment)}", absent={})
+        rules = answer.get("protection_rules", ())
+        return any(rule.get("type") == "required_reviewers" for rule in rules)
 
     def comments(self, number: int) -> list[Comment]:
         return self._list(Comment, f"/issues/{number}/comments")
@@ -220,12 +200,6 @@ class GitHub:
         except ServiceError as error:
             if error.status != _NOT_FOUND:
                 raise
-
-    def react(self, comment: int, content: Reaction) -> None:
-        """React to a comment. It is a courtesy: that it is not possible is no error."""
-        with suppress(ServiceError):
-            address = f"/issues/comments/{comment}/reactions"
-            self.request("POST", address, json={"content": content})
 
     def issues(self) -> list[Issue]:
         """All issues that this account has opened, open and closed, oldest first."""
@@ -275,11 +249,8 @@ class GitHub:
             return retrying(self._ask, method, path, {"json": json, "params": params}, most)
         except _TemporaryError as error:
             tries = retrying.statistics["attempt_number"]
-            raise ServiceError(
-                f"{error}; given up after {tries} {'try' if tries == 1 else 'tries'} and within "
-                f"{self._patience:.0f} s: run the job again later",
-                error.status,
-            ) from error
+            end = f"given up at try {tries} within {self._patience:.0f} s: run the job again later"
+            raise ServiceError(f"{error}; {end}", error.status) from error
 
     def _ask(self, method: str, path: str, sent: Mapping[str, Any], most: int) -> bytes:
         body = bytearray()
@@ -313,7 +284,7 @@ class GitHub:
         entries: list[T] = []
         for page in range(1, PAGES + 1):
             query = {**params, "per_page": _PAGE, "page": page}
-            answer = self._get(dict[str, Any] if key else list[Any], address, **query)
+            answer = self._get(_Table if key else list[Any], address, **query)
             entries += read(list[kind], answer[key] if key else answer, address)  # type: ignore[valid-type]
             if len(entries) < page * _PAGE:
                 return entries
@@ -327,39 +298,25 @@ def _quoted(text: str) -> str:
 def _delay(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     delay = error.delay if isinstance(error, _TemporaryError) else None
-    return _JITTER(state) if delay is None else delay
+    return wait_random_exponential(multiplier=1, max=30)(state) if delay is None else delay
 
 
 def _problem(response: httpx.Response, body: bytes) -> ServiceError:
     """What an answer that is no success means: try again later, or refused."""
-    status, message, headers = response.status_code, _message(body), response.headers
+    status, headers = response.status_code, response.headers
+    message = one_line(body.decode("utf-8", "replace")) or "no words"  # GitHub's own, as JSON
     request = f"{response.request.method} {response.request.url.path}"
     sentence = f"GitHub answered {status} to {request}: {message}"
-    spent = headers.get("x-ratelimit-remaining") == "0"
-    limited = spent or "retry-after" in headers or "rate limit" in message.lower()
+    spent, after = headers.get("x-ratelimit-remaining") == "0", headers.get("retry-after", "")
+    limited = spent or after or "rate limit" in message.lower()
     if status == 429 or (status == 403 and limited):
-        delay = UNKNOWN_DELAY
-        reset = headers.get("x-ratelimit-reset", "")
-        if (after := headers.get("retry-after", "")).isdecimal():
+        delay, reset = UNKNOWN_DELAY, headers.get("x-ratelimit-reset", "")
+        if after.isdecimal():
             delay = float(after)
         elif spent and reset.isdecimal():
             delay = max(0.0, int(reset) - time.time()) + 1
-        return _TemporaryError(
-            f"{sentence}; it wants to be left alone for {delay:.0f} s", status, delay
-        )
+        sentence += f"; it wants to be left alone for {delay:.0f} s"
+        return _TemporaryError(sentence, status, delay)
     if status >= 500 or status == 408:
         return _TemporaryError(sentence, status)
     return ServiceError(f"{sentence}; {_ADVICE.get(status, 'expected success')}", status)
-
-
-def _message(body: bytes) -> str:
-    """GitHub's own words, with those about single fields, on one line."""
-    try:
-        answer = json.loads(body)
-        details = [
-            ": ".join(map(str, error.values())) if isinstance(error, dict) else str(error)
-            for error in answer.get("errors", ())
-        ]
-        return one_line("; ".join((str(answer["message"]), *details)))
-    except (ValueError, AttributeError, KeyError, TypeError):
-        return one_line(body.decode("utf-8", "replace")) or "no words"

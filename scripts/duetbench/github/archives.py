@@ -12,13 +12,13 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError
-from duetbench.core.model import Frozen
 from duetbench.core.text import printable
 from duetbench.store.files import replace
 
@@ -48,11 +48,20 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _REASON: Final = 400
 
 
-class Refusal(Frozen):
-    """An artifact of which nothing is used."""
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What came of some artifacts; of the refused ones, each with its reason, nothing is used."""
 
-    artifact: str
-    reason: str
+    accepted: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: all is there and accepted; 1: something is refused or missing; 3: nothing is left."""
+        if not (self.refused or self.missing):
+            return 0
+        return 1 if self.accepted else 3
 
 
 def reason(error: Exception) -> str:
@@ -136,36 +145,26 @@ def _reading(kind: str) -> Iterator[None]:
         raise ArtifactError(f"expected a {kind}, found {reason(error)}") from error
 
 
-def fetch(
-    github: GitHub, run: int, names: str, target: Path
-) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
+def fetch(github: GitHub, run: int, names: str, target: Path) -> Acceptance:
     """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
 
-    Returns:
-        The names of those that are there now, and the others with the reasons.
-
-    Raises:
-        ServiceError: GitHub does not say which there are.
-        ArtifactError: There are far too many.
-        RecordError: A file cannot be written.
+    ServiceError: GitHub does not say which there are. ArtifactError: there are far too many.
     """
-    artifacts = [
-        artifact for artifact in github.artifacts(run) if fnmatchcase(artifact.name, names)
-    ]
+    artifacts = [entry for entry in github.artifacts(run) if fnmatchcase(entry.name, names)]
     if len(artifacts) > MOST_ARTIFACTS:
         raise ArtifactError(f"run {run}: expected at most {MOST_ARTIFACTS} artifacts, found more")
     fetched: list[str] = []
-    refused: list[Refusal] = []
+    refused: dict[str, str] = {}
     for artifact in artifacts:
         try:
             unpacked = unzipped(_archive(github, artifact))
         except (ArtifactError, ServiceError) as error:
-            refused.append(Refusal(artifact=printable(artifact.name), reason=str(error)))
+            refused[printable(artifact.name)] = str(error)
             continue
         for path, data in unpacked.items():
             replace(target / artifact.name / path, data)
         fetched.append(artifact.name)
-    return tuple(fetched), tuple(refused)
+    return Acceptance(tuple(fetched), refused)
 
 
 def _archive(github: GitHub, artifact: Artifact) -> bytes:

@@ -1,28 +1,40 @@
 """The comments on a pull request: what they say, and how there is only one of each kind.
 
-A comment is found again by its hidden first line *and* by its author, since anybody can write the
-line. It names the commit that it is about, and is replaced by whatever is known next; where a
-repository has several applications, each has one. Other people's words are escaped.
+What others wrote is shown and does nothing. Markdown's own characters are escaped where a report is
+written (`show.layout.escape`). What GitHub adds afterwards knows no escapes: mentions call people,
+references leave marks on other conversations, addresses become links (github/cmark-gfm#181,
+github/cmark-gfm#389). A zero-width space in the middle keeps each of them from being one.
+
+By a hidden first line duetbench knows its own comments and issues again:
+
+    <!-- duetbench:comparison {"name":"shop"} -->
+
+Anybody can write such a line; it counts only where the account that wrote it is ours. A comment is
+replaced by whatever is known next; of several applications of a repository each has one.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Literal
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
 
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import one_line
-from duetbench.github import text
 from duetbench.github.api import Comment, GitHub
-from duetbench.github.upgrades import Upgrade
-from duetbench.show import attribution, formats, rows
+from duetbench.github.incoming import Upgrade
+from duetbench.show import attribution, formats, layout, rows
 from duetbench.show.change import cause_lines
 from duetbench.show.report import as_markdown
-from duetbench.show.rows import Groups, ViewRow
+from duetbench.show.rows import Groups
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison, PackageChange
 
 DIGITS: Final = 12
 """Digits of a commit that people see."""
+
+LIMIT: Final = 60_000
+"""Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
@@ -32,11 +44,56 @@ _ADVISORY: Final = (
     "Advisory: nothing is blocked by this. Measured on one machine, base and head together; a "
     "change smaller than what the table says could be seen may be there all the same."
 )
-
-Lead = Callable[[Comparison], str]
-"""Paragraphs of Markdown about a comparison, in which nothing of others' is left unescaped."""
+_ACTIVE: Final = re.compile(
+    r"@(?=\w)"  # mentions, and mail addresses
+    r"|\#(?=\d)|\bGH-(?=\d)"  # references to issues
+    r"|&(?=[#A-Za-z])"  # entities, which could be any of these
+    r"|(?<=:)(?=//)|\bwww(?=\.)",  # addresses
+    re.IGNORECASE | re.ASCII,
+)
+_MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
+_CUT: Final = "\n\n… the rest did not fit.\n"
 
 Outcome = Literal["created", "updated", "unchanged"]
+
+
+def plain(text: str) -> str:
+    """Other people's text inside of ours: on one line, and nothing but text."""
+    return _broken(layout.escape(text))
+
+
+def inert(text: str) -> str:
+    """A report in Markdown that names things which others named; indented code stays as it is."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line if line.startswith("    ") else _broken(line) for line in lines)
+
+
+def _broken(text: str) -> str:
+    return _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
+
+
+def bounded(text: str, limit: int = LIMIT) -> str:
+    """Cut a text at the end of a line, so that it fits."""
+    if len(text) <= limit:
+        return text
+    return text[: max(limit - len(_CUT), 0)].rpartition("\n")[0] + _CUT
+
+
+def marker(kind: str, values: Mapping[str, str]) -> str:
+    """Write the hidden line. Nothing in it can end the HTML comment."""
+    written = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
+    # JSON may write any letter as an escape; these could be the end of the comment.
+    safe = written.replace(">", "\\u003e").replace("<", "\\u003c").replace("--", "-\\u002d")
+    return f"<!-- duetbench:{kind} {safe} -->"
+
+
+def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
+    """Read the first line of a body of ours; None: there is none of this kind."""
+    match = _MARKER.fullmatch((body or "").partition("\n")[0].rstrip("\r"))
+    if match is None or match[1] != kind:
+        return None
+    values: dict[str, Any] = json.loads(match[2])
+    return values
 
 
 def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> tuple[Outcome, str]:
@@ -44,8 +101,7 @@ def publish(github: GitHub, pull: int, kind: str, body: str, name: str = "") -> 
 
     Raises ServiceError.
     """
-    values = {"name": name} if name else {}
-    body = text.bounded(f"{text.marker(kind, values)}\n{body.rstrip()}")
+    body = bounded(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
     old = _ours(github, pull, kind, name)
     if not old:
         new = github.add_comment(pull, body)
@@ -69,7 +125,7 @@ def _ours(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
         comment
         for comment in github.comments(pull)
         if comment.author == github.account
-        and (values := text.marker_values(kind, comment.body)) is not None
+        and (values := marker_values(kind, comment.body)) is not None
         and values.get("name", "") == name
     ]
 
@@ -90,11 +146,10 @@ def queued(head: str, url: str) -> str:
 
 def failed(head: str, url: str, reason: str) -> str:
     """There is no result, and why."""
-    because = f" The reason: {text.plain(reason).rstrip('.')}." if reason else ""
     return (
         f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
-        f"nothing about the change.{because} [The log]({url}) has the details. "
-        f"To ask again:\n\n```\n/bench {head}\n```\n"
+        f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
+        f"the details. To ask again:\n\n```\n/bench {head}\n```\n"
     )
 
 
@@ -110,60 +165,51 @@ def refused(reason: str, head: str | None) -> str:
     )
 
 
-def final(comparison: Comparison, head: str, url: str, words: str, lead: Lead | None = None) -> str:
-    """The report, with links to the run's `url` and to the `words` it uses; raises RecordError."""
-    glossary = f" · [what the words mean]({words})" if words else ""
-    footer = (
-        f"\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
-        f"{_ADVISORY}</sub>\n"
-    )
-    return report(comparison, lead) + footer
+def report(
+    comparison: Comparison, upgrade: Upgrade | None = None, code: Attribution | None = None
+) -> str:
+    """A comparison as text that does nothing.
 
-
-def report(comparison: Comparison, lead: Lead | None = None) -> str:
-    """A comparison as text that does nothing; `lead` gives paragraphs for below its headline.
-
-    RecordError: the comparison holds what cannot be shown.
+    Below its headline stands what an upgrade did, which code it is, and what could be seen on a
+    shared machine. RecordError: the comparison holds what cannot be shown.
     """
     try:
-        paragraphs = lead(comparison) if lead is not None else ""
-        limit = text.LIMIT - 2 * _ROOM - len(paragraphs)
-        body = as_markdown(comparison, limit=limit, end="")
+        groups = rows.group_rows(comparison)
+        paragraphs = [*_upgrade(comparison, groups, upgrade)] if upgrade is not None else []
+        paragraphs += [inert(attribution.brief(code))] if code is not None else []
+        lead = "".join(f"{text}\n\n" for text in (*paragraphs, *_seen(comparison, groups)))
+        body = as_markdown(comparison, limit=LIMIT - 2 * _ROOM - len(lead), end="")
     except Exception as error:  # whatever strange values lead to, it is the file's fault
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
             f"the comparison of {name}: expected values that can be shown, found some that "
             f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
         ) from error
-    headline, gap, rest = text.report(body).partition("\n\n")
-    return text.bounded(f"{headline}{gap}{paragraphs}{rest}", text.LIMIT - _ROOM)
+    headline, gap, rest = inert(body).partition("\n\n")
+    return bounded(f"{headline}{gap}{lead}{rest}", LIMIT - _ROOM)
 
 
-def preface(
-    comparison: Comparison, upgrade: Upgrade | None, code: Attribution | None = None
-) -> str:
-    """What the upgrade did, which code it is, and what could be seen on a shared machine.
-
-    Paragraphs of Markdown, each ending in a blank line; what others wrote is escaped.
-    """
-    groups = rows.group_rows(comparison)
-    paragraphs = [*_upgrade(comparison, groups, upgrade)] if upgrade is not None else []
-    paragraphs += [text.report(attribution.brief(code))] if code is not None else []
-    return "".join(f"{text}\n\n" for text in (*paragraphs, *_visible(comparison, groups)))
+def signed(text: str, head: str, url: str, words: str) -> str:
+    """A report with links to the run's `url` and to the `words` it uses."""
+    glossary = f" · [what the words mean]({words})" if words else ""
+    return (
+        f"{text}\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
+        f"{_ADVISORY}</sub>\n"
+    )
 
 
 def _upgrade(comparison: Comparison, groups: Groups, upgrade: Upgrade) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(_package, comparison.packages)))
-    packages = text.plain(formats.some(moved, _NAMED)) or "no package that is installed here"
+    packages = plain(formats.some(moved, _NAMED)) or "no package that is installed here"
     yield f"**Upgrade**: nothing but locks differs: {packages}."
     did = any(row.metric for row in (*groups.worse, *groups.better))
     if upgrade.cause is not None:
-        yield f"**Cause**: {text.plain('; '.join(cause_lines(upgrade.cause)))}."
+        yield f"**Cause**: {plain('; '.join(cause_lines(upgrade.cause)))}."
     elif did and len(moved) == 1:
         yield "**Cause**: no other package moved."
     elif did:
-        why = text.plain(upgrade.note).rstrip(".") or "it was not searched for"
+        why = plain(upgrade.note).rstrip(".") or "it was not searched for"
         yield f"**Cause**: not known: {why}."
 
 
@@ -171,30 +217,26 @@ def _package(change: PackageChange) -> str:
     return f"{change.package} {change.base or 'new'} → {change.head or 'gone'}"
 
 
-def _visible(comparison: Comparison, groups: Groups) -> Iterator[str]:
+def _seen(comparison: Comparison, groups: Groups) -> Iterator[str]:
     """The noise that was measured alongside, and what it let be seen; never more."""
     largest: dict[str, float] = {}
-    for row in _judged(groups):
-        largest[row.metric] = max(largest.get(row.metric, 0.0), row.judged.detectable or 0.0)
-    if not largest:
-        return
+    for row in groups.all:
+        if row.metric and row.judged.detectable is not None:
+            largest[row.metric] = max(largest.get(row.metric, 0.0), row.judged.detectable)
+    sizes = ", ".join(
+        f"{formats.size(largest[metric])} of {formats.title(metric)}"
+        for metric in METRICS
+        if metric in largest
+    )
     noise = (
         f"the base against itself scatters by {formats.size(comparison.noise)} of CPU per request "
         "from duet to duet"
         if comparison.noise is not None
         else "the base was not held against itself, for lack of time or of need"
     )
-    sizes = ", ".join(
-        f"{formats.size(size)} of {formats.title(metric)}" for metric, size in largest.items()
-    )
-    yield (
-        f"**Seen on this machine**: {noise}. Had one figure alone moved by as much as {sizes}, it "
-        "would have been called in 4 of 5 comparisons like this. Smaller changes may be there."
-    )
-
-
-def _judged(groups: Groups) -> Iterator[ViewRow]:
-    """Rows of cases with a size that could have been seen, the metrics in their order."""
-    sized = [row for row in groups.all if row.metric and row.judged.detectable is not None]
-    for metric in METRICS:
-        yield from (row for row in sized if row.metric == metric)
+    if sizes:
+        yield (
+            f"**Seen on this machine**: {noise}. Had one figure alone moved by as much as {sizes}, "
+            "it would have been called in 4 of 5 comparisons like this. Smaller changes may be "
+            "there."
+        )

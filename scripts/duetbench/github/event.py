@@ -1,21 +1,54 @@
-"""Which commits an event asks to be compared, and which pull requests a measured commit belongs to.
+"""What events ask for: which commits to compare, whether only locks differ, and who may ask.
 
 A pull request's head is compared with the commit where it left its base, which GitHub is asked for:
 a shallow clone does not know it, and what the event calls the base may be an older one.
+
+`/bench <commit>` in a comment on a pull request lets other people's code run on our machine, so
+somebody with write permission has to name the very commit that they have looked at. The name of a
+branch would do for whatever is pushed next.
 """
 
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import ServiceError, UsageError
+from duetbench.github import comment
+from duetbench.github.actions import Context
 from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
+from duetbench.host import git
+
+WORKFLOW: Final = "bench.yml"
+"""The workflow that compares; it is started on the default branch, never on a pull request's.
+
+Asking again ends the older run, by its `concurrency`."""
+
+ENVIRONMENT: Final = "bench"
+"""In which a comparison waits for its approval."""
 
 NONE: Final = "0" * 40
 """What a push found where there was no such branch."""
 
+_LOCKS: Final = re.compile(
+    r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
+    r"|[^/]*(requirements|constraints)[^/]*\.(txt|in)|requirements/[^/]+\.(txt|in))"
+)
+"""Files that say which packages there are, and nothing else."""
+
+_PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
 _EVENT: Final = "the event"
+_COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
+_SHA: Final = re.compile(r"[0-9a-f]{40}")
+_LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_MAY_ASK: Final = frozenset({"admin", "write"})
+_UNGUARDED: Final = (
+    f"The environment `{ENVIRONMENT}` has no required reviewers, so that nobody would approve the "
+    f"comparison: name some in the repository's settings (Environments, `{ENVIRONMENT}`)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +69,20 @@ class _PushEvent(Payload):
     after: Sha
 
 
+class _RepositoryEvent(Payload):
+    default_branch: str = nested("repository", "default_branch", min_length=1)
+
+
+class _CommentEvent(_RepositoryEvent):
+    action: str
+    body: str | None = nested("comment", "body", default=None)
+    author: str = nested("comment", "user", "login", default="")
+    author_type: str = nested("comment", "user", "type", default="User")
+    sender: str = nested("sender", "login")
+    number: int = nested("issue", "number")
+    pull_request: dict[str, Any] | None = nested("issue", "pull_request", default=None)
+
+
 class MeasuringRun(Payload):
     """The run of a workflow that another one was started by, when it had ended."""
 
@@ -45,9 +92,24 @@ class MeasuringRun(Payload):
     branch: str | None = nested("workflow_run", "head_branch", default=None)
     owner: str = nested("workflow_run", "head_repository", "owner", "login", default="")
 
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> "MeasuringRun":
+        """Read the event; raises ServiceError."""
+        return read(cls, event, _EVENT)
 
-class _RepositoryEvent(Payload):
-    default_branch: str = nested("repository", "default_branch", min_length=1)
+    def pulls(self, github: GitHub, base: str = "") -> list[tuple[int, Sha]]:
+        """The open pull requests whose head it has measured, as GitHub knows them, and their bases.
+
+        The event names none where they come from a fork, and what the run itself says proves
+        nothing. `base`: what their heads are compared with in place of their own. ServiceError.
+        """
+        if self.event != "pull_request" or not self.owner or not self.branch:
+            return []
+        return [
+            (pull.number, github.merge_base(base or pull.base, self.head))
+            for pull in github.open_pulls(self.branch, self.owner)
+            if pull.head == self.head
+        ]
 
 
 def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = "") -> Sides:
@@ -75,21 +137,96 @@ def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: s
     return Sides(head, None if left == head else left, pull)
 
 
-def measuring_run(event: Mapping[str, Any]) -> MeasuringRun:
-    """The run that has ended; raises ServiceError."""
-    return read(MeasuringRun, event, _EVENT)
+def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
+    """Whether two commits differ in locks alone, and in what `pyproject.toml` requires.
 
-
-def sides_of(run: MeasuringRun, github: GitHub, base: str = "") -> tuple[Sides, ...]:
-    """The open pull requests whose head a run has measured, as GitHub knows them.
-
-    Its event names none where they come from a fork, and what the run itself says proves nothing.
-    `base`: what their bases are compared with in place of their own. Raises ServiceError.
+    `lock` is the only file that counts as one, from the repository's root; none: the usual names.
+    GitError: a commit is not there.
     """
-    if run.event != "pull_request" or not run.owner or not run.branch:
-        return ()
-    return tuple(
-        Sides(run.head, github.merge_base(base or pull.base, run.head), pull.number)
-        for pull in github.open_pulls(run.branch, run.owner)
-        if pull.head == run.head
+    listed = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
+    files = [path for path in listed.split("\0") if path]
+    others = [path for path in files if not (path == lock if lock else _LOCKS.fullmatch(path))]
+    return len(others) < len(files) and all(
+        PurePosixPath(path).name == _PROJECT
+        and _without_requirements(root, base, path) == _without_requirements(root, head, path)
+        for path in others
     )
+
+
+def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, Any]:
+    text = git.ask_or_none(root, "show", f"{commit}:{path}")
+    try:
+        project = tomllib.loads(text or "")
+    except tomllib.TOMLDecodeError:
+        return {"unreadable": text, "commit": commit}
+    project.pop("dependency-groups", None)
+    for key in ("dependencies", "optional-dependencies"):
+        project.get("project", {}).pop(key, None)
+    return project
+
+
+def answer(github: GitHub, event: Mapping[str, Any], context: Context) -> str:
+    """Decide about a comment, do what follows from it, and say what that is; raises ServiceError.
+
+    Nothing of the comment is repeated. A stranger gets no answer: whoever comments could let us
+    write as much as they like.
+    """
+    about = read(_CommentEvent, event, _EVENT)
+    number, lines = about.number, (about.body or "").splitlines()
+    match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
+    if match is None:
+        return "ignored: the comment does not begin with /bench"
+    if (why := _not_for_us(about)) is not None:
+        return f"ignored: {why}"
+    if github.permission(about.sender) not in _MAY_ASK:
+        return "refused: only people with write permission may ask"
+    pull = github.pull(number)
+    head = pull.head
+    base: Sha | None = None
+    reason = _objection((match["words"] or "").strip(), pull)
+    if reason is None and not github.has_reviewers(ENVIRONMENT):
+        reason = _UNGUARDED
+    if reason is None and (base := github.merge_base(pull.base, head)) == head:
+        reason = "The commit is in the base branch already: there is nothing to compare."
+    if reason is not None or base is None:
+        hint = head if pull.state == "open" and base is None else None
+        comment.publish(github, number, comment.ANSWER, comment.refused(str(reason), hint))
+        return f"refused: {reason}"
+    comment.withdraw(github, number, comment.ANSWER)
+    comment.publish(github, number, comment.KIND, comment.queued(head, context.run_url))
+    inputs = {"pr": str(number), "head": head, "base": base}
+    try:
+        github.dispatch(WORKFLOW, about.default_branch, inputs)
+    except ServiceError:
+        body = comment.failed(head, context.run_url, "it could not be started")
+        comment.publish(github, number, comment.KIND, body)
+        raise
+    return "dispatched: the comparison was started"
+
+
+def _not_for_us(about: _CommentEvent) -> str | None:
+    """Why a comment is no request, whatever it says; None: it may be one."""
+    if about.action != "created":
+        # Who edits a comment need not be who wrote it; only what was said at first counts.
+        return "the comment was not created just now, but changed"
+    if about.pull_request is None:
+        return "the comment is not on a pull request"
+    if about.author_type != "User" or not _LOGIN.fullmatch(about.author):
+        return "no person wrote the comment"
+    if about.sender != about.author:
+        return "the comment is not by the person who sent it"
+    return None
+
+
+def _objection(words: str, pull: Pull) -> str | None:
+    """Why a person who may ask does not get it; None: it is granted."""
+    if not _SHA.fullmatch(words):
+        return "What was asked for is not a full commit: 40 hexadecimal digits in lower case."
+    if pull.state != "open":
+        return "The pull request is not open."
+    if words != pull.head:
+        return (
+            f"`{words[: comment.DIGITS]}` is not the head of this pull request; commits may have "
+            "been added since it was looked at. Look at them, and name the last one."
+        )
+    return None

@@ -12,18 +12,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
+
+from pydantic import Field
 
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import Artefact, Frozen, Run
+from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable, require_plain
 from duetbench.github import archives
-from duetbench.github.archives import Files, Refusal, reason
-from duetbench.github.upgrades import Upgrade
+from duetbench.github.archives import Acceptance, Files, reason
 from duetbench.store import files as files_
 from duetbench.store import store
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import INPROCESS, Change
+from duetbench.store.change import INPROCESS, Cause, Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import final, kind_of
 from duetbench.store.night import NightPlan
@@ -46,19 +47,14 @@ _LARGEST: Final = 1e18
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-class Acceptance(Frozen):
-    """What came of some artifacts."""
+class Upgrade(Artefact):
+    """What came of the search for the release that moved an application, on an upgrade branch."""
 
-    accepted: tuple[str, ...] = ()
-    refused: tuple[Refusal, ...] = ()
-    missing: tuple[str, ...] = ()
+    noun: ClassVar[str] = "what an upgrade's search found"
 
-    @property
-    def exit_code(self) -> int:
-        """0: all is there and accepted; 1: something is refused or missing; 3: nothing is left."""
-        if not (self.refused or self.missing):
-            return 0
-        return 1 if self.accepted else 3
+    format: Literal[1] = 1
+    cause: Cause | None = Field(default=None, description="Null: nothing was searched for.")
+    note: str = Field(default="", description="Why there is no cause.")
 
 
 def night(
@@ -72,10 +68,7 @@ def night(
     """Check what the shards of a night have sent, one folder per artifact, and write what is right.
 
     `locks` are the SHA-256 of the checkout's locks, by stack. With a `shard`, no other is missing.
-
-    Raises:
-        ArtifactError: The folder cannot be read, or has far too much in it.
-        RecordError: A file cannot be written.
+    ArtifactError: the folder has far too much in it.
     """
     accepted: dict[str, bytes] = {}
     sent: list[Run | Points] = []
@@ -94,12 +87,13 @@ def night(
         keys = [(type(value), value.shard) for value in (*sent, *ours)]
         if len(set(keys)) != len(keys):
             raise ArtifactError("a second run, or file of points, of one shard")
+        machines = {value.machine.id for value in ours}
+        require("machines of a shard", 1, len(machines))
         for path, value in values.items():
             if isinstance(value, dict):
-                require("machine of asv's results", {path.split("/")[1]}, _machines(ours))
+                require("machine of asv's results", {path.split("/")[1]}, machines)
                 commit = value.get("commit_hash", plan.commit)
                 require("commit of asv's results", plan.commit, commit)
-        require("machines of a shard", 1, len(_machines(ours)))
         sent.extend(ours)
         # One machine may have had two shards: what it measured first is as good.
         accepted.update({**contents, **accepted})
@@ -107,14 +101,11 @@ def night(
     refused = _each(source, check)
     _write(target, accepted)
     record = outcome(plan, [entry for entry in sent if isinstance(entry, Run)])
-    awaited = tuple(entry for entry in record.shards if shard in {None, entry.shard})
-    record = record.model_copy(update={"shards": awaited})
+    if shard is not None:
+        awaited = tuple(entry for entry in record.shards if entry.shard == shard)
+        record = record.model_copy(update={"shards": awaited})
     missing = sentences(record) if record.missing else ()
-    return Acceptance(accepted=tuple(accepted), refused=refused, missing=missing)
-
-
-def _machines(values: Iterable[Run | Points]) -> set[str]:
-    return {value.machine.id for value in values}
+    return Acceptance(tuple(accepted), refused, missing)
 
 
 def _require_planned(
@@ -160,11 +151,8 @@ def confirmed(
 ) -> Acceptance:
     """Check what machines have concluded of candidates, with the evidence, and write it.
 
-    Where the ids of candidates are given, nothing else may be judged.
-
-    Raises:
-        ArtifactError: The folder cannot be read, or has far too much in it.
-        RecordError: A file cannot be written.
+    Where the ids of candidates are given, nothing else may be judged. ArtifactError: the folder has
+    far too much in it.
     """
     accepted: dict[str, bytes] = {}
     expected = None if candidates is None else frozenset(candidates)
@@ -188,7 +176,7 @@ def confirmed(
 
     refused = _each(source, check)
     _write(target, accepted)
-    return Acceptance(accepted=tuple(accepted), refused=refused)
+    return Acceptance(tuple(accepted), refused)
 
 
 def proposed(
@@ -198,9 +186,7 @@ def proposed(
 
     With it may come the release that an upgrade's change is put down to, and the code that it is
     in. Commands are left out: people copy what they are told to run.
-
-    Raises:
-        ArtifactError: It is not what was asked for, and nothing of it may be shown.
+    ArtifactError: it is not what was asked for, and nothing of it may be shown.
     """
     try:
         sent = dict(archives.folder(source))
@@ -285,19 +271,19 @@ def _require_figures(document: Any) -> None:
             raise ArtifactError(f"a figure beyond {_LARGEST:g}")
 
 
-def _each(source: Path, check: Callable[[str, Files], None]) -> tuple[Refusal, ...]:
+def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
     """Check every artifact of a folder; those that are refused."""
     names = sorted(path.name for path in source.iterdir()) if source.is_dir() else []
     if len(names) > archives.MOST_ARTIFACTS:
         most = archives.MOST_ARTIFACTS
         raise ArtifactError(f"{source}: expected at most {most} artifacts, found more")
-    refused = []
+    refused = {}
     for name in names:
         try:
             check(name, archives.folder(source / name))
         except Exception as error:  # whatever it is, it is this artifact's
-            refused.append(Refusal(artifact=printable(name), reason=reason(error)))
-    return tuple(refused)
+            refused[printable(name)] = reason(error)
+    return refused
 
 
 def _write(target: Path, accepted: Files) -> None:

@@ -13,8 +13,9 @@ from typing import Final, Literal
 
 from duetbench.core.model import Verdict
 from duetbench.core.text import short
-from duetbench.github import api, text
+from duetbench.github import api
 from duetbench.github.api import GitHub, Issue
+from duetbench.github.comment import bounded, inert, marker, marker_values, plain
 from duetbench.show import addresses, attribution
 from duetbench.show.change import commands, describe, title
 from duetbench.show.formats import MISSING, some
@@ -24,6 +25,9 @@ from duetbench.store.change import Change
 KIND: Final = "issue"
 PAUSE: Final = 1.0
 """Between two writes, s, as GitHub asks."""
+
+MOST: Final = 10
+"""Issues that are opened at once: more have one cause, most likely not a package."""
 
 _TITLE: Final = 200  # characters; GitHub takes 256
 IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "left", "nothing"]
@@ -44,62 +48,49 @@ class IssueDraft:
         heading, body = short(self.title, _TITLE), self.body.rstrip()
         digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
         state = "open" if self.is_open else "closed"
-        line = text.marker(KIND, {"key": self.key, "state": state, "digest": digest})
-        return heading, text.bounded(f"{line}\n{body}")
+        line = marker(KIND, {"key": self.key, "state": state, "digest": digest})
+        return heading, bounded(f"{line}\n{body}")
 
 
-@dataclass(frozen=True, slots=True)
-class IssueOutcome:
-    """What became of one wanted issue."""
+def keep(github: GitHub, wanted: Sequence[IssueDraft]) -> dict[str, tuple[IssueAction, str]]:
+    """Let the repository's issues be as wanted: what became of each, by key, and its address.
 
-    key: str
-    action: IssueAction
-    url: str = ""
-
-
-def keep(
-    github: GitHub, wanted: Sequence[IssueDraft], *, most: int, dry: bool = False
-) -> list[IssueOutcome]:
-    """Let the repository's issues be as wanted; raises ServiceError."""
-    issues = _by_key(github)
-    outcomes: list[IssueOutcome] = []
+    Raises ServiceError.
+    """
+    issues, outcomes = _by_key(github), dict[str, tuple[IssueAction, str]]()
     for draft in wanted:
         ours = issues.get(draft.key, [])
         if ours:
-            outcomes.append(_change(github, draft, ours[0], dry=dry))
+            outcomes[draft.key] = _change(github, draft, ours[0]), ours[0].html_url
         elif not draft.is_open:
-            outcomes.append(IssueOutcome(draft.key, "nothing"))
-        elif sum(outcome.action == "opened" for outcome in outcomes) >= most:
-            outcomes.append(IssueOutcome(draft.key, "left"))
-        elif dry:
-            outcomes.append(IssueOutcome(draft.key, "opened"))
+            outcomes[draft.key] = "nothing", ""
+        elif sum(action == "opened" for action, _ in outcomes.values()) >= MOST:
+            outcomes[draft.key] = "left", ""
         else:
             heading, body = draft.render()
-            url = github.open_issue(heading, body, draft.labels).html_url
+            outcomes[draft.key] = "opened", github.open_issue(heading, body, draft.labels).html_url
             api.WAIT(PAUSE)
-            outcomes.append(IssueOutcome(draft.key, "opened", url))
             ours = _by_key(github).get(draft.key, [])
         for double in ours[1:]:  # what a lost answer may have left: all but the oldest
-            if double.state == "open" and not dry:
+            if double.state == "open":
                 _edit(github, double, state="closed", state_reason="not_planned")
     return outcomes
 
 
-def _change(github: GitHub, draft: IssueDraft, issue: Issue, *, dry: bool) -> IssueOutcome:
+def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> IssueAction:
     heading, body = draft.render()
-    before = text.marker_values(KIND, issue.body) or {}
-    after = text.marker_values(KIND, body) or {}
+    before = marker_values(KIND, issue.body) or {}
+    after = marker_values(KIND, body) or {}
     if before == after:
-        return IssueOutcome(draft.key, "unchanged", issue.html_url)
+        return "unchanged"
     changes = {"title": heading, "body": body}
     action: IssueAction = "updated"
     if before.get("state") != after["state"]:
         changes["state"] = "open" if draft.is_open else "closed"
         changes["state_reason"] = "reopened" if draft.is_open else "completed"
         action = "reopened" if draft.is_open else "closed"
-    if not dry:
-        _edit(github, issue, **changes)
-    return IssueOutcome(draft.key, action, issue.html_url)
+    _edit(github, issue, **changes)
+    return action
 
 
 def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
@@ -111,15 +102,12 @@ def _by_key(github: GitHub) -> dict[str, list[Issue]]:
     """Our issues, oldest first."""
     by_key: dict[str, list[Issue]] = {}
     for issue in github.issues():
-        values = text.marker_values(KIND, issue.body)
-        if values is not None and isinstance(key := values.get("key"), str):
-            by_key.setdefault(key, []).append(issue)
+        if (values := marker_values(KIND, issue.body)) is not None:
+            by_key.setdefault(values["key"], []).append(issue)
     return by_key
 
 
 _NAMED: Final = 8  # packages and series that a line names
-_SLOWER: Final = ("duetbench", "slower")
-_FASTER: Final = ("duetbench", "faster")
 
 
 def of_changes(
@@ -134,7 +122,7 @@ def of_changes(
             title=change_title(record),
             body=change_body(record, site, why.get(record.id)),
             is_open=record.status == "open",
-            labels=_SLOWER if record.verdict is Verdict.SLOWER else _FASTER,
+            labels=("duetbench", "slower" if record.verdict is Verdict.SLOWER else "faster"),
         )
         for record in newest
     ]
@@ -179,12 +167,12 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         "all": addresses.CHANGES,
     }
     parts = [
-        f"**{text.plain(summary.sentence)}**, for good.",
-        "\n".join(f"- **{name}**: {text.plain(fact)}" for name, fact in facts.items() if fact),
+        f"**{plain(summary.sentence)}**, for good.",
+        "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]
     if why is not None:
-        parts.append(text.report(attribution.brief(why)))
+        parts.append(inert(attribution.brief(why)))
         parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
     if again := commands(record, None, None):
         # Indented, not fenced: no text can close an indented block.
