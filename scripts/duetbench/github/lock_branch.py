@@ -21,7 +21,6 @@ WORKFLOWS: Final = ".github/workflows"
 BRANCH: Final = "duetbench/stack"
 """On which nights renew the locks."""
 
-_TAKEN: Final = "All but locks and workflows: "
 _AUTHOR: Final = {"user.name": "duetbench", "user.email": "duetbench@localhost"}
 
 
@@ -72,10 +71,8 @@ def advance(
     runs them there). So whatever else somebody has pushed to the branch is not measured, nor run on
     a measuring machine. It all happens in a worktree of its own; the checkout stays as it is.
 
-    Raises:
-        UsageError: The checkout is no git repository with a commit.
-        SetupError: The locks cannot be renewed.
-        HistoryError: Git refuses.
+    UsageError: the checkout is no git repository with a commit. SetupError: the locks cannot be
+    renewed. HistoryError: Git refuses.
     """
     head = _head(root)
 
@@ -105,46 +102,25 @@ def advance(
 
 def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str | None]:
     """The commit of the branch that has this code, made if need be; and the branch's tip."""
-    reference = f"refs/heads/{branch}"
-    if not git.ask(root, "ls-remote", remote.address, reference, env=remote.environment):
+    there = [remote.address, f"refs/heads/{branch}"]
+    if not git.ask(root, "ls-remote", *there, env=remote.environment):
         return head, None
-    default, tip = (_fetched(root, remote, name) for name in ("HEAD", reference))
-    trailer = git.ask(
-        root, "log", "--first-parent", "--max-count=1", f"--grep=^{_TAKEN}", "--format=%b", tip
-    )
-    code = trailer.removeprefix(_TAKEN) or head
-    # Of an older night that is run again the branch has newer code of the default branch already.
-    if not (_follows(root, code, head) and _follows(root, default, code)):
-        code = head
-    tree = _tree(root, code, tip)
+    git.ask(root, "fetch", "--quiet", "--no-tags", *there, env=remote.environment)
+    tip = git.ask(root, "rev-parse", "FETCH_HEAD")
+    tree = _tree(root, head, tip)
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
-    text = f"Code of {code[:12]}\n\n{_TAKEN}{code}\n"
-    commit = git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text)
-    return commit, tip
-
-
-def _fetched(root: Path, remote: Remote, name: str) -> str:
-    argv = ["fetch", "--quiet", "--no-tags", remote.address, name]
-    git.ask(root, *argv, env=remote.environment)
-    return git.ask(root, "rev-parse", "FETCH_HEAD")
-
-
-def _follows(root: Path, commit: str, earlier: str) -> bool:
-    try:
-        git.ask(root, "merge-base", "--is-ancestor", earlier, commit)
-    except HistoryError:
-        return False
-    return True
+    text = f"Code of {head[:12]}\n"
+    return git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text), tip
 
 
 def _head(root: Path) -> str:
-    try:
-        return git.ask(root, "rev-parse", "--verify", "HEAD^{commit}")
-    except HistoryError as problem:
+    head = git.ask_or_none(root, "rev-parse", "--verify", "HEAD^{commit}")
+    if head is None:
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: leave --commit out"
-        ) from problem
+        )
+    return head
 
 
 def _who(root: Path) -> list[str]:

@@ -18,7 +18,6 @@ from typing import Any, Final
 import filelock
 
 from duetbench.core.errors import SetupError
-from duetbench.host import paths
 
 STAMP: Final = "made.json"
 _STAGING: Final = ".making-"
@@ -56,9 +55,9 @@ def touch(target: Path) -> None:
         os.utime(target)
 
 
-def alone(package: Path) -> Path:
-    """Make (once) a folder for search paths that holds a link to a package, and nothing else."""
-    folder = paths.cache_dir() / "tools" / f"{package.name}-{digest(str(package))}"
+def alone(package: Path, place: Path) -> Path:
+    """Make (once) below a place a folder for search paths that holds a link to a package alone."""
+    folder = place / f"{package.name}-{digest(str(package))}"
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / package.name
     if not link.is_symlink():

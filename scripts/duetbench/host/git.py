@@ -145,7 +145,8 @@ def credentials(
 
 def ask(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
     """What git answers in a checkout, without the line's end; errors as `run`."""
-    return _text(run(["-C", str(root), *arguments], env, stdin.encode()))
+    answer = run(["-C", str(root), *arguments], env, stdin.encode())
+    return answer.decode("utf-8", "replace").rstrip("\n")
 
 
 def ask_or_none(root: Path, *arguments: str) -> str | None:
@@ -189,7 +190,3 @@ def run(
                 raise HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
         raise GitError(f"git {verb} failed; it said: {words}")
     return done.stdout
-
-
-def _text(answer: bytes) -> str:
-    return answer.decode("utf-8", "replace").rstrip("\n")

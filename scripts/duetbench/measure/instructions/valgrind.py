@@ -187,9 +187,9 @@ def _packages() -> Path:
     if beside.name == "scripts":  # of a checkout
         return beside
     # Only where it is installed: the stacks' environments have not what this needs.
-    from duetbench.host import cache  # noqa: PLC0415
+    from duetbench.host import cache, paths  # noqa: PLC0415
 
-    return cache.alone(_PACKAGE)
+    return cache.alone(_PACKAGE, paths.cache_dir() / "tools")
 
 
 def _joined(*folders: Path | str | None) -> str:
