@@ -181,8 +181,10 @@ def test_a_night_that_breaks_everything_opens_few_issues(
 def test_one_broken_record_stops_no_other(step: Step) -> None:
     """And addresses of the site are checked."""
     results = save(step, record())
-    done = step("announce", "--results", results, "--site", "javascript:alert(1)")
+    step.set(DUETBENCH_SITE="javascript:alert(1)")
+    done = step("announce", "--results", results)
     assert (done.code, "expected an address" in done.err) == (2, True)
+    step.set(DUETBENCH_SITE="")
     (results / "changes" / "broken.json").write_text("{}", "utf-8")
     done = step("announce", "--results", results)
     assert done.code == 1

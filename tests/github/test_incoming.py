@@ -346,7 +346,7 @@ CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
 
 
 def confirm(tmp_path: Path, *known: str) -> Acceptance:
-    return incoming.confirmed(tmp_path / "in", tmp_path / "out", NOW, known or None)
+    return incoming.confirmed(tmp_path / "in", tmp_path / "out", NOW, known)
 
 
 def send(tmp_path: Path, *values: Artefact, artifact: str = CONFIRMED) -> None:

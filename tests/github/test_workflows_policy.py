@@ -136,9 +136,6 @@ def artifacts(_: str, text: str) -> Iterator[str]:
             which = str(step.get("with", {}).get("artifact-ids"))
             if not _HANDED.fullmatch(which):
                 yield f"{job}: downloads an artifact that no job's output names"
-        words = called(step)
-        if "--confirmed" in words and "--candidates" not in words:
-            yield f"{job}: accepts what was confirmed, whatever was to be judged"
 
 
 def verbs(_: str, text: str) -> Iterator[str]:
@@ -274,7 +271,6 @@ BAD = [
     ("verbs", DOCTOR, "run: duetbench stack lokc current"),
     ("artifacts", "      - run: duetbench doctor", DOWNLOAD % "name: night"),
     ("artifacts", "      - run: duetbench doctor", DOWNLOAD % "artifact-ids: 17"),
-    ("artifacts", DOCTOR, "run: duetbench ci accept --confirmed --from in --to out"),
     ("machines", CRON, "[schedule, issue_comment]"),
     ("machines", CRON, "{ workflow_call: }"),
     ("trust", "needs.plan.outputs.commit", "github.event.comment.body"),

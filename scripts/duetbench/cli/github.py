@@ -44,11 +44,11 @@ def connected() -> Iterator[tuple[Context, GitHub]]:
         yield context, github
 
 
-def site_address(option: str | None, context: Context) -> str:
-    """The site's address with a slash at its end: as `--site` or its variable says, or Pages'."""
-    address = option or os.environ.get("DUETBENCH_SITE") or context.pages_url
+def site_address(context: Context) -> str:
+    """The site's address with a slash at its end: as its variable says, or of GitHub Pages."""
+    address = os.environ.get("DUETBENCH_SITE") or context.pages_url
     if not URL.fullmatch(address):
-        raise UsageError(f"--site {address!r}: expected an address, https://…")
+        raise UsageError(f"DUETBENCH_SITE={address!r}: expected an address, https://…")
     return address.rstrip("/") + "/"
 
 
@@ -72,14 +72,12 @@ def accept_command(
     shard: Annotated[
         int | None, Option("--shard", min=1, help="With --plan: the only one that can be missing.")
     ] = None,
-    confirmed: Annotated[
-        bool, Option("--confirmed", help="Artifacts are records of confirmed changes.")
-    ] = False,
     candidates: Annotated[
         Path | None,
         Option(
             "--candidates",
-            help="With --confirmed: what was to be judged (`duetbench ci detect --output`).",
+            help="Artifacts are records of confirmed changes: what was to be judged "
+            "(`duetbench ci detect --output`).",
         ),
     ] = None,
 ) -> None:
@@ -89,7 +87,7 @@ def accept_command(
     must be of what was asked for: the plan's cases, commit, locks and machines, or its candidates.
     Nothing is executed. A refused artifact costs the others nothing.
 
-    Give one of --plan and --confirmed. Exit code 0: all is there and was accepted.
+    Give one of --plan and --candidates. Exit code 0: all is there and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
 
     With --fetch they are fetched, one by one, for another call to check: one that is damaged, or
@@ -100,22 +98,20 @@ def accept_command(
         with connected() as (context, github):
             _show(archives.fetch(github, context.run_id, fetch, target), "fetched")
         return
-    if source is None or (plan is not None) == confirmed:
-        raise UsageError(
-            "expected --from FOLDER with one of --plan FILE and --confirmed; or --fetch NAMES"
-        )
     now = datetime.now(UTC)
-    if shard is not None:
-        assignment(plan, shard)  # it is one of the plan's
-    if plan is not None:
+    if source is not None and plan is not None and candidates is None:
+        if shard is not None:
+            assignment(plan, shard)  # it is one of the plan's
         project = Project.here()
         locks = {name: project.lock(name).digest for name in project.stacks}
         acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
-    else:
-        names = None
-        if candidates is not None:
-            names = [candidate.id for candidate in files.read(Candidates, candidates).candidates]
+    elif source is not None and candidates is not None and plan is None:
+        names = {candidate.id for candidate in files.read(Candidates, candidates).candidates}
         acceptance = incoming.confirmed(source, target, now, names)
+    else:
+        raise UsageError(
+            "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"
+        )
     _show(acceptance, "accepted")
     if acceptance.exit_code:
         raise Exit(acceptance.exit_code)
@@ -191,17 +187,14 @@ def slash_command() -> None:
 
 def announce_command(
     results: ResultsOption = None,
-    site: Annotated[
-        str | None,
-        Option("--site", help="Base address of the site; default: the repository's GitHub Pages."),
-    ] = None,
 ) -> None:
     """Keep one issue per confirmed change: opened, updated and closed by itself, and never twice.
 
     Reads the change records (results/changes/). An issue is opened for each open one, says more
     when more is known, and closes with its record. Somebody who closes it by hand is not
     contradicted until there is news. The issues themselves are the memory: run it as often as you
-    like, also after it was interrupted.
+    like, also after it was interrupted. Their links lead to DUETBENCH_SITE; where that is not set,
+    to the repository's GitHub Pages.
 
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all as it should be; 1: a record cannot be
     read, or more than ten were new; 4: GitHub could not be told. What is left is done next time.
@@ -212,7 +205,7 @@ def announce_command(
     explained, unread = attribution.every(folder)
     problems += unread
     with connected() as (context, github):
-        wanted = issues.of_changes(records, site_address(site, context), explained.values())
+        wanted = issues.of_changes(records, site_address(context), explained.values())
         outcomes = issues.keep(github, wanted)
     if left := sum(action == "left" for action, _ in outcomes.values()):
         problems.append(

@@ -243,7 +243,7 @@ def _report_here(
 ) -> None:
     """Comment with what an earlier job of this run has found, or why there is nothing."""
     try:
-        words = f"{site_address(None, context)}method/"
+        words = f"{site_address(context)}method/"
         body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
         _publish(github, pull, comment.failed(head, context.run_url, str(error)))

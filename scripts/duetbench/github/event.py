@@ -115,9 +115,8 @@ class MeasuringRun(Payload):
 def sides(name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = "") -> Sides:
     """Find both sides of what an event `name` is about; `base`: another branch or commit.
 
-    Raises:
-        UsageError: Others start such an event, and it has this repository's rights.
-        ServiceError: The event or GitHub's answer is none, or GitHub knows no common commit.
+    UsageError: others start such an event, and it has this repository's rights. ServiceError: the
+    event or GitHub's answer is none, or GitHub knows no common commit.
     """
     if name in _OPEN:
         raise UsageError(

@@ -9,7 +9,7 @@ artifact counts as a whole or not at all, and a bad one costs the others nothing
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeVar
@@ -146,16 +146,13 @@ def _require_planned(
         raise ArtifactError(f"{printable(foreign[0])}, which is no case of shard {shard.number}")
 
 
-def confirmed(
-    source: Path, target: Path, now: datetime, candidates: Iterable[str] | None = None
-) -> Acceptance:
+def confirmed(source: Path, target: Path, now: datetime, candidates: Collection[str]) -> Acceptance:
     """Check what machines have concluded of candidates, with the evidence, and write it.
 
-    Where the ids of candidates are given, nothing else may be judged. ArtifactError: the folder has
-    far too much in it.
+    Nothing but candidates, by their ids, may be judged. ArtifactError: the folder has far too much
+    in it.
     """
     accepted: dict[str, bytes] = {}
-    expected = None if candidates is None else frozenset(candidates)
 
     def check(artifact: str, files: Files) -> None:
         values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]
@@ -164,7 +161,7 @@ def confirmed(
             if isinstance(value, Comparison):
                 machine = artifact.removeprefix("confirmed-")
                 require("machine", machine, value.machine.id)
-            elif expected is not None and value.id not in expected:
+            elif value.id not in candidates:
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
             if isinstance(value, Change):
                 require_past(value.when, now)

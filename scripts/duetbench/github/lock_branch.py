@@ -21,8 +21,6 @@ WORKFLOWS: Final = ".github/workflows"
 BRANCH: Final = "duetbench/stack"
 """On which nights renew the locks."""
 
-_AUTHOR: Final = {"user.name": "duetbench", "user.email": "duetbench@localhost"}
-
 
 @dataclass(frozen=True, slots=True)
 class StackBump:
@@ -48,7 +46,8 @@ def commit(root: Path, text: str) -> StackBump:
     if not git.ask(root, "status", "--porcelain", "--", LOCKS):
         return StackBump(moved=False, commit=_head(root))
     git.ask(root, "add", "--", LOCKS)
-    git.ask(root, *_who(root), "commit", "--quiet", "--only", "--file=-", "--", LOCKS, stdin=text)
+    words = ["commit", "--quiet", "--only", "--file=-", "--", LOCKS]
+    git.ask(root, *words, stdin=text, env=git.author())
     return StackBump(moved=True, commit=_head(root))
 
 
@@ -111,7 +110,7 @@ def _start(root: Path, remote: Remote, branch: str, head: str) -> tuple[str, str
     if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
         return tip, tip
     text = f"Code of {head[:12]}\n"
-    return git.ask(root, *_who(root), "commit-tree", tree, "-p", tip, stdin=text), tip
+    return git.ask(root, "commit-tree", tree, "-p", tip, stdin=text, env=git.author()), tip
 
 
 def _head(root: Path) -> str:
@@ -121,16 +120,6 @@ def _head(root: Path) -> str:
             f"expected a git repository with a commit in {root}, found none: leave --commit out"
         )
     return head
-
-
-def _who(root: Path) -> list[str]:
-    """Options that say who commits, where nobody has said so."""
-    return [
-        word
-        for key, value in _AUTHOR.items()
-        if not git.ask_or_none(root, "config", key)
-        for word in ("-c", f"{key}={value}")
-    ]
 
 
 def _tree(root: Path, code: str, tip: str) -> str:

@@ -85,13 +85,9 @@ exit
 def run(root: Path, words: Sequence[str]) -> int:
     """Run a verb in the sandbox on a checkout; files that it names here are handed in and out.
 
-    Returns:
-        The verb's exit code.
-
-    Raises:
-        SetupError: The machine has no sandbox, or it is in use.
-        UsageError: A file or folder is not a name in this folder.
-        ArtifactError: What came out is not a set of plain files within bounds.
+    Gives the verb's exit code. SetupError: the machine has no sandbox, or it is in use. UsageError:
+    a file or folder is not a name in this folder. ArtifactError: what came out is not a set of
+    plain files within bounds.
     """
     names: dict[str, str] = {}
     for option, name in pairwise(words):

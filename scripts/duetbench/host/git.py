@@ -143,6 +143,15 @@ def credentials(
     }
 
 
+def author() -> dict[str, str]:
+    """Who commits, for git's environment: whom ours names, otherwise duetbench."""
+    return {
+        (name := f"GIT_{role}_{key}"): os.environ.get(name, value)
+        for role in ("AUTHOR", "COMMITTER")
+        for key, value in (("NAME", "duetbench"), ("EMAIL", "duetbench@localhost"))
+    }
+
+
 def ask(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
     """What git answers in a checkout, without the line's end; errors as `run`."""
     answer = run(["-C", str(root), *arguments], env, stdin.encode())

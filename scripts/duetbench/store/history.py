@@ -5,16 +5,15 @@ begins again on the new tip. A file that is there already with the same bytes is
 answers whether a push that was cut off had arrived. Measurements are never rewritten.
 """
 
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError, RecordError
-from duetbench.host.git import GitError, HopelessError, Patience, Remote, run
+from duetbench.host.git import GitError, HopelessError, Patience, Remote, author, run
 from duetbench.store.files import swap
 from duetbench.store.kinds import File, kind_of
 
@@ -22,7 +21,6 @@ RESULTS: Final = "results"
 """The folder that the branch consists of."""
 
 _NAMED: Final = 20  # files that a commit's message names
-_AUTHOR: Final = {"NAME": "duetbench", "EMAIL": "duetbench@localhost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def _push_once(
     message = "\n".join((subject, "", *lines)) + "\n"
     git = ["-C", str(work)]
     run([*git, "add", "--force", "--", RESULTS])
-    run([*git, "commit", "--quiet", "--file=-"], _identity(os.environ), message.encode())
+    run([*git, "commit", "--quiet", "--file=-"], author(), message.encode())
     commit = run([*git, "rev-parse", "HEAD"]).decode().strip()
     run([*git, "push", "--quiet", "origin", f"HEAD:{remote.branch}"], remote.environment)
     return PushResult(tuple(added), tuple(there), tries, commit)
@@ -195,12 +193,3 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
         # One name for all: a pull that was killed leaves one, which is replaced.
         swap(results / path, data, (results / path).with_name(f".{Path(path).name}.pulled"))
     return PullResult(tip, len(needed) - len(replaced), tuple(replaced), unchanged)
-
-
-def _identity(environment: Mapping[str, str]) -> dict[str, str]:
-    """Who commits: whom the environment names, otherwise duetbench."""
-    return {
-        (name := f"GIT_{role}_{key}"): environment.get(name, value)
-        for role in ("AUTHOR", "COMMITTER")
-        for key, value in _AUTHOR.items()
-    }
