@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -80,7 +80,7 @@ class Step:
 
     @contextmanager
     def connected(self, **options: Any) -> Iterator[GitHub]:
-        with closing(GitHub(Context.of(os.environ), **options)) as github:
+        with GitHub(Context.of(os.environ), **options) as github:
             yield github
 
     @property

@@ -2,8 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -34,14 +32,6 @@ _WORDS: Final = {
     "reopened": "opened again",
     "left": "not opened yet: too many at once",
 }
-
-
-@contextmanager
-def connected() -> Iterator[tuple[Context, GitHub]]:
-    """This step's context, and its repository on GitHub; raises UsageError."""
-    context = Context.of(os.environ)
-    with closing(GitHub(context)) as github:
-        yield context, github
 
 
 def site_address(context: Context) -> str:
@@ -95,8 +85,8 @@ def accept_command(
     GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not be asked which there are.
     """
     if fetch is not None:  # nothing else talks to GitHub
-        with connected() as (context, github):
-            _show(archives.fetch(github, context.run_id, fetch, target), "fetched")
+        with GitHub(Context.of(os.environ)) as github:
+            _show(archives.fetch(github, github.context.run_id, fetch, target), "fetched")
         return
     now = datetime.now(UTC)
     if source is not None and plan is not None and candidates is None:
@@ -174,13 +164,14 @@ def slash_command() -> None:
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, whatever
     it was; 4: GitHub could not be asked or told.
     """
-    with connected() as (context, github):
-        if context.event_name != "issue_comment":
-            raise UsageError(
-                f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this verb "
-                "answers comments"
-            )
-        decision = event.answer(github, context.event(), context)
+    context = Context.of(os.environ)
+    if context.event_name != "issue_comment":
+        raise UsageError(
+            f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this verb answers "
+            "comments"
+        )
+    with GitHub(context) as github:
+        decision = event.answer(github)
     Console().say(decision)
     actions.summary(f"`/bench`: {decision}")
 
@@ -204,8 +195,9 @@ def announce_command(
     records = [entry for entry in change.read_all(folder, problems) if entry.confirmed]
     explained, unread = attribution.every(folder)
     problems += unread
-    with connected() as (context, github):
-        wanted = issues.of_changes(records, site_address(context), explained.values())
+    context = Context.of(os.environ)
+    wanted = issues.of_changes(records, site_address(context), explained.values())
+    with GitHub(context) as github:
         outcomes = issues.keep(github, wanted)
     if left := sum(action == "left" for action, _ in outcomes.values()):
         problems.append(

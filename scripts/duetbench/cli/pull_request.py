@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
-from duetbench.cli.github import URL, connected, site_address
+from duetbench.cli.github import URL, site_address
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.github import actions, archives, comment, event, incoming
@@ -74,8 +74,9 @@ def sides_command(
     """
     root = Path.cwd()
     artifact = _artifact(name)
-    with connected() as (context, github):
-        sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
+    context = Context.of(os.environ)
+    sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
+    with GitHub(context) as github:
         sides = event.sides(context.event_name, context.event(), sha, github, base)
     values = {"base": sides.base or "", "head": sides.head, "artifact": artifact, "upgrade": ""}
     if sides.base is None:
@@ -229,19 +230,18 @@ def report_command(
     """
     if (source is None, pull is None, head is None).count(True) not in {0, 3}:
         raise UsageError("expected --from, --pr, --base and --head together, or none of them")
-    with connected() as (context, github):
+    with GitHub(Context.of(os.environ)) as github:
         if source is not None and pull is not None and head is not None:
             sides = commit("--base", base), commit("--head", head)
-            _report_here(context, github, source, pull, *sides)
+            _report_here(github, source, pull, *sides)
         else:
             link = words if URL.fullmatch(words) and "//" not in words.partition("://")[2] else ""
-            _report_run(context, github, MeasuringRun.of(context.event()), base, link)
+            _report_run(github, MeasuringRun.of(github.context.event()), base, link)
 
 
-def _report_here(
-    context: Context, github: GitHub, source: Path, pull: int, base: str, head: str
-) -> None:
+def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) -> None:
     """Comment with what an earlier job of this run has found, or why there is nothing."""
+    context = github.context
     try:
         words = f"{site_address(context)}method/"
         body = _report(source, base, head, context.run_url, words)
@@ -258,9 +258,9 @@ def _publish(github: GitHub, pull: int, body: str, name: str = "") -> None:
     actions.summary(title + body)
 
 
-def _report_run(context: Context, github: GitHub, run: MeasuringRun, base: str, words: str) -> None:
+def _report_run(github: GitHub, run: MeasuringRun, base: str, words: str) -> None:
     """Fetch what another workflow's run has found, check it, and comment with it."""
-    url = f"{context.run_url.rpartition('/')[0]}/{run.id}"
+    url = f"{github.context.run_url.rpartition('/')[0]}/{run.id}"
     with tempfile.TemporaryDirectory(prefix="duetbench-report-") as place:
         came = archives.fetch(github, run.id, f"{ARTIFACT}*", Path(place))
         ours = {entry: name for entry in came.accepted if (name := _application(entry)) is not None}

@@ -8,7 +8,7 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -134,13 +134,13 @@ class _TemporaryError(ServiceError):
 
 
 class GitHub:
-    """One repository on GitHub, with one token. Close it (`contextlib.closing`).
+    """One repository on GitHub, with one token. Use it as a context manager.
 
     All methods raise ServiceError where GitHub refuses, or does not answer for long.
     """
 
     def __init__(self, context: Context, *, patience: float = PATIENCE) -> None:
-        self.account = context.account
+        self.context, self.account = context, context.account
         self._patience = patience
         self._http = httpx.Client(
             base_url=f"{context.api_url}/repos/{context.repository}",
@@ -155,8 +155,10 @@ class GitHub:
             follow_redirects=True,
         )
 
-    def close(self) -> None:
-        """Close its connections."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._http.close()
 
     def pull(self, number: int) -> Pull:

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from duetbench.core.errors import ServiceError, UsageError
 from duetbench.github import comment
-from duetbench.github.actions import Context
 from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
 from duetbench.host import git
 
@@ -164,13 +163,13 @@ def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, An
     return project
 
 
-def answer(github: GitHub, event: Mapping[str, Any], context: Context) -> str:
-    """Decide about a comment, do what follows from it, and say what that is; raises ServiceError.
+def answer(github: GitHub) -> str:
+    """Decide about the comment of the event, do what follows, and say what that is.
 
     Nothing of the comment is repeated. A stranger gets no answer: whoever comments could let us
-    write as much as they like.
+    write as much as they like. Raises ServiceError.
     """
-    about = read(_CommentEvent, event, _EVENT)
+    about, url = read(_CommentEvent, github.context.event(), _EVENT), github.context.run_url
     number, lines = about.number, (about.body or "").splitlines()
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
@@ -192,12 +191,12 @@ def answer(github: GitHub, event: Mapping[str, Any], context: Context) -> str:
         comment.publish(github, number, comment.ANSWER, comment.refused(str(reason), hint))
         return f"refused: {reason}"
     comment.withdraw(github, number, comment.ANSWER)
-    comment.publish(github, number, comment.KIND, comment.queued(head, context.run_url))
+    comment.publish(github, number, comment.KIND, comment.queued(head, url))
     inputs = {"pr": str(number), "head": head, "base": base}
     try:
         github.dispatch(WORKFLOW, about.default_branch, inputs)
     except ServiceError:
-        body = comment.failed(head, context.run_url, "it could not be started")
+        body = comment.failed(head, url, "it could not be started")
         comment.publish(github, number, comment.KIND, body)
         raise
     return "dispatched: the comparison was started"
