@@ -13,8 +13,8 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions, archives, event, incoming, issues, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
+from duetbench.github.archives import Acceptance
 from duetbench.github.comment import plain
-from duetbench.github.incoming import Acceptance
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.signals import interruptible

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
@@ -154,26 +154,14 @@ def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
     There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
     unless another one takes the same client's port.
     """
-    with (proc.PROC / "net/tcp").open(encoding="ascii") as table:
-        lines = [line for line in table if f":{port:04X} " in line]
-    return frozenset(
-        remote
-        for here, there, ended in parse_table(lines)
-        if ended is None or ended <= seconds
-        for local, remote in ((here, there), (there, here))
-        if local == port and remote
-    )
-
-
-def parse_table(lines: Iterable[str]) -> Iterator[tuple[int, int, float | None]]:
-    """Parse lines of /proc/net/tcp (proc_net_tcp.rst): the sockets of 127.0.0.1.
-
-    Yields local port, remote port (0 of a listener), and seconds since the end, None while in use.
-    """
-    for line in lines:
-        _, local, remote, _, _, when = line.split()[:6]
-        host, here = local.split(":")
-        timer, left = when.split(":")
-        ended = _TIME_WAIT - int(left, 16) * proc.TICK if timer == _FORGETTING else None
-        if host == _HEX_HOST:
-            yield int(here, 16), int(remote.rpartition(":")[2], 16), ended
+    server, found = f"{_HEX_HOST}:{port:04X}", set()
+    with (proc.PROC / "net/tcp").open(encoding="ascii") as table:  # proc_net_tcp.rst
+        for line in table:
+            if f":{port:04X} " in line:
+                _, local, remote, _, _, when = line.split()[:6]
+                timer, left = when.split(":")
+                ended = _TIME_WAIT - int(left, 16) * proc.TICK if timer == _FORGETTING else None
+                if server in {local, remote} and (ended is None or ended <= seconds):
+                    other = remote if local == server else local
+                    found.add(int(other.rpartition(":")[2], 16))
+    return frozenset(found - {0})  # a listener has 0 at its other end
