@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
-from threading import Event
 from typing import Final
 
 import psutil
@@ -125,12 +124,12 @@ def _listening(port: int) -> set[int]:
 
 def wait_free(port: int, timeout: float) -> None:
     """Wait until nothing listens on `port`; LaunchError foreign_listener after `timeout` s."""
-    deadline, pause = time.monotonic() + timeout, Event()
+    deadline = time.monotonic() + timeout
     while listeners(port):
         if time.monotonic() >= deadline:
             require_free(port)
             return
-        pause.wait(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def connections_per_process(port: int, members: Iterable[psutil.Process]) -> dict[int, int]:
