@@ -167,7 +167,7 @@ def test_sides_are_fetched_into_a_shallow_clone(
     asked.github.add_pull(12, head, base)
     asked.set_event(json.loads(json.dumps(PULL).replace(HEAD, head)))
     asked.set(GITHUB_EVENT_NAME="pull_request", GITHUB_OUTPUT=str(tmp_path / "output"))
-    done = asked("sides", "--github-output")
+    done = asked("sides")
     assert (done.code, done.err) == (0, "")
     handed = (tmp_path / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))

@@ -345,9 +345,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     for record in (recorded("open", 1.10, 20), recorded("closed", 0.91, 30)):
         changes.save(results, record)
     file = folder / "candidates.json"
-    done = command(
-        "ci", "detect", "--output", file, "--github-output", "--to", folder / "out", "--json"
-    )
+    done = command("ci", "detect", "--output", file, "--to", folder / "out", "--json")
     assert done.code == 0, done
     said = json.loads(done.out)
     found = files.read(Candidates, file)
@@ -361,7 +359,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     # Of a machine that has left nobody is asked, and the next nights need not wait for it.
     save(results, night_run(300, "another-2c-000001"))
-    assert command("ci", "detect", "--github-output").code == 0
+    assert command("ci", "detect").code == 0
     lines = (folder / "output").read_text().splitlines()
     assert json.loads([line for line in lines if line.startswith("{")][-1]) == {"include": []}
 

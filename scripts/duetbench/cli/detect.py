@@ -18,7 +18,6 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     tell,
-    workflow_option,
 )
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
@@ -69,13 +68,6 @@ def detect_command(
     ] = None,
     budget: Annotated[str, budget_option("With --confirm, time for measuring")] = "30m",
     output: Annotated[Path | None, Option("--output", "-o", help="Write the candidates.")] = None,
-    github_output: Annotated[
-        bool,
-        workflow_option(
-            "--github-output",
-            help="Hand the machines to a workflow: matrix and candidates in GITHUB_OUTPUT.",
-        ),
-    ] = False,
     as_json: JsonOption = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
@@ -121,8 +113,7 @@ def detect_command(
         change.save(results, record)
     if output is not None:
         files.write(output, candidates)
-    if github_output:
-        actions.outputs(_outputs(candidates, there))
+    actions.outputs(_outputs(candidates, there))
     lines = [f"- {_headline(candidate)}" for candidate in candidates.candidates]
     lines += [f"- closed: `{record.id}`: {record.note}" for record in undone]
     heading = f"### Detection: {len(candidates.candidates)} candidates"

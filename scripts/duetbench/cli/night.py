@@ -38,13 +38,6 @@ def plan_command(
     seconds: Annotated[
         float | None, Option("--seconds", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS")
     ] = None,
-    github_output: Annotated[
-        bool,
-        Option(
-            "--github-output",
-            help="Hand the shards to a workflow: matrix, shards and night in GITHUB_OUTPUT.",
-        ),
-    ] = False,
     seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Plan a night: a shard per machine of `tool.duetbench.fleet`, or one for any machine.
@@ -65,8 +58,7 @@ def plan_command(
     anchor = declared.load(root).name if declared.place(root).is_file() else None
     night = nights.make(shards, commit=commit, anchor=anchor)
     files.write(output, night)
-    if github_output:
-        actions.outputs(nights.outputs(night))
+    actions.outputs(nights.outputs(night))
     duets = anchored.expected(plan.cases, anchored.NIGHTLY) if anchor else {}
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""

@@ -61,9 +61,6 @@ def sides_command(
         str,
         Option("--lock", help="The one file whose change makes an upgrade; default: usual names."),
     ] = "",
-    github_output: Annotated[
-        bool, Option("--github-output", help="Hand them on to the following steps.")
-    ] = False,
 ) -> None:
     """Find what a pull request or a push is to be compared with, and fetch what is missing.
 
@@ -89,8 +86,7 @@ def sides_command(
             values["upgrade"] = "true"
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
-    if github_output:
-        actions.outputs(values)
+    actions.outputs(values)
 
 
 def _fetch(root: Path, commits: tuple[str, ...]) -> None:

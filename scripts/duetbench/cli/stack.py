@@ -7,7 +7,7 @@ from typing import Annotated
 from rich.table import Table
 from typer import Argument, Option, Typer
 
-from duetbench.cli.options import JsonOption, ResultsOption, day, tell, workflow_option
+from duetbench.cli.options import JsonOption, ResultsOption, day, tell
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.github import actions, lock_branch
 from duetbench.github.lock_branch import StackBump
@@ -62,13 +62,6 @@ def bump_command(
     ] = False,
     branch: Annotated[str, Option("--branch", help="Its name.")] = lock_branch.BRANCH,
     remote: Annotated[str, Option("--remote", help="Where to.")] = "origin",
-    github_output: Annotated[
-        bool,
-        workflow_option(
-            "--github-output",
-            help="Hand on whether a lock moved, and the commit, in GITHUB_OUTPUT.",
-        ),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Renew all locks to the newest releases, with the list of releases as the commit's message.
@@ -80,8 +73,6 @@ def bump_command(
     """
     if push and not commit:
         raise UsageError("--push: there is nothing to push without --commit")
-    if github_output and not commit:
-        raise UsageError("--github-output: the commit is handed on, so add --commit")
     project = Project.here()
     root, console = project.root, errors()
 
@@ -92,8 +83,7 @@ def bump_command(
         return resolution.lock(Project(place), Narrator(console), None, until, exempt=exempt)
 
     def hand_on(moved: bool, commit: str) -> None:
-        if github_output:
-            actions.outputs({"moved": str(moved).lower(), "commit": commit})
+        actions.outputs({"moved": str(moved).lower(), "commit": commit})
 
     with interruptible():
         if push:

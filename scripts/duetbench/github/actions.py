@@ -96,16 +96,12 @@ class Context:
 
 
 def outputs(values: Mapping[str, str]) -> None:
-    """Hand values to the following steps and jobs; raises UsageError."""
-    path = os.environ.get(OUTPUT)
-    if not path:
-        raise UsageError(
-            f"--github-output: expected the file's name in {OUTPUT}, which is not set: leave the "
-            "option out elsewhere than in a workflow"
-        )
-    fence = f"end-{secrets.token_hex(16)}"
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.writelines(f"{name}<<{fence}\n{value}\n{fence}\n" for name, value in values.items())
+    """Hand values to the following steps and jobs; nothing elsewhere than in a workflow."""
+    if path := os.environ.get(OUTPUT):
+        fence = f"end-{secrets.token_hex(16)}"
+        lines = (f"{name}<<{fence}\n{value}\n{fence}\n" for name, value in values.items())
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(lines)
 
 
 def summary(markdown: str) -> None:
