@@ -32,10 +32,6 @@ _CAUSES: Final = {
 }  # fmt: skip
 
 
-class CommandError(SetupError):
-    """A tool failed; the message names the cause, its last words and the log."""
-
-
 def missing(tool: str, why: str, remedy: str) -> list[str]:
     """Say that a tool is not on PATH, why it is needed and what to do; nothing if it is there."""
     if shutil.which(tool):
@@ -86,7 +82,7 @@ def run(
     """Run a tool to its end; its output is appended to `log`, its last line goes to `tick`.
 
     It gets a process group of its own, which is killed whatever ends the wait, so that an
-    interrupted set-up leaves no compiler running. `env` is added to ours; CommandError if it fails.
+    interrupted set-up leaves no compiler running. `env` is added to ours; SetupError if it fails.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -105,7 +101,7 @@ def run(
                 start_new_session=True,
             )
         except OSError as error:
-            raise CommandError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
+            raise SetupError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
         try:
             while process.returncode is None:
                 try:
@@ -118,7 +114,7 @@ def run(
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if code := process.returncode:
-        raise CommandError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
+        raise SetupError(f"{what} failed (exit code {code}): {_explained(log)}. Log: {log}")
 
 
 def read_log(path: Path) -> str:
