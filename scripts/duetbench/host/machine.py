@@ -32,9 +32,7 @@ from duetbench.core.flags import Flag, FlagName
 from duetbench.core.model import Machine
 from duetbench.core.text import visible
 
-_CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
-_DMI: Final = Path("/sys/class/dmi/id")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
@@ -124,31 +122,31 @@ def slug(cpu: str) -> str:
     return "-".join(words[:4]) or "cpu"
 
 
-def cpu_model(cpuinfo: Path = _CPUINFO) -> str:
+def cpu_model() -> str:
     """Read the CPU's name; the architecture where the kernel tells no name (some ARM)."""
-    fields = _cpuinfo(cpuinfo)
+    fields = _cpuinfo()
     return fields.get("model name") or fields.get("hardware") or platform.machine()
 
 
-def hypervisor(cpuinfo: Path = _CPUINFO, dmi: Path = _DMI) -> str | None:
+def hypervisor() -> str | None:
     """Name the hypervisor if one is seen; None on bare metal."""
-    if "hypervisor" not in _cpuinfo(cpuinfo).get("flags", "").split():
+    if "hypervisor" not in _cpuinfo().get("flags", "").split():
         return None
-    names = [_read(dmi / name) for name in ("sys_vendor", "product_name")]
+    names = [_read(Path("/sys/class/dmi/id", name)) for name in ("sys_vendor", "product_name")]
     return " ".join(name for name in names if name) or "unnamed"
 
 
-def governor(cores: Sequence[int], cpus: Path = _CPUS) -> str | None:
+def governor(cores: Sequence[int]) -> str | None:
     """Name the frequency governors of cores, comma-separated; None where there is none."""
-    governors = {_read(cpus / f"cpu{core}" / "cpufreq" / "scaling_governor") for core in cores}
+    governors = {_read(_CPUS / f"cpu{core}" / "cpufreq" / "scaling_governor") for core in cores}
     return ", ".join(sorted(governors - {""})) or None
 
 
-def siblings_split(cores: Cores, cpus: Path = _CPUS) -> tuple[int, ...]:
+def siblings_split(cores: Cores) -> tuple[int, ...]:
     """Server cores that share a physical core with one of the generator's."""
     shared: set[int] = set()
     for core in cores.client:
-        text = _read(cpus / f"cpu{core}" / "topology" / "thread_siblings_list")
+        text = _read(_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
             shared |= set(range(int(first), int(last or first) + 1))
@@ -218,13 +216,10 @@ def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> CgroupLimits:
     return CgroupLimits(min(cores, default=None), min(memory, default=None))
 
 
-def _cpuinfo(file: Path) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for line in _read(file).splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            fields.setdefault(key.strip().lower(), value.strip())
-    return fields
+def _cpuinfo() -> dict[str, str]:
+    """What the kernel tells of the cores, of the first one where they differ."""
+    lines = [line.partition(":") for line in reversed(_read(Path("/proc/cpuinfo")).splitlines())]
+    return {key.strip().lower(): value.strip() for key, colon, value in lines if colon}
 
 
 def _read(file: Path) -> str:
