@@ -52,7 +52,6 @@ _SERVER: Final = """\
             worker_kind=lambda _case: "process",
             grace=10.0,
             exit_codes=frozenset({0}),
-            style=2,
         ),
 """
 _METRIC: Final = """\

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import asv_files
 import repos
 from asv_files import Bench
 from browsing import NewPage, Watched, served
-from duetbench.cli.site import asv_app
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import SetupError
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.show.site import asv_site
@@ -92,19 +90,6 @@ def test_the_site_names_no_other_host(site: Path) -> None:
         assert f'"vendor/{name}"' in page
         ours = (asv_site.VENDOR / name).read_bytes()
         assert (site / "vendor" / name).read_bytes() == ours
-
-
-def test_the_site_is_made_again_in_its_place(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (site / "old").touch()
-    monkeypatch.setenv("DUETBENCH_ROOT", str(site.with_name("repository")))
-    done = CliRunner().invoke(asv_app, ["publish", "--output", str(site)])
-    assert done.exit_code == 0, done.output
-    assert f"the site is in {site};" in done.output
-    assert not (site / "old").exists()
-    assert (site / "vendor").is_dir()
-    root = site.with_name("repository")
-    with pytest.raises(UsageError, match="found something else: name another folder"):
-        asv_site.publish(root, root, Narrator(Console(quiet=True)))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import site_builds
 from anchored_files import CASE, CPU, a_file, of, ratio
 from duetbench.show import addresses
-from duetbench.show.site.pages import case, trends
+from duetbench.show.site.pages import case
 from duetbench.show.site.pages.site import Site
 from duetbench.store import points as records
 
@@ -62,8 +62,7 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> No
 
 def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site) -> None:
     """Another kernel is a mark, and so is what came in with it."""
-    document = trends.document(site, CASE, site.cases()[CASE], ())
-    ratios, own = document["tables"]
+    ratios, own = site_builds.data_of(site, CASE)
     assert [(table["machine"], table["kind"], table["anchor"]) for table in (ratios, own)] == [
         ("machine-2c", "anchored", "A"), ("machine-2c", "load", None),
     ]  # fmt: skip

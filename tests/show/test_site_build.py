@@ -16,7 +16,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.show import addresses
 from duetbench.show.site import asv_site
-from duetbench.show.site.data import Folder
+from duetbench.show.site.build import Folder
 from duetbench.store import files, store
 from duetbench.store.night import NightRecord, ShardRecord
 

@@ -8,10 +8,10 @@ import random
 
 import sites
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.host import paths
-from duetbench.show.site.charts.figure import Quantity, Value, interval
-from duetbench.show.site.pages import trends
+from duetbench.show import formats
 
 _TYPES = paths.project_root() / "scripts" / "typescript"
 
@@ -20,30 +20,29 @@ def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
     source = random.Random(5)
     values = [10 ** source.uniform(-9, 10) * source.choice((1, 1, -1)) for _ in range(400)]
     values += [0.0, 1.0, 999.6, 0.9996, 1e-3, 9.996e-4, 1e-6, 12_345.0, 99.96]
-    formats = {trends.format_name(name): row.format for name, row in METRICS.items()}
+    writers = {row.format.name: row.format for row in METRICS.values()}
     found = sites.node(
         """
         const { named } = await import(js + "/formats.js");
         result = Object.fromEntries(given.names.map(
           (name) => [name, given.values.map((value) => named(name)(value))]));
         """,
-        {"names": list(formats), "values": values},
+        {"names": list(writers), "values": values},
     )
-    for name, written in formats.items():
+    for name, written in writers.items():
         assert found[name] == [written(value) for value in values], name
-    assert formats.keys() >= {"seconds", "rate", "size", "share", "cores", "count", "significant"}
+    assert writers.keys() >= {"seconds", "rate", "size", "share", "cores", "count", "significant"}
 
 
 def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
     cases = [(1e-4, 0.98e-4, 1.02e-4), (1e-4, 0.5e-4, 2e-4), (1e-4, 1e-4, 1e-4), (3.0, 2.9, 3.3)]
-    seconds = Quantity("time", units.seconds)
     assert sites.node(
         """
         const { interval, named } = await import(js + "/formats.js");
         result = given.map(([mean, low, high]) => interval(mean, low, high, named("seconds")));
         """,
         cases,
-    ) == [interval(seconds, Value(mean, low, high)) for mean, low, high in cases]
+    ) == [formats.spread(units.seconds, Interval(*one)) for one in cases]
 
 
 def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:

@@ -24,16 +24,19 @@ FIRST, SECOND, THIRD = site_builds.RELEASES
 def test_a_chart_has_the_first_release_at_one_and_its_error_in_the_others() -> None:
     axis = site_builds.axis_of(THIRD, FIRST, SECOND)
     points = list(pages.over_first("../", axis, JSON, CPU))
-    assert [point.value.mean for point in points] == [1.0, 1.0, pytest.approx(1.2)]
-    assert points[0].value.ends is None
+    first, second, third = (point.value.figure for point in points)
+    assert first == Interval(1.0)
+    assert second is not None
+    assert third is not None
+    assert (second.estimate, third.estimate) == pytest.approx((1.0, 1.2))
     # 0.003 and 0.001: 0.0031623 with 12 degrees of freedom (100 / 8.2), t 2.1788.
-    assert points[1].value.ends == pytest.approx(
+    assert second.ends == pytest.approx(
         (math.exp(-2.1788 * 0.0031623), math.exp(2.1788 * 0.0031623)), rel=1e-5
     )
     assert points[2].href == "../p/fastapi/0.11.0/"
     gone = SECOND.model_copy(update={"cases": SECOND.cases[1:]})
     points = list(pages.over_first("", site_builds.axis_of(FIRST, gone, THIRD), JSON, CPU))
-    assert (points[1].value.mean, points[1].value.note) == (None, "not measured")
+    assert (points[1].value.figure, points[1].value.note) == (None, "not measured")
 
 
 def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base() -> None:
@@ -46,7 +49,7 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
         "0.11.0": "0.9.0"
     }
     points = list(pages.over_first("", axis, JSON, CPU))
-    assert (points[1].value.mean, points[1].value.note) == (None, "no wheel")
+    assert (points[1].value.figure, points[1].value.note) == (None, "no wheel")
 
 
 def an_effect(ratio: float, verdict: Verdict, detectable: float = 0.02) -> ReleaseEffect:

@@ -22,6 +22,7 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.host import paths
+from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
 from duetbench.store import change, comparisons, packages, store
@@ -266,7 +267,14 @@ def gathered(folder: Path) -> Site:
     """What the pages of `results` in this folder are made from."""
     results = folder / "results"
     sources = made_up.read(results, folder / "cache")
-    return gather(paths.project_root(), results, sources, static="static/", downloads={})
+    return gather(paths.project_root(), results, sources, downloads={})
+
+
+def data_of(site: Site, name: str) -> list[dict[str, Any]]:
+    """The tables in the data file of a case."""
+    series = {table: trends.nights(table, name) for table in site.cases()[name]}
+    tables: list[dict[str, Any]] = trends.document(site, name, series, ())["tables"]
+    return tables
 
 
 def runs_figures() -> dict[str, float]:

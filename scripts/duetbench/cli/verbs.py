@@ -32,7 +32,6 @@ VERBS: Final[Table] = {
     "inprocess": ("inprocess", "Measure inside the process: threads, handlers, Pydantic."),
     "stack": ("stack", "The stacks under test and their locks."),
     "site": ("site", "Build the site from results/: trends, experiments, changes, packages."),
-    "asv": ("site", "asv's own site."),
     "ci": ("verbs", "What workflows call: nights, pull requests, your own machines."),
     "dev": ("verbs", "For those who work on duetbench itself."),
 }

@@ -5,7 +5,6 @@ a case; their figures are metrics of the registry. An experiment without the fil
 everything.
 """
 
-import functools
 from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from pydantic import AfterValidator, Field, model_validator
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
-from duetbench.host import paths
 from duetbench.project.schema import read_toml, validated
 
 FILE: Final = "published.toml"
@@ -197,19 +195,6 @@ class Shape(Frozen):
         return self
 
 
-class Headline(Frozen):
-    """A figure, or a ratio of two, that stands for an experiment: a card and a badge."""
-
-    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Of its badge's file.")
-    place: int = Field(description="Its order among the cards of all experiments.")
-    label: str = Field(description="In words.")
-    case: str = Field(description="Case id.")
-    base: str | None = Field(
-        default=None, description="Id of the case that it is divided by; null: the figure itself."
-    )
-    metric: MetricName
-
-
 class Published(Frozen):
     """Everything declared about an experiment's source."""
 
@@ -227,7 +212,6 @@ class Published(Frozen):
     tables: tuple[TableLayout, ...] = ()
     charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site.")
     shapes: tuple[Shape, ...] = ()
-    headlines: tuple[Headline, ...] = Field(default=(), description="For the site's front page.")
     answers: tuple[str, ...] = Field(
         default=(), description="Sentences with figures: templates, see show/claims.py."
     )
@@ -277,16 +261,3 @@ def load_published(root: Path) -> dict[str, Published]:
     return {
         path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
     }
-
-
-def headlines() -> tuple[Headline, ...]:
-    """All headlines of the checkout around us, in their order."""
-    return _headlines(paths.project_root())
-
-
-@functools.cache
-def _headlines(root: Path) -> tuple[Headline, ...]:
-    entries = (
-        headline for published in load_published(root).values() for headline in published.headlines
-    )
-    return tuple(sorted(entries, key=lambda headline: (headline.place, headline.name)))

@@ -69,7 +69,6 @@ class Server:
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
         costs: For planning; the default is of a server that nobody has timed yet.
         shown: Packages whose versions reports name beside its own.
-        style: Place of its series' style among the site's styles, on every page; None: any.
     """
 
     name: str
@@ -87,7 +86,6 @@ class Server:
     loads: Callable[[Case], frozenset[str]] = _loop
     costs: ServerCosts = ServerCosts()
     shown: tuple[str, ...] = ()
-    style: int | None = None
 
 
 def _granian(case: Case, port: int, metrics_port: int | None) -> list[str]:
@@ -161,7 +159,6 @@ SERVERS: Final[dict[str, Server]] = {
             exit_codes=frozenset({0}),
             counter="granian_requests_handled",
             costs=ServerCosts(first=0.55, further=0.2),
-            style=5,
         ),
         Server(
             name="uvicorn",
@@ -178,7 +175,6 @@ SERVERS: Final[dict[str, Server]] = {
             loads=lambda case: _loop(case) | {"httptools"},
             costs=ServerCosts(first=0.45, further=0.15, uneven=1.25),
             shown=("httptools", "uvloop"),
-            style=6,
         ),
         Server(
             name="hypercorn",

@@ -105,16 +105,12 @@ def _below(folder: str, name: str) -> str:
 
 experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
-"""Page of a case: its trends on every machine."""
 prefix = case
 """Page of the cases whose ids begin so: with an experiment, or with one of its endpoints."""
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
-"""Page of a stored comparison."""
 attribution = partial(_below, WHY)
-"""Where the instructions of a change are."""
 package = partial(_below, PACKAGES)
-"""A package over its releases."""
 
 
 def data_file(name: str) -> str:

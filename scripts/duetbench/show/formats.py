@@ -32,15 +32,20 @@ def figure(metric: str, value: float | None) -> str:
 
 
 def interval(metric: str, figure: Interval | None) -> str:
+    """The 95 % interval of a metric's figure, as `spread` writes it."""
+    return spread(METRICS[metric].format, figure)
+
+
+def spread(write: units.Formatter, figure: Interval | None) -> str:
     """The 95 % interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
     if figure is None or figure.ends is None:
         return ""
     if math.isclose(*figure.ends, rel_tol=_ROUNDING):
         return ""  # the same in every launch: a declared value, or a count of zero
-    spread = figure.spread
-    if spread is not None and spread <= _SYMMETRIC:
-        return f"±{units.significant(100 * spread, 2)} %"
-    low, high = (METRICS[metric].format(end) for end in figure.ends)
+    half = figure.spread
+    if half is not None and half <= _SYMMETRIC:
+        return f"±{units.significant(100 * half, 2)} %"
+    low, high = map(write, figure.ends)
     # `1.2…3.4 ms` rather than `1.2 ms…3.4 ms`.
     number, _, unit = low.partition(" ")
     if unit and high.endswith(f" {unit}"):

@@ -12,27 +12,41 @@ import re
 import shutil
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import SetupError
 from duetbench.host import command, paths
 from duetbench.host.console import Narrator
-from duetbench.show.site import data
-from duetbench.show.site.data import Folder
 
 FOLDER: Final = "asv"
 SIGN: Final = "asv.js"
-"""A file that every site made by asv has: the first that it writes."""
+"""A file that every site made by asv has."""
 NONE: Final = "asv has recorded nothing here"
 ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"
+VENDOR: Final = Path(__file__).parent / "vendor"
 
 _COMPLETE: Final = "complete"
+_REMOTE: Final = re.compile(
+    r'<(?P<kind>script|link)\b[^>]*?\b(?:src|href)="(?P<address>(?:https?:)?//[^"]*)"[^>]*>'
+)
+_INTEGRITY: Final = re.compile(r'\bintegrity="([^"]*)"')
+_ELEMENTS: Final = {
+    "script": '<script src="{file}" onerror="js_load_failure()">',
+    "link": '<link rel="stylesheet" href="{file}">',
+}
 
 
-def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narrator) -> str:
-    """Bring `asv/` up to date; `cache` is a folder for this function alone.
+def bring(
+    root: Path,
+    results: Path,
+    cache: Path,
+    put: Callable[[str, bytes], None],
+    narrator: Narrator,
+) -> str:
+    """Put the files of `asv/` into the site; `cache` is a folder for this function alone.
 
     Returns:
         Why there is no such site, in words; empty: there is.
@@ -43,18 +57,18 @@ def bring(root: Path, results: Path, cache: Path, folder: Folder, narrator: Narr
     if recorded.resolve() != (root / "results" / "asv").resolve():
         return ELSEWHERE
     place = cache / _digest(root, recorded)
+    site = place / "html"
     if not (place / _COMPLETE).is_file():
         try:
             shutil.rmtree(cache, ignore_errors=True)
             place.mkdir(parents=True)
-            publish(root, place / "html", narrator)
+            publish(root, site, narrator)
             (place / _COMPLETE).touch()
         except Exception as problem:  # asv's own code may stumble over anything
             return f"asv's site could not be made ({type(problem).__name__}): {problem}"
-    site = place / "html"
     for path in sorted(site.rglob("*")):
         if path.is_file():
-            folder.put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
+            put(f"{FOLDER}/{path.relative_to(site).as_posix()}", path.read_bytes())
     return ""
 
 
@@ -69,25 +83,11 @@ def _digest(root: Path, recorded: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-VENDOR: Final = Path(__file__).parent / "vendor"
-_REMOTE: Final = re.compile(
-    r'<(?P<kind>script|link)\b[^>]*?\b(?:src|href)="(?P<address>(?:https?:)?//[^"]*)"[^>]*>'
-)
-_INTEGRITY: Final = re.compile(r'\bintegrity="([^"]*)"')
-_ELEMENTS: Final = {
-    "script": '<script src="{file}" onerror="js_load_failure()">',
-    "link": '<link rel="stylesheet" href="{file}">',
-}
-
-
 def publish(root: Path, site: Path, narrator: Narrator) -> None:
     """Make asv's site of a checkout, complete and with our copies of its libraries.
 
-    Raises:
-        UsageError: The folder has something else in it, which asv would delete.
-        SetupError: asv fails, or its page wants a library of which we have no copy.
+    SetupError: asv fails, or its page wants a library of which we have no copy.
     """
-    data.refuse_others_work(site, SIGN, "asv made, which it will replace")
     log = paths.state_dir() / "logs" / "asv-publish.log"
     log.unlink(missing_ok=True)
     argv: list[str | Path] = [sys.executable, "-m", "asv", "publish", "--no-pull"]

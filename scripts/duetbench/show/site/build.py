@@ -1,21 +1,28 @@
-"""From `results/` to the whole site: raw files, pages, static files, and asv's own site.
+"""From `results/` to the whole site: pages, raw files, and asv's own site.
 
-Building twice gives the same bytes.
+index.json              every case with its data file, and every raw file
+b/<case>/data.json      all series of a case (`pages.trends`)
+runs/<run>.json         the run files as they are
+points/<id>.json        the files of anchored points
+c/<change>.json         the change records
+cmp/<comparison>.json   the stored comparisons as they are
+why/<id>.json           where the instructions of changes are, and folded stacks beside
+
+Building twice gives the same bytes: what has not changed is not written.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.show import addresses
-from duetbench.show.site import asv_site, data
-from duetbench.show.site.charts import forest
-from duetbench.show.site.data import Folder
+from duetbench.show import attribution as report_attribution
+from duetbench.show.site import asv_site
 from duetbench.show.site.pages import (
     case,
     changes,
@@ -26,14 +33,25 @@ from duetbench.show.site.pages import (
     reference,
 )
 from duetbench.show.site.pages.site import PageFile, Site, gather, render
+from duetbench.store import comparisons as stored
+from duetbench.store import files
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources
 
 MARKER: Final = ".duetbench-site"
 """Marks the folder of a site: without this file its content belongs to something else."""
+STATICS: Final = Path(__file__).with_name("static")
+OURS: Final = (
+    *("asv", "b", "badge", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static"),
+    *("why", "x"),
+)
+"""Folders in which nothing else stands: what was not made this time is removed there."""
 
-_HOW: Final = "With asv's results in a checkout, `duetbench asv publish` makes them"
-_REPLACED: Final = "duetbench made, in which old files are removed"
+_SCHEMAS: Final = {
+    "schema.json": "JSON Schema of run files",
+    "comparison.schema.json": "JSON Schema of comparisons",
+}
+_PARTIAL: Final = ".partial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,55 @@ class Order:
     with_asv: bool = True
 
 
+@dataclass(slots=True)
+class Folder:
+    """Files below a folder: written where they changed, removed where nothing made them."""
+
+    root: Path
+    written: int = 0
+    kept: int = 0
+    names: set[str] = field(default_factory=set)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, unless it is there with these bytes; RecordError: it cannot be written."""
+        if not name or name.startswith("/") or ".." in name.split("/"):
+            raise UsageError(f"{name!r}: expected the name of a file inside the site")
+        path = self.root / name
+        self.names.add(name)
+        try:
+            if path.is_file() and path.read_bytes() == data:
+                self.kept += 1
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(path.name + _PARTIAL)
+            partial.write_bytes(data)
+            partial.replace(path)
+        except OSError as problem:
+            raise RecordError(
+                f"{path}: cannot be written ({problem.strerror}); make room or choose another "
+                "folder (-o)"
+            ) from problem
+        self.written += 1
+
+    def keep(self, folder: str) -> None:
+        """Leave everything below a folder as it is."""
+        found = self._files(folder).keys()
+        self.names |= found
+        self.kept += len(found)
+
+    def remove_others(self) -> int:
+        """Remove our files that were neither written nor kept; how many there were."""
+        found = {name: path for ours in OURS for name, path in self._files(ours).items()}
+        others = found.keys() - self.names
+        for name in others:
+            found[name].unlink()
+        return len(others)
+
+    def _files(self, folder: str) -> dict[str, Path]:
+        every = (path for path in (self.root / folder).rglob("*") if not path.is_dir())
+        return {path.relative_to(self.root).as_posix(): path for path in every}
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """How many pages there are, what became of the files, and notes for people, in sentences."""
@@ -69,7 +136,6 @@ def build(order: Order, narrator: Narrator) -> Built:
 
     SetupError: the cache cannot be written.
     """
-    data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
     return update(order, reading.read(order.results, order.cache), narrator)
 
 
@@ -81,38 +147,55 @@ def update(order: Order, sources: Sources, narrator: Narrator) -> Built:
         DeclarationError: A declaration of the checkout is wrong.
         RecordError: A file cannot be written.
     """
-    data.refuse_others_work(order.output, MARKER, _REPLACED, " (-o)")
-    folder = Folder(order.output)
-    folder.put(MARKER, b"Made by `duetbench site`, which makes it again at any time.\n")
-    served = static_files()
-    static = static_folder(served)
-    for name, content in served.items():
-        folder.put(static + name, content)
-    downloads = data.copy(folder, order.results, sources)
-    no_asv = ""
+    folder = _folder(order.output)
+    for path in sorted(STATICS.rglob("*.*")):
+        folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
+    no_asv = asv_site.LEFT_OUT
     if order.with_asv:
         scratch = order.cache / "asv-site"
-        no_asv = asv_site.bring(order.root, order.results, scratch, folder, narrator)
+        no_asv = asv_site.bring(order.root, order.results, scratch, folder.put, narrator)
     elif (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
         folder.keep(asv_site.FOLDER)
-    else:
-        no_asv = asv_site.LEFT_OUT
+        no_asv = ""
     site = gather(
         order.root,
         order.results,
         sources,
-        static=static,
         base=order.base,
-        downloads=downloads,
+        downloads=_copy(folder, order.results, sources),
         notes=(no_asv,) if no_asv and order.with_asv else (),
     )
+    pages: dict[str, PageFile] = {}
+    for page in chain.from_iterable(kind(site) for kind in KINDS):
+        pages.setdefault(page.path, page)  # two names with one digest: the first keeps the address
+    if no_asv:
+        how = "With asv's results in a checkout, `duetbench site` makes them"
+        title = "asv's own pages are not here"
+        page = render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")
+        pages[page.path] = page
+    for page in pages.values():
+        folder.put(page.path, page.text.encode("utf-8", "replace"))
     return Built(
-        pages=_write_pages(site, folder, no_asv),
+        pages=sum(name.endswith(".html") for name in pages),
         written=folder.written,
         kept=folder.kept,
-        removed=folder.remove_others(*data.OURS),
+        removed=folder.remove_others(),
         notes=site.notes,
     )
+
+
+def _folder(output: Path) -> Folder:
+    """The folder of the site; UsageError if there is a file, or a folder with other things."""
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
+    if output.is_dir() and any(output.iterdir()) and not (output / MARKER).is_file():
+        raise UsageError(
+            f"{output}: expected an empty folder, or a site that duetbench made, in which old "
+            "files are removed; found something else: name another folder (-o)"
+        )
+    folder = Folder(output)
+    folder.put(MARKER, b"Made by `duetbench site`, which makes it again at any time.\n")
+    return folder
 
 
 def missing_pages(site: Site) -> Iterator[PageFile]:
@@ -139,39 +222,31 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
 """Every kind of page; to add one, add its function here."""
 
 
-def _write_pages(site: Site, folder: Folder, no_asv: str) -> int:
-    names = set()
-    pages = chain.from_iterable(kind(site) for kind in KINDS)
-    title = "asv's own pages are not here"
-    missing = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {_HOW}")]
-    for page in (*pages, *(missing if no_asv else ())):
-        if page.path not in names:  # two names with one digest: the first keeps the address
-            names.add(page.path)
-            folder.put(page.path, page.text.encode("utf-8", "replace"))
-    return sum(name.endswith(".html") for name in names)
-
-
-STATICS: Final = Path(__file__).with_name("static")
-
-_SERVED: Final = frozenset({".css", ".js", ".svg", ".txt", ".png"})
-"""What else stands there is for those who work on it."""
-
-
-def static_files() -> dict[str, bytes]:
-    """Every file by its name below the folder; the stylesheet with the charts' part."""
-    files = {
-        path.relative_to(STATICS).as_posix(): path.read_bytes()
-        for path in sorted(STATICS.rglob("*"))
-        if path.suffix in _SERVED and path.is_file()
-    }
-    files["site.css"] = forest.stylesheet().encode() + b"\n" + files["site.css"]
-    return files
-
-
-def static_folder(served: Mapping[str, bytes]) -> str:
-    """Where they are on the site: a folder of `static` named by their digest."""
-    digest = hashlib.sha256()
-    for name, content in served.items():
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return f"static/{digest.hexdigest()[:10]}/"
+def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
+    """Write the raw files; the result is schemas and asv's files by address, and what they are."""
+    for run, path in sources.runs.items():
+        folder.put(f"{addresses.RUNS}{run}.json", path.read_bytes())
+    for points in sources.points:
+        folder.put(f"points/{points.id}.json", points.model_dump_json().encode())
+    for record in sources.changes:
+        text = record.model_dump_json(indent=1) + "\n"
+        folder.put(f"{addresses.CHANGES}{record.id}.json", text.encode())
+    for comparison in sources.comparisons:
+        path = results / stored.COMPARISONS / f"{comparison.id}.json"
+        folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
+    for attribution in sources.attributions:
+        folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
+        for side in ("base", "head"):
+            stacks = report_attribution.folded(attribution, side).encode()
+            folder.put(addresses.folded(attribution.id, side), stacks)
+    downloads = {}
+    for name, meaning in _SCHEMAS.items():
+        if (results / name).is_file():
+            folder.put(name, (results / name).read_bytes())
+            downloads[name] = meaning
+    recorded = results / "asv"
+    for path in sorted(recorded.rglob("*.json")):  # asv's names, which name no folder of ours
+        name = path.relative_to(recorded).as_posix()
+        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes())
+        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
+    return downloads

@@ -12,7 +12,6 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import clean
 from duetbench.core.units import count, seconds, significant
@@ -46,15 +45,6 @@ def figure(value: float | None, metric: str) -> str:
     if metric == "seconds":
         return seconds(value)
     return f"{significant(value, 4)} {metric}".rstrip()
-
-
-def spread(estimate: Interval | None, metric: str) -> str:
-    """The interval of a figure: `±1.2 %`, or its ends; empty where there is none."""
-    if metric in METRICS:
-        return formats.interval(metric, estimate)
-    if estimate is None or estimate.ends is None:
-        return ""
-    return " … ".join(figure(end, metric) for end in estimate.ends)
 
 
 def change(ratio: float) -> str:
@@ -218,7 +208,7 @@ def _environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    filters = (figure, spread, moment, iso, day, change, breakable, prose)
+    filters = (figure, moment, iso, day, change, breakable, prose)
     numbers = (formats.ratio, formats.percent, formats.size)
     environment.filters |= {function.__name__: function for function in (*filters, *numbers)}
     environment.globals |= {"at": addresses, "words": sys.modules[__name__], "ends": formats.ends}

@@ -1,29 +1,24 @@
 """The cases: lists of them, and for each its trends, newest figures and command."""
 
-import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 from markupsafe import Markup
 
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Endpoint, LoadModel
+from duetbench.core.model import Case, LoadModel
 from duetbench.project import names
 from duetbench.project.suites import SHARED_PAGE
 from duetbench.show import addresses
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
-from duetbench.show.site.charts.figure import Caption, interval
-from duetbench.show.site.data import dense
+from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.site import PageFile, Site, grouped, render
+from duetbench.show.site.pages.site import PageFile, Site, grouped, json_file, render
 from duetbench.store.change import Change
-from duetbench.trend import table as history
-from duetbench.trend.table import Point, Table
+from duetbench.trend.summary import too_few
+from duetbench.trend.table import Table
 
 _INSIDE: Final = "inprocess"
 _MEANINGS: Final = {"instructions": "Counted inside the process, of one request; not sampled."}
@@ -44,15 +39,12 @@ def pages(site: Site) -> Iterator[PageFile]:
     kin = grouped((endpoint(case), case) for case in tables)
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), concerned.get(case, ())
-        siblings = [
-            other for other in kin.get(endpoint(case), ()) if other != case and endpoint(case)
-        ]
+        siblings = [one for one in kin.get(endpoint(case), ()) if one != case and endpoint(case)]
         yield _page(site, case, of_case, changes, newest_runs[case], siblings)
         if of_case:
-            document = trends.document(site, case, of_case, changes)
-            yield PageFile(
-                addresses.file(addresses.data_file(case)), dense(document).decode("utf-8")
-            )
+            series = {table: trends.nights(table, case) for table in of_case}
+            document = trends.document(site, case, series, changes)
+            yield json_file(addresses.data_file(case), document)
     yield from _lists(site, tables)
 
 
@@ -74,17 +66,15 @@ def _page(
     place = header.cases.index(case)
     recorded = [("Python", header.pythons[place]), ("stack", header.stack_of[place])]
     experiment, label = _experiment(site, case)
-    sources = {
-        names.name(sibling).variant: addresses.data_file(sibling)
-        for sibling in siblings[:_MOST_SIBLINGS]
-    }
-    caption = (
-        "Ratios to the frozen anchor, at the time of each stack."
-        if (tables and tables[0].track.ratio)
-        else ""
-    )
-    source = addresses.data_file(case)
-    about = Caption("trend", views[0]["title"], caption) if views else None
+    chart = None
+    if views:
+        about = Caption("trend", views[0]["title"], trends.reading(tables[0]))
+        beside = {
+            names.name(sibling).variant: addresses.data_file(sibling)
+            for sibling in siblings[:_MOST_SIBLINGS]
+        }
+        chart = trends.trend(about, case, tables[0], beside)
+    name = endpoint(case)
     return render(
         site,
         "case.html.j2",
@@ -94,74 +84,39 @@ def _page(
         case=case,
         experiment=experiment,
         experiment_label=label,
-        prefixes=prefixes(site, case),
+        prefixes=[(addresses.prefix(name), name.partition("/")[2])]
+        if name and name not in site.planned
+        else [],
         views=views,
-        chart=trends.trend(case, tables, source, sources, about) if about else None,
+        chart=chart,
         changes=[(text, _where(text, case)) for text in map(describe, changes)],
         files=site.files_of(newest_run),
         summary=summary,
         facts=_declared_facts(summary.case) if summary else recorded,
         command=words.point_command(header, case),
-        data=source if tables else "",
+        data=addresses.data_file(case) if tables else "",
     )
 
 
 def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
-    """What the page says of a case on one machine."""
+    """What the page says of a case on one machine; a line is a metric's newest figure."""
     measured = trends.metrics(table, case)
-    metric = measured[0] if measured else (table.metrics[0] if table.metrics else "")
-    night, newest = _newest(table, case, metric)
+    metric = next(iter((*measured, *table.metrics)), "")
+    night, newest = trends.newest(table, case, metric)
+    lines = []
+    for name in measured:
+        known, (_, point) = METRICS.get(name), trends.newest(table, case, name)
+        meaning = known.meaning if known else _MEANINGS.get(name, "")
+        lines.append((trends.title(name), *trends.cells(table, name, point)[:2], meaning))
     return {
         "table": table,
         "title": trends.title(metric, table),
         "newest": newest,
-        "figure": words.figure(newest.mean, trends.unit(table, metric)),
-        "interval": _interval(table, newest, metric),
+        "cells": trends.cells(table, metric, newest),
         "header": table.nights[night],
         "files": site.files_of(newest.run),
-        "lines": list(_lines(table, newest, night, case, measured)),
+        "lines": lines,
     }
-
-
-def _newest(table: Table, case: str, metric: str) -> tuple[int, Point]:
-    """The last night that planned a case, and what it measured."""
-    night = int(np.flatnonzero(table.status[:, table.cases.index(case)])[-1])
-    return night, history.point(table, night, case, metric)
-
-
-def _lines(
-    table: Table, newest: Point, night: int, case: str, metrics: tuple[str, ...]
-) -> Iterator[dict[str, Any]]:
-    """Each metric of a case: its newest figure, and the range of all nights."""
-    row = table.cases.index(case)
-    of_case = np.ascontiguousarray(table.mean[:, row])
-    counts = np.count_nonzero(~np.isnan(of_case), axis=0).tolist()
-    lowest, highest = (end.reduce(of_case, axis=0).tolist() for end in (np.fmin, np.fmax))
-    ends = (block[night, row].tolist() for block in (table.mean, table.low, table.high))
-    mean, low, high = ([None if math.isnan(number) else number for number in end] for end in ends)
-    for metric in metrics:
-        column = table.metrics.index(metric)
-        known_metric = METRICS.get(metric)
-        point = replace(newest, mean=mean[column], low=low[column], high=high[column])
-        unit = trends.unit(table, metric)
-        span = (words.figure(end[column], unit) for end in (lowest, highest))
-        yield {
-            "title": trends.title(metric),
-            "meaning": known_metric.meaning if known_metric else _MEANINGS.get(metric, ""),
-            "figure": words.figure(point.mean, unit),
-            "interval": _interval(table, point, metric),
-            "range": " … ".join(span) if counts[column] > 1 else "",
-            "nights": counts[column],
-        }
-
-
-def _interval(table: Table, point: Point, metric: str) -> str:
-    if point.mean is None:
-        return point.reason or (point.status if point.status != "measured" else "not in this run")
-    if table.track.ratio:
-        return interval(trends.quantity(table, metric), trends.value(point))
-    estimate = Interval(point.mean, point.low, point.high, point.launches)
-    return words.spread(estimate, metric)
 
 
 def _where(change: ChangeText, case: str) -> str:
@@ -197,28 +152,17 @@ def suite_of(case: str) -> str:
     return case.partition("/")[2].partition(".")[0]
 
 
-def prefixes(site: Site, case: str) -> list[tuple[str, str]]:
-    """Lists between the experiment's page and the case's: address and label."""
-    name = endpoint(case)
-    if not name or name in site.planned:
-        return []
-    return [(addresses.prefix(name), name.partition("/")[2])]
-
-
-def _request(endpoint: Endpoint) -> str:
-    method = "" if endpoint.method == "GET" else f"{endpoint.method} "
-    further = len({endpoint.path, *endpoint.paths}) - 1
-    return f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
-
-
 def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
     connections = words.quantity(load.connections, "connection")
     model = f"closed loop, {connections}"
     if load.model is not LoadModel.CLOSED:
         model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
+    method = "" if endpoint.method == "GET" else f"{endpoint.method} "
+    further = len({endpoint.path, *endpoint.paths}) - 1
+    request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
     pairs = [
-        ("endpoint", f"{_request(endpoint)} ({endpoint.interface.upper()}, {endpoint.app})"),
+        ("endpoint", f"{request} ({endpoint.interface.upper()}, {endpoint.app})"),
         ("takes at least", words.figure(endpoint.floor, "service_min") if endpoint.floor else ""),
         ("Python", case.python),
         ("stack", case.stack),
@@ -236,59 +180,55 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     return [(name, text) for name, text in pairs if text]
 
 
-def _lists(site: Site, tables: dict[str, tuple[Table, ...]]) -> Iterator[PageFile]:
+def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[PageFile]:
     """All cases; those of each experiment; and the variants of each endpoint."""
     every = sorted(site.planned, key=_natural)
-    groups = grouped((_group(case), case) for case in every)
-    yield _list(site, addresses.CASES, "Cases", "", groups, {})
-    experiments = grouped((case.partition("/")[0], case) for case in every)
-    for experiment, cases in experiments.items():
-        endpoints = grouped((endpoint(case) or _group(case), case) for case in cases)
-        if experiment not in site.planned:
-            title = f"Cases of {experiment}"
-            yield _list(site, addresses.prefix(experiment), title, experiment, endpoints, tables)
-        for name, variants in endpoints.items():
-            if endpoint(variants[0]) and name not in site.planned:
-                titles = {name.what for name in map(names.name, variants) if name.known}
-                title = titles.pop() if len(titles) == 1 else f"Cases of {name}"
-                groups = {"": variants}
-                yield _list(site, addresses.prefix(name), title, experiment, groups, tables)
-
-
-def _list(
-    site: Site,
-    address: str,
-    title: str,
-    experiment: str,
-    groups: dict[str, tuple[str, ...]],
-    tables: dict[str, tuple[Table, ...]],
-) -> PageFile:
-    """A list, with figures where `tables` are given."""
-    return render(
-        site,
-        "cases.html.j2",
-        address,
-        title,
-        "Every case with its newest figure.",
-        experiment=experiment if experiment in site.experiments() else "",
-        nested=bool(experiment),
-        groups={
-            name: [_row(case, tables.get(case, ())) for case in cases]
-            for name, cases in groups.items()
-        },
-        figures=bool(tables),
+    lists = grouped(
+        (prefix, case)
+        for case in every
+        for prefix in dict.fromkeys(("", case.partition("/")[0], endpoint(case)))
+        if prefix not in site.planned
     )
+    for prefix, cases in {"": (), **lists}.items():
+        experiment, _, of_endpoint = prefix.partition("/")
+        title = f"Cases of {prefix}" if prefix else "Cases"
+        groups: Mapping[str, Sequence[str]] = {"": cases}
+        if of_endpoint:
+            titles = {name.what for name in map(names.name, cases) if name.known}
+            title = titles.pop() if len(titles) == 1 else title
+        else:
+            groups = grouped(((prefix and endpoint(case)) or _group(case), case) for case in cases)
+        yield render(
+            site,
+            "cases.html.j2",
+            addresses.prefix(prefix) if prefix else addresses.CASES,
+            title,
+            "Every case with its newest figure.",
+            experiment=experiment if experiment in site.experiments() else "",
+            nested=bool(prefix),
+            groups={
+                name: [_row(case, tables.get(case, ()) if prefix else ()) for case in of_group]
+                for name, of_group in groups.items()
+            },
+            lists=lists.keys() - {prefix},
+        )
 
 
 def _row(case: str, tables: Sequence[Table]) -> tuple[str, str, str, Markup | str]:
     """A case, its newest absolute figure with its interval, and a sketch of its first series."""
+    figure, interval = newest_figure(case, tables)
+    return case, figure, interval, trends.spark(tables[0], case) if tables else ""
+
+
+def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
+    """A case's newest figure, absolute if it has one; its interval, or why it is in doubt."""
     table = next((table for table in tables if not table.track.ratio), next(iter(tables), None))
     metric = next(iter(trends.metrics(table, case)), "") if table else ""
     if table is None or not metric:
-        return case, "", "", ""
-    _, newest = _newest(table, case, metric)
-    figure = words.figure(newest.mean, trends.unit(table, metric))
-    return case, figure, _interval(table, newest, metric), trends.spark(tables[0], case)
+        return "", ""
+    point = trends.newest(table, case, metric)[1]
+    figure, interval, note = trends.cells(table, metric, point)
+    return figure, (too_few(point.launches) or interval) if point.status == "measured" else note
 
 
 def _group(case: str) -> str:

@@ -14,10 +14,8 @@ from duetbench.show import addresses, formats
 from duetbench.show import attribution as attribution_text
 from duetbench.show.change import ChangeText, commands, describe, narrowed_line, share_effect
 from duetbench.show.site import words
-from duetbench.show.site.charts import forest
-from duetbench.show.site.charts.figure import Caption, Value
-from duetbench.show.site.charts.flame import flame
-from duetbench.show.site.charts.forest import CHANGE, DotGroup, Forest
+from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
+from duetbench.show.site.flame import flame
 from duetbench.show.site.pages.site import PageFile, Site, render
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.show.site.words import filled
@@ -102,18 +100,18 @@ def _page(site: Site, record: Change) -> PageFile:
 
 def _forest(text: ChangeText) -> Markup:
     record = text.record
-    dot = forest.change(
+    dot = Dot(
         f"{record.series.case} · {text.title}",
-        Value.of(record.interval),
-        record.verdict,
-        f"{formats.MARKS[record.verdict]} {text.word}",
+        Value(record.interval),
+        verdict=record.verdict,
+        word=f"{formats.MARKS[record.verdict]} {text.word}",
     )
     about = Caption(
         "evidence",
         "The confirming comparison",
         "After over before, with its 95 % interval. These figures do not move any more.",
     )
-    return forest.forest(Forest(about, CHANGE, (DotGroup("", (dot,)),), "change"))
+    return forest(about, CHANGE, {"": [dot]})
 
 
 def _why(site: Site, record: Attribution) -> PageFile:

@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -22,17 +21,7 @@ from duetbench.show import addresses, formats, rows
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import describe
 from duetbench.show.rows import Grid, ViewRow
-from duetbench.show.site.charts.figure import Caption, Value
-from duetbench.show.site.charts.forest import (
-    CHANGE,
-    Dot,
-    DotGroup,
-    Forest,
-    change,
-    forest,
-    judged,
-    stylesheet,
-)
+from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
 from duetbench.show.site.pages.site import PageFile, Site, grouped, render
 from duetbench.show.site.words import filled
 from duetbench.show.view import View, make_view
@@ -126,7 +115,7 @@ def one_file(comparison: Comparison) -> str:
     return filled(
         "comparison.html.j2",
         layout="alone.html.j2",
-        style=Markup(f"{stylesheet()}\n{style}"),  # noqa: S704 - our own files
+        style=Markup(style),  # noqa: S704 - our own files
         # No case and no package has a page.
         site=SimpleNamespace(planned=frozenset(), packages={}),
         root="",
@@ -138,14 +127,23 @@ def one_file(comparison: Comparison) -> str:
 
 
 def _forest(view: View, address: Callable[[str], str]) -> Markup | None:
-    titled = zip(_TITLES, _GROUPS, strict=True)
-    groups = tuple(
-        DotGroup(title, dots)
-        for title, name in titled
-        if (dots := tuple(judged(getattr(view.groups, name), address)))
-    )
+    groups = {
+        title: [
+            Dot(
+                f"{row.case} · {row.label}",
+                Value(row.judged.interval),
+                href=address(row.case),
+                verdict=row.judged.verdict,
+                word=row.verdict,
+            )
+            for row in getattr(view.groups, name)
+            if row.judged.ratio is not None
+        ]
+        for title, name in zip(_TITLES, _GROUPS, strict=True)
+    }
+    drawn = {title: dots for title, dots in groups.items() if dots}
     about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
-    return forest(Forest(about, CHANGE, groups, "change")) if groups else None
+    return forest(about, CHANGE, drawn) if drawn else None
 
 
 def _sides(comparison: Comparison) -> Iterator[tuple[str, SideRecord]]:
@@ -235,26 +233,19 @@ def _played(
 
 def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
     """A judged figure with the samples that it was made from."""
-    samples = tuple(ratio - 1 for ratio in ratios if ratio is not None)
+    samples = tuple(ratio for ratio in ratios if ratio is not None)
+    value, word = Value(judgement.interval), judgement.verdict.value
     if judgement.ratio is None:
-        none = Value(None, note=judgement.reason or "too few samples")
-        return Dot(
-            title, none, verdict=judgement.verdict, word=judgement.verdict.value, samples=samples
-        )
-    dot = change(
-        title,
-        Value(judgement.ratio, judgement.low, judgement.high),
-        judgement.verdict,
-        formats.verdict(judgement.metric if judgement.metric in METRICS else "", judgement.verdict),
-    )
-    return replace(dot, samples=samples)
+        value = Value(None, note=judgement.reason or "too few samples")
+    else:
+        metric = judgement.metric if judgement.metric in METRICS else ""
+        word = formats.verdict(metric, judgement.verdict)
+    return Dot(title, value, verdict=judgement.verdict, word=word, samples=samples)
 
 
 def _drawn(about: Caption, dots: Sequence[Dot]) -> Markup | None:
     """None without a sample."""
-    if not any(dot.samples for dot in dots):
-        return None
-    return forest(Forest(about, CHANGE, (DotGroup("", tuple(dots)),), "change"))
+    return forest(about, CHANGE, {"": dots}) if any(dot.samples for dot in dots) else None
 
 
 def _grid_of(case: CaseComparison, duets: Sequence[Duet]) -> Grid:

@@ -13,9 +13,8 @@ from duetbench.project.published import ChartLayout
 from duetbench.project.suites import SHARED_PAGE, SuiteDeclaration
 from duetbench.show import addresses, findings, inprocess
 from duetbench.show.page import Section, facts, make_section
-from duetbench.show.site import words
-from duetbench.show.site.charts import declared
-from duetbench.show.site.charts.declared import ChartCases
+from duetbench.show.site import declared, words
+from duetbench.show.site.declared import ChartCases
 from duetbench.show.site.pages.answers import (
     SHARED_QUESTION,
     answers,
@@ -114,9 +113,7 @@ def _inprocess(site: Site, name: str, suites: Sequence[SuiteDeclaration]) -> Pag
             chart
             for suite, snapshot in latest
             if snapshot is not None
-            for chart in declared.speed_up_charts(
-                snapshot, suite, root + addresses.ASV, site.styles
-            )
+            for chart in declared.speed_up_charts(snapshot, suite, root + addresses.ASV)
         ],
         answer=answer.text if answer else "",
         sections=inprocess.sections(snapshots, suites, most),
@@ -196,7 +193,6 @@ def charts(site: Site, experiment: str, root: str, runs: Sequence[RunSource]) ->
             address=lambda case: root + addresses.case(case),
             source=f"From the {source.label}, "
             f"{words.quantity(source.run.launches, 'launch', 'launches')} per case.",
-            styles=site.styles,
         )
         for source in runs
     ]

@@ -7,39 +7,44 @@ import numpy as np
 
 from duetbench.project import names
 from duetbench.project.names import CaseName
-from duetbench.project.published import Headline, headlines
 from duetbench.project.suites import SHARED_PAGE
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
 from duetbench.show.site import words
-from duetbench.show.site.charts.figure import Caption
+from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.answers import questions
-from duetbench.show.site.pages.headlines import newest, speaker
+from duetbench.show.site.pages.case import newest_figure
 from duetbench.show.site.pages.site import PageFile, Site, render
-from duetbench.store.change import Change
-from duetbench.trend.steps import CPU
 from duetbench.trend.table import STATES, Table
 
 RECENT: Final = 7
 """A case that one of so many nights before measured, and the newest did not, is missing."""
 
 _RELEASES: Final = 4  # so many are named
+_STATES: Final = {
+    "measured": "measured",
+    "disturbed": "disturbed and not judged",
+    "failed": "failed",
+}
 
 
 def pages(site: Site) -> Iterator[PageFile]:
     """The first page."""
     lead = next(iter((*site.open_changes, *site.closed_changes)), None)
     tables = site.cases()
-    headline = _headline(lead, tables)
     served = site.newest_tables
     longest = max(served, key=lambda table: len(table.nights), default=None)
+    # The picture is of the change above it, or of the case with the longest trend.
+    wanted = [lead.series.case] if lead else []
+    wanted += sorted(tables, key=lambda case: -len(tables[case][0].nights))
+    drawable = (case for case in wanted if case in tables and trends.metrics(tables[case][0], case))
     chart = None
-    if headline:
-        name = names.name(headline)
-        title = f"{name}: {trends.title(trends.metrics(tables[headline][0], headline)[0])}"
-        about = Caption("trend", title, "Against the frozen anchor, at the time of each stack.")
-        chart = trends.year(site, headline, tables[headline], about)
+    if headline := next(drawable, ""):
+        first = tables[headline][0]
+        metric = trends.title(trends.metrics(first, headline)[0])
+        about = Caption("trend", f"{names.name(headline)}: {metric}", trends.reading(first))
+        chart = trends.year(site, about, headline, tables[headline])
     yield render(
         site,
         "front.html.j2",
@@ -60,48 +65,33 @@ def pages(site: Site) -> Iterator[PageFile]:
     )
 
 
-def _headline(lead: Change | None, tables: Mapping[str, tuple[Table, ...]]) -> str:
-    """Choose the case of the picture: that of the change above it, or the first with a trend."""
-    wanted = [lead.series.case] if lead else []
-    wanted += [headline.case for headline in headlines()]
-    wanted += sorted(tables, key=lambda case: -len(tables[case][0].nights))
-    return next(
-        (case for case in wanted if case in tables and trends.metrics(tables[case][0], case)), ""
-    )
-
-
 def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[dict[str, Any]]:
-    """A row for each endpoint, server and interpreter, all figures of one machine.
+    """A row for each endpoint, server and interpreter.
 
     Of cases that only workers, threads or the load tell apart the first one is shown: the others
     are on the endpoint's page.
     """
-    table = speaker(site.newest_tables)
     cells: dict[tuple[str, str, str], CaseName] = {}
     for case in tables:
         name = names.name(case)
         if name.server:
             cells.setdefault((name.what, name.server, name.python), name)
     sketches = {name.id: trends.spark(tables[name.id][0], name.id) for name in cells.values()}
-    for name in sorted(
-        cells.values(),
-        # Those with a trend first.
-        key=lambda name: (not sketches[name.id], name.what, name.server, name.python),
-    ):
-        cell = Headline(name="cell", place=0, label="", case=name.id, metric=CPU)
-        figure = newest(table, cell) if table else None
+    # Those with a trend first.
+    for _, name in sorted(cells.items(), key=lambda cell: (not sketches[cell[1].id], cell[0])):
+        figure, interval = newest_figure(name.id, tables[name.id])
         moved = (
             record
             for record in site.changes
-            if name.id in {moved.case for moved in (record.series, *record.others)}
+            if name.id in {series.case for series in (record.series, *record.others)}
         )
         change = next(moved, None)
         yield {
             "case": name.id,
             "name": name,
             "spark": sketches[name.id],
-            "figure": figure.text if figure else "",
-            "interval": figure.interval if figure else "",
+            "figure": figure,
+            "interval": interval,
             "change": describe(change) if change else None,
             # Its size is that of the case in which it was found.
             "found_here": change is not None and change.series.case == name.id,
@@ -113,21 +103,12 @@ def last_night(site: Site, table: Table) -> str:
     night = table.nights[-1]
     recent = np.flatnonzero((table.status[-1 - RECENT :] > 0).any(axis=0))
     states = [STATES[code] for code in table.status[-1, recent].tolist()]
-    parts = [
-        f"{number} {word}"
-        for state, word in (
-            ("measured", "measured"),
-            ("disturbed", "disturbed and not judged"),
-            ("failed", "failed"),
-        )
-        if (number := states.count(state))
-    ]
+    parts = [f"{n} {word}" for state, word in _STATES.items() if (n := states.count(state))]
     if missing := states.count("absent") + states.count("not measured"):
         parts.append(f"{missing} missing")
-    bumps = site.events[table.machine, table.kind].bumps
     releases = dict.fromkeys(
         f"{move.package} {move.head or 'gone'}"
-        for bump in bumps
+        for bump in site.events[table.machine, table.kind].bumps
         if bump.night == len(table.nights) - 1
         for move in bump.packages
     )
@@ -135,8 +116,7 @@ def last_night(site: Site, table: Table) -> str:
     if releases:
         came = f"{words.quantity(len(releases), 'release')} came in: "
         came += formats.some(tuple(releases), _RELEASES)
-    kind = "night" if night.profile == "nightly" else "run"
     return (
-        f"Newest {kind}, {words.day(night.time)}, on {table.machine}: of "
+        f"Newest run, {words.day(night.time)}, on {table.machine}: of "
         f"{words.quantity(len(states), 'case')} {', '.join(parts)}; {came}."
     )

@@ -1,13 +1,12 @@
 """Packages over their releases, and what each release did: pages and badges."""
 
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from markupsafe import Markup, escape
 
 from duetbench.core import units
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import clean
@@ -16,22 +15,14 @@ from duetbench.show import addresses, formats
 from duetbench.show import change as change_text
 from duetbench.show.attribution import FIRST
 from duetbench.show.change import ChangeText
-from duetbench.show.formats import ends, percent
-from duetbench.show.site import words
-from duetbench.show.site.charts import forest
-from duetbench.show.site.charts.figure import Caption, Quantity, Value
-from duetbench.show.site.charts.forest import CHANGE, Dot, DotGroup, Forest
-from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
+from duetbench.show.site import charts, words
+from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
 from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grouped, render
 from duetbench.store.comparison import PackageChange
-from duetbench.store.points import INSTRUCTIONS, CasePoints
 from duetbench.trend import releases
 from duetbench.trend.events import differences
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
 from duetbench.trend.steps import CPU
-
-MOST_NAMED: Final = 3
-"""Cases that a badge names to those who ask."""
 
 LINKS: Final = {
     "home": "Home page",
@@ -41,23 +32,11 @@ LINKS: Final = {
     "issues": "Issues",
 }
 
-TONES: Final = {"worse": "#9a3d00", "better": "#005a8f", "same": "#4a5159", "open": "#635400"}
-"""Colours of results: white text has five times their contrast, and more."""
+COLOURS: Final = {"worse": "#9a3d00", "better": "#005a8f", "same": "#4a5159", "open": "#635400"}
+"""Of a badge's result: white text has five times their contrast, and more."""
+LETTER: Final = 7
+"""Width of a letter of a badge, px: it is as wide as that makes it, whatever the reader's font."""
 
-_NAME: Final = "#1c1f23"
-_PAD: Final = 7.0  # px at either side of a text
-_HEIGHT: Final = 20
-_FONT: Final = 12.0  # px
-_WIDTHS: Final = {
-    **dict.fromkeys("iIjl.,:;|!'`·", 0.30),
-    **dict.fromkeys('frt()[]{}/\\-" ', 0.38),
-    **dict.fromkeys("mwMW@%…—▲▼◆", 0.98),
-    **dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ&+=<>−×~#", 0.76),
-}
-"""Widths in em of characters that are not near the average of common sans-serif faces."""
-
-Row = tuple[Measured, Result | None]
-"""A measured release, and what it did over the one before it; the first one has none."""
 Results = Mapping[ReleaseAxis, Mapping[str, Result]]
 """What the releases of a package did, by version."""
 
@@ -65,9 +44,7 @@ Results = Mapping[ReleaseAxis, Mapping[str, Result]]
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, a page for each package, and for each of its releases a page and a badge."""
     every = site.packages.values()
-    results: dict[str, Results] = {
-        package.name: {axis: axis.results() for axis in package.axes} for package in every
-    }
+    results = {package.name: {axis: axis.results() for axis in package.axes} for package in every}
     yield render(
         site,
         "packages.html.j2",
@@ -87,12 +64,12 @@ def pages(site: Site) -> Iterator[PageFile]:
             yield from _release(site, package, version, results[package.name])
 
 
-def _rows(axis: ReleaseAxis, results: Results) -> list[Row]:
-    """The newest release first."""
+def _rows(axis: ReleaseAxis, results: Results) -> list[tuple[Measured, Result | None]]:
+    """Releases, the newest first, and what each did over the one before it."""
     return [(release, results[axis].get(release.version)) for release in axis.releases[::-1]]
 
 
-def _newest(axis: ReleaseAxis, results: Results) -> Row:
+def _newest(axis: ReleaseAxis, results: Results) -> tuple[Measured, Result | None]:
     rows = _rows(axis, results)
     return next((row for row in rows if row[0].points), rows[0])
 
@@ -110,11 +87,7 @@ def _package(site: Site, package: ReleasedPackage, results: Results) -> PageFile
         locked=grouped((version, stack) for stack, version in package.locked.items()),
         links=_links(package),
         sections=[
-            (
-                axis,
-                _rows(axis, results),
-                *_overview(site, root, number, axis, results[axis].values()),
-            )
+            (axis, _rows(axis, results), [*_moved(root, number, axis, results[axis].values())])
             for number, axis in enumerate(package.axes)
         ],
         changes=_changes(package),
@@ -145,80 +118,44 @@ def _changes(
     for record in package.changes:
         if version and not record.blames(package.name, version):
             continue
-        moves = [move for move in record.packages if move.package == package.name]
+        move = next((move for move in record.packages if move.package == package.name), None)
         if record.may_be_of(package.name):
-            blame = record.blame(moves[0]) if moves else "yes"
-            changes.append((change_text.describe(record), next(iter(moves), None), blame))
+            blame = record.blame(move) if move else "yes"
+            changes.append((change_text.describe(record), move, blame))
     return changes
 
 
-def _overview(
-    site: Site, root: str, number: int, axis: ReleaseAxis, results: Iterable[Result]
-) -> tuple[list[Markup], Markup | None]:
-    """A small chart for every endpoint that a release moved, and a list of what did not move."""
-    if len(axis.measured) < 2:
-        return [], None
-    first, *_, last = axis.measured
-    total = Result(first, last, releases.over(first, last))
-    moved = {effect.case for result in (*results, total) for effect in result.moved}
+def _moved(
+    root: str, number: int, axis: ReleaseAxis, results: Iterable[Result]
+) -> Iterator[Markup]:
+    """A chart for every endpoint that a release moved: a line for each interpreter."""
+    moved = {effect.case for result in results for effect in result.moved}
     cases = {case.case: case for release in axis.releases for case in release.points.values()}
     endpoints = grouped((endpoint(case.case, case.python), case) for case in cases.values())
-    moving = {
-        name: of_endpoint
-        for name, of_endpoint in sorted(endpoints.items())
-        if moved & {case.case for case in of_endpoint}
-    }
-    charts = [
-        _multiple(
-            site,
-            root,
-            Caption(f"endpoint-{number}-{place}", called(of_endpoint[0])),
-            axis,
-            of_endpoint,
+    versions = [release.version for release in axis.releases]
+    for place, (name, of_endpoint) in enumerate(sorted(endpoints.items())):
+        if not moved & {case.case for case in of_endpoint}:
+            continue
+        known = names.name(of_endpoint[0].case)
+        called = ", ".join(filter(None, (known.what, known.server, known.rest)))
+        served = any(point.metric == CPU for case in of_endpoint for point in case.points)
+        metric, title = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
+        yield charts.plot(
+            Caption(f"endpoint-{number}-{place}", called if known.known else name),
+            Quantity("release", units.plain),
+            Quantity(f"{title}, times the first release's", units.plain, "×"),
+            {
+                (case.python, ""): [*over_first(root, axis, case.case, metric)]
+                for case in sorted(of_endpoint, key=lambda case: case.python)
+            },
+            names=versions,
+            zero=False,
         )
-        for place, of_endpoint in enumerate(moving.values())
-    ]
-    drawn = {case.case for of_endpoint in moving.values() for case in of_endpoint}
-    still = [effect for effect in total.main if effect.case not in drawn]
-    about = Caption(
-        f"still-{number}", "Where no change was seen", f"{last.version} over {first.version}."
-    )
-    return charts, _forest(site, root, about, still) if still else None
 
 
 def endpoint(case: str, python: str) -> str:
     """What a case is called without its interpreter: `asgi-wsgi/json/w1/c128`."""
     return "/".join(part for part in case.split("/") if part != f"py{python}")
-
-
-def called(case: CasePoints) -> str:
-    """The same for people, where it has a name: `FastAPI's JSON, Granian, 128 connections`."""
-    name = names.name(case.case)
-    parts = (name.what, name.server, name.rest)
-    return ", ".join(filter(None, parts)) if name.known else endpoint(case.case, case.python)
-
-
-def _multiple(
-    site: Site, root: str, about: Caption, axis: ReleaseAxis, cases: Sequence[CasePoints]
-) -> Markup:
-    """One endpoint over all releases, a line for each interpreter, over the first release."""
-    versions = [release.version for release in axis.releases]
-    served = any(point.metric == CPU for case in cases for point in case.points)
-    metric, title = (CPU, METRICS[CPU].title) if served else ("seconds", "time of a call")
-    series = (
-        PlotSeries(case.python, tuple(over_first(root, axis, case.case, metric))) for case in cases
-    )
-    return plot(
-        Plot(
-            about,
-            Quantity("release", units.plain),
-            Quantity(f"{title}, times the first release's", units.plain, "lower", script="×"),
-            tuple(sorted(series, key=lambda line: line.name)),
-            names=tuple(versions),
-            zero=False,
-            styles=site.styles,
-        )
-    )
 
 
 def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator[PlotPoint]:
@@ -229,45 +166,11 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
         if point is None:
             value = Value(None, note=release.missing.get(case, "not measured"))
         elif first is None:
-            first, value = point, Value(1.0, note="the first")
+            first, value = point, Value(Interval(1.0), note="the first")
         else:
-            value = Value.of(releases.ratio(first, point))
+            value = Value(releases.ratio(first, point))
         href = root + addresses.release(axis.package, release.version)
         yield PlotPoint(float(place), value, href=href)
-
-
-def _forest(site: Site, root: str, about: Caption, effects: Iterable[ReleaseEffect]) -> Markup:
-    """What moved, the most first, and what did not."""
-    ordered = sorted(effects, key=lambda effect: (-effect.size, effect.case))
-    moved = [effect for effect in ordered if effect.moved]
-    still = sorted(
-        (effect for effect in ordered if not effect.moved), key=lambda effect: effect.case
-    )
-    visible = sorted(effect.detectable or 0.0 for effect in still)
-    unmoved = f"No change seen; would have been seen: {_span(visible)}"
-    groups = tuple(
-        DotGroup(title, tuple(_dot(site, root, effect) for effect in some))
-        for title, some in (("Moved", moved), (unmoved, still))
-        if some
-    )
-    return forest.forest(Forest(about, CHANGE, groups, "change"))
-
-
-def _span(sizes: Sequence[float]) -> str:
-    """The least and the largest of sorted sizes: `1.3 % to 3.9 %`."""
-    return " to ".join(dict.fromkeys(formats.size(size) for size in (*sizes[:1], *sizes[-1:])))
-
-
-def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
-    verdict = effect.verdict or Verdict.INCONCLUSIVE
-    metric = effect.metric if effect.metric in METRICS else ""
-    name = str(names.name(effect.case))
-    # Where there is no room a chart leaves out the beginning: what tells rows apart is at the end.
-    label = name if effect.metric in MAIN else f"{name} · {formats.title(effect.metric)}"
-    value = Value.of(effect.ratio, note=f"could see {formats.size(effect.detectable)}")
-    dot = forest.change(label, value, verdict, formats.verdict(metric, verdict))
-    href = root + addresses.case(effect.case) if effect.case in site.planned else ""
-    return replace(dot, href=href)
 
 
 def _release(
@@ -275,24 +178,25 @@ def _release(
 ) -> Iterator[PageFile]:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
-    sections = []
-    for number, axis in enumerate(package.axes):
-        for release in axis.releases:
-            if release.version == version:
-                result = results[axis].get(version)
-                charts = list(_charts(site, root, number, result)) if result else []
-                sections.append((axis, release, result, charts))
+    sections = [
+        (axis, release, result, _forest(site, root, number, result) if result else None)
+        for number, axis in enumerate(package.axes)
+        for release in axis.releases
+        if release.version == version
+        for result in (results[axis].get(version),)
+    ]
     # A badge names one release, where a section says what else may have done it.
     alone = (
         (axis, result) for axis, head, result, _ in sections if result and head.follows(result.base)
     )
     drawn = next(filter(None, (picture(*pair) for pair in alone)), "")
-    previous = [
+    before = [
         result.base.version if result else release.previous for _, release, result, _ in sections
-    ]
-    causes = (release for record in package.changes for release in record.releases)
-    previous += [
-        cause.previous for cause in causes if (cause.package, cause.version) == (name, version)
+    ] + [
+        cause.previous
+        for record in package.changes
+        for cause in record.releases
+        if (cause.package, cause.version) == (name, version)
     ]
     yield render(
         site,
@@ -303,7 +207,7 @@ def _release(
         package=package,
         version=version,
         when=next((release.when for _, release, _, _ in sections), None),
-        links=_links(package, version, next(filter(None, previous), None)),
+        links=_links(package, version, next(filter(None, before), None)),
         sections=sections,
         changes=_changes(package, version),
         why=site.explanations(
@@ -311,27 +215,48 @@ def _release(
             release=(name, version),
         ),
         most_rows=FIRST,
-        badge=Markup(drawn),  # noqa: S704 - `svg` escapes
+        badge=Markup(drawn),  # noqa: S704 - `badge` escapes
         differences=_differences,
-        instructions=_instructions,
     )
     if drawn:
         yield PageFile(addresses.file(addresses.badge(name, version)), f"{drawn}\n")
 
 
-def _charts(site: Site, root: str, number: int, result: Result) -> Iterator[Markup]:
-    over = f"{result.head.version} over {result.base.version}."
-    parts = (
-        ("main", "CPU per request; inside the process, time of a call", result.main),
-        (
-            "others",
-            "Other figures that moved",
-            [effect for effect in result.others if effect.moved],
-        ),
+def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
+    """What moved, the most first, and what did not."""
+    main = sorted(result.main, key=lambda effect: (-effect.size, effect.case))
+    still = sorted((effect for effect in main if not effect.moved), key=lambda effect: effect.case)
+    visible = sorted(effect.detectable or 0.0 for effect in still)
+    seen = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
+    groups = {
+        "Moved": [effect for effect in main if effect.moved],
+        f"No change seen; would have been seen: {seen}": still,
+        "Other figures that moved": [effect for effect in result.others if effect.moved],
+    }
+    about = Caption(
+        f"main-{number}",
+        "CPU per request; inside the process, time of a call",
+        f"{result.head.version} over {result.base.version}.",
     )
-    for name, title, effects in parts:
-        if effects:
-            yield _forest(site, root, Caption(f"{name}-{number}", title, over), effects)
+    dots = {
+        title: [_dot(site, root, effect) for effect in effects]
+        for title, effects in groups.items()
+        if effects
+    }
+    return charts.forest(about, CHANGE, dots)
+
+
+def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
+    verdict = effect.verdict or Verdict.INCONCLUSIVE
+    metric = effect.metric if effect.metric in METRICS else ""
+    name = str(names.name(effect.case))
+    return Dot(
+        name if effect.metric in MAIN else f"{name} · {formats.title(effect.metric)}",
+        Value(effect.ratio, note=f"could see {formats.size(effect.detectable)}"),
+        href=root + addresses.case(effect.case) if effect.case in site.planned else "",
+        verdict=verdict,
+        word=formats.verdict(metric, verdict),
+    )
 
 
 def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
@@ -344,31 +269,20 @@ def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
     return list(moves.values())
 
 
-def _instructions(result: Result) -> list[ReleaseEffect]:
-    """What was counted, the most first."""
-    counted = (effect for effect in result.effects if effect.metric == INSTRUCTIONS)
-    return sorted(counted, key=lambda effect: effect.size, reverse=True)
-
-
 def summary(result: Result) -> tuple[str, str]:
     """A result in a few words for a badge, and its tone: `+22 % CPU`, `no change`."""
     judged = [effect for effect in result.main if effect.metric == CPU]
-    moved = sorted(
-        (effect for effect in judged if effect.moved), key=lambda effect: effect.ratio.estimate
-    )
+    moved = sorted(effect.ratio.estimate for effect in judged if effect.moved)
     if not judged:
         return "", ""
     if not moved:
         if all(effect.verdict is Verdict.NO_CHANGE for effect in judged):
             return "no change", "same"
-        return (
-            f"no change above {formats.size(max(effect.detectable or 0 for effect in judged))}",
-            "same",
-        )
-    least, most = moved[0].ratio.estimate, moved[-1].ratio.estimate
-    if least < 1 < most:
-        return f"{words.change(least)} to {words.change(most)} CPU", "open"
-    size, tone = (most, "worse") if least > 1 else (least, "better")
+        least = formats.size(max(effect.detectable or 0 for effect in judged))
+        return f"no change above {least}", "same"
+    if moved[0] < 1 < moved[-1]:
+        return f"{words.change(moved[0])} to {words.change(moved[-1])} CPU", "open"
+    size, tone = (moved[-1], "worse") if moved[0] > 1 else (moved[0], "better")
     return f"{'up to ' if len(moved) > 1 else ''}{words.change(size)} CPU", tone
 
 
@@ -378,13 +292,8 @@ def picture(axis: ReleaseAxis, result: Result) -> str:
     if not text:
         return ""
     name = f"{axis.package} {result.head.version}"
-    moved = [effect for effect in result.moved if effect.metric == CPU][:MOST_NAMED]
     label = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
-    cases = (
-        f"{names.name(effect.case)} {percent(effect.ratio.estimate)} ({ends(effect.ratio)})"
-        for effect in moved
-    )
-    return badge(name, text, tone, ": ".join(filter(None, (label, "; ".join(cases)))))
+    return badge(name, text, tone, label)
 
 
 def badge(name: str, result: str, tone: str, label: str) -> str:
@@ -393,35 +302,15 @@ def badge(name: str, result: str, tone: str, label: str) -> str:
     It stands alone, where no stylesheet of ours is, and inside pages that forbid styles: all of its
     looks are in attributes.
     """
-    left, right = (_width(text) + 2 * _PAD for text in (name, result))
+    left, right = (LETTER * (2 + len(clean(text))) for text in (name, result))
     name, result, label = (str(escape(clean(text))) for text in (name, result, label))
-    width = _px(left + right)
-    size = f'viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
-    right_half = f'x="{_px(left)}" width="{_px(right)}" height="{_HEIGHT}"'
+    size = f'viewBox="0 0 {left + right} 20" width="{left + right}" height="20"'
     font = 'font-family="Verdana,DejaVu Sans,Arial,sans-serif" font-size="12" fill="#fff"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">'
-        f'<title>{label}</title><rect width="{_px(left)}" height="{_HEIGHT}" fill="{_NAME}"/>'
-        f'<rect {right_half} fill="{TONES[tone]}"/>'
-        f'<g {font}><text x="{_px(_PAD)}" y="14">{name}</text>'
-        f'<text x="{_px(left + _PAD)}" y="14">{result}</text></g></svg>'
+        f'<title>{label}</title><rect width="{left}" height="20" fill="#1c1f23"/>'
+        f'<rect x="{left}" width="{right}" height="20" fill="{COLOURS[tone]}"/><g {font}>'
+        f'<text x="{LETTER}" y="14" textLength="{left - 2 * LETTER}">{name}</text>'
+        f'<text x="{left + LETTER}" y="14" textLength="{right - 2 * LETTER}">{result}</text>'
+        "</g></svg>"
     )
-
-
-def _px(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def _width(text: str) -> float:
-    """Width of a text in px; SVG has no way to ask for it before it is shown."""
-    return _FONT * sum(map(_em, clean(text)))
-
-
-def _em(character: str) -> float:
-    if (width := _WIDTHS.get(character)) is not None:
-        return width
-    if character.isascii():
-        return 0.63
-    if unicodedata.combining(character):
-        return 0.0
-    return 1.0 if unicodedata.east_asian_width(character) in "WF" else 0.72

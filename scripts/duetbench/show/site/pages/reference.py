@@ -6,11 +6,8 @@ from typing import Final
 from duetbench.core.flags import FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
-from duetbench.project.published import headlines
 from duetbench.show import addresses
-from duetbench.show.site.data import dense
-from duetbench.show.site.pages.headlines import badges
-from duetbench.show.site.pages.site import PageFile, Site, render
+from duetbench.show.site.pages.site import PageFile, Site, json_file, render
 from duetbench.show.site.pages.trends import FORMAT
 from duetbench.trend.columns import TRACKS
 from duetbench.trend.points import coverage
@@ -53,14 +50,10 @@ def pages(site: Site) -> Iterator[PageFile]:
         tracks=TRACKS,
         format=FORMAT,
         example=addresses.data_file(min(cases)) if cases else "",
-        badges=[(headline.name, headline.label) for headline in headlines()]
-        + [("changes", "open regressions")],
         schemas=[entry for entry in site.downloads.items() if entry[0].endswith("schema.json")],
         raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
         metrics=list(METRICS.values()),
     )
-    for name, shield in badges(site.newest_tables, site.changes).items():
-        yield PageFile(f"badge/{name}.json", dense(shield).decode())
     index = {
         "format": FORMAT,
         "feed": addresses.FEED,
@@ -71,4 +64,4 @@ def pages(site: Site) -> Iterator[PageFile]:
         "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
         "problems": list(site.sources.problems),
     }
-    yield PageFile("index.json", dense(index).decode("utf-8"))
+    yield json_file("index.json", index)

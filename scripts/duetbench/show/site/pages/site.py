@@ -5,9 +5,9 @@ Every kind of page is a module with a function `pages(site) -> Iterator[PageFile
 but the site, and no clock: the same `results/` give the same bytes.
 """
 
+import json
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,9 +17,7 @@ from typing import Any, Final, TypeVar
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
-from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published
-from duetbench.project.servers import SERVERS
 from duetbench.project.suites import SuiteDeclaration, read_suites
 from duetbench.show import addresses, attribution
 from duetbench.show.attribution import AttributionText
@@ -31,9 +29,8 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.packages import PackageRecord, VersionLinks
-from duetbench.store.points import Points
 from duetbench.trend import events
-from duetbench.trend.columns import TRACKS, Kind, RunColumns, RunHeader
+from duetbench.trend.columns import TRACKS, Kind, RunHeader
 from duetbench.trend.events import Events
 from duetbench.trend.reading import Sources
 from duetbench.trend.releases import ReleaseAxis, axes, order
@@ -59,12 +56,7 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the site.
-
-    Attributes:
-        path: Of the file, as `addresses.file` gives it: `c/one/index.html`.
-        text: A page, or data or a picture beside it.
-    """
+    """A page, or data or a picture beside it; its path is as `addresses.file` gives it."""
 
     path: str
     text: str
@@ -111,28 +103,30 @@ class Site:
     Attributes:
         base: Address of the site with a slash at its end; empty: not known. Links are relative
             anyway.
-        static: Folder of stylesheet and modules, from the root, with a slash at its end.
         tables: All nights by machine and kind.
-        nights: Every night by its run's id, also of profiles that have no trend, and every stack
+        headers: Every night by its run's id, also of profiles that have no trend, and every stack
             that was measured against an anchor; oldest first.
         newest: By machine, profile, and whether it has launches enough to judge from: the newest
             runs, read and summarised. One of too few stands beside an older one of enough.
+        changes: Confirmed ones, newest first.
+        comparisons: By id, newest first.
+        attributions: By id, newest first.
         snapshots: What asv measured, the newest commit first.
         downloads: Further files, by address: what they are.
         planned: Every case with a page: those that any night planned.
         packages: What is known of every package under test, by name.
         points: Ids of all files of anchored points.
-        styles: Names of series that look the same on every page, and their styles.
     """
 
     base: str
-    static: str
     sources: Sources
     tables: Mapping[Trended, Table]
     events: Mapping[Trended, Events]
-    nights: Mapping[str, RunColumns]
     headers: Mapping[str, RunHeader]
     newest: Mapping[tuple[str, str, bool], RunSummary]
+    changes: tuple[Change, ...]
+    comparisons: Mapping[str, Comparison]
+    attributions: Mapping[str, Attribution]
     about: Mapping[str, About]
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
@@ -142,26 +136,11 @@ class Site:
     packages: Mapping[str, ReleasedPackage]
     points: frozenset[str]
     notes: tuple[str, ...]
-    styles: Mapping[str, int]
 
     @property
     def runs(self) -> Mapping[str, Path]:
         """Run id → its file, oldest first. Nights that were made up have none."""
         return self.sources.runs
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return _newest_first(self.sources.changes)
-
-    @property
-    def comparisons(self) -> Mapping[str, Comparison]:
-        """By id, newest first."""
-        return {comparison.id: comparison for comparison in reversed(self.sources.comparisons)}
-
-    @property
-    def attributions(self) -> Mapping[str, Attribution]:
-        """By id, newest first."""
-        return {attribution.id: attribution for attribution in reversed(self.sources.attributions)}
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
@@ -230,9 +209,8 @@ def render(
 ) -> PageFile:
     """Make the page of a template at an address.
 
-    Besides `context` a template has `site`, `path`, `root` (see `addresses.root`), `static` (of
-    stylesheet and modules, from the root), `at` (the addresses), and the functions and filters of
-    `words`.
+    Besides `context` a template has `site`, `path`, `root` (see `addresses.root`), `at` (the
+    addresses), and the functions and filters of `words`.
     """
     path = addresses.file(address)
     html = filled(
@@ -240,7 +218,6 @@ def render(
         site=site,
         path=path,
         root=addresses.root(path) if root is None else root,
-        static=site.static,
         title=title,
         description=description,
         **context,
@@ -248,12 +225,17 @@ def render(
     return PageFile(path, html)
 
 
+def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
+    """Make a file of strict JSON without a space."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return PageFile(addresses.file(address), text)
+
+
 def gather(
     root: Path,
     results: Path,
     sources: Sources,
     *,
-    static: str,
     base: str = "",
     downloads: Mapping[str, str],
     notes: tuple[str, ...] = (),
@@ -265,62 +247,42 @@ def gather(
     sources = replace(sources, problems=(*sources.problems, *wrong))
     every = {(table.machine, table.kind): table for table in tables(sources.nights)}
     # Runs are named by when they were made.
-    ordered = sorted(sources.nights, key=lambda night: (night.header.run, night.header.machine))
-    nights = {night.header.run: night for night in ordered}
-    planned = {night.header.cases for night in nights.values()}
+    nights = (night.header for night in sources.nights)
+    headers = {header.run: header for header in sorted(nights, key=lambda one: one.run)}
+    changes = sorted(sources.changes, key=lambda one: (one.when, one.id), reverse=True)
     return Site(
         base=base,
-        static=static,
         sources=sources,
         tables=every,
         events={key: events.events(table) for key, table in every.items()},
-        nights=nights,
-        headers={run: night.header for run, night in nights.items()},
-        newest=dict(_newest(sources, nights)),
+        headers=headers,
+        newest=dict(_newest(sources)),
+        changes=tuple(changes),
+        comparisons={one.id: one for one in reversed(sources.comparisons)},
+        attributions={one.id: one for one in reversed(sources.attributions)},
         about=read_about(root),
         published=load_published(root),
         suites=read_suites(root),
         snapshots=snapshots,
         downloads=downloads,
-        planned=frozenset(chain.from_iterable(planned)),
-        packages=_packages(
-            sources.points,
-            sorted((night.header for night in ordered), key=lambda header: header.time),
-            _newest_first(sources.changes),
-            reversed(sources.comparisons),
-            sources.packages,
-        ),
+        planned=frozenset(chain.from_iterable({header.cases for header in headers.values()})),
+        packages=_packages(sources, headers.values(), changes),
         points=frozenset(point.id for point in sources.points),
         notes=(*sources.problems, *sources.notes, *notes),
-        styles=series_styles(),
     )
 
 
-def _newest_first(changes: Iterable[Change]) -> tuple[Change, ...]:
-    return tuple(sorted(changes, key=lambda record: (record.when, record.id), reverse=True))
-
-
-def _newest(
-    sources: Sources, nights: Mapping[str, RunColumns]
-) -> Iterator[tuple[tuple[str, str, bool], RunSummary]]:
+def _newest(sources: Sources) -> Iterator[tuple[tuple[str, str, bool], RunSummary]]:
+    nights = {night.header.run: night for night in sources.nights}
     last: dict[tuple[str, str, bool], str] = {}
     for run in sources.runs:
-        if run in nights:
-            header, launches = nights[run].header, int(nights[run].launches.max(initial=0))
+        if night := nights.get(run):
+            header, enough = night.header, int(night.launches.max(initial=0)) >= ENOUGH_LAUNCHES
             last.pop((header.machine, header.profile, False), None)
-            last[header.machine, header.profile, launches >= ENOUGH_LAUNCHES] = run
+            last[header.machine, header.profile, enough] = run
     for key, run in last.items():
         with suppress(RecordError):  # it was there a moment ago
             yield key, summarise(store.load(sources.runs[run]))
-
-
-def series_styles() -> dict[str, int]:
-    """Number the styles of interpreters, stacks and servers, which every page shows alike."""
-    settings = Project.here().settings
-    servers = {server.name: server.style for server in SERVERS.values()}
-    pythons = {settings.gil: 0, settings.free_threaded: 1}
-    styles = {"pydantic-v2": 2, "pydantic-v1": 3, "current": 4} | servers | pythons
-    return {name: style for name, style in styles.items() if name and style is not None}
 
 
 def _weight(record: Change) -> tuple[bool, float]:
@@ -330,46 +292,44 @@ def _weight(record: Change) -> tuple[bool, float]:
 
 
 def _packages(
-    points: Sequence[Points],
-    headers: Iterable[RunHeader],
-    changes: Iterable[Change],
-    comparisons: Iterable[Comparison],
-    about: Iterable[PackageRecord],
+    sources: Sources, headers: Iterable[RunHeader], changes: Iterable[Change]
 ) -> dict[str, ReleasedPackage]:
-    """All packages that locks have had, or that were measured or named, by name.
-
-    `headers` with the oldest first, changes and comparisons with the newest.
-    """
-    measured = axes(points)
-    mentions: dict[str, list[Change]] = defaultdict(list)
-    compared: dict[str, list[Comparison]] = defaultdict(list)
-    versions: dict[str, set[str]] = defaultdict(set)
+    """All packages that locks have had, or that were measured or named, by name."""
+    measured = axes(sources.points)
     stacks: dict[str, Mapping[str, str]] = {}
-    names: set[str] = set(measured)
-    for header in headers:
+    names = set(measured)
+    for header in sorted(headers, key=lambda header: header.time):
         stacks |= header.packages
-        for lock in header.packages.values():
-            names |= lock.keys()
-    for record in changes:
-        moved = {move.package for move in record.packages}
-        for name in moved | {release.package for release in record.releases}:
-            mentions[name].append(record)
-        for release in record.releases:
-            versions[release.package].add(release.version)
-    for comparison in comparisons:
-        for name in {move.package for move in comparison.packages}:
-            compared[name].append(comparison)
-    for name, of_package in measured.items():
-        versions[name] |= {release.version for axis in of_package for release in axis.releases}
-    metadata = {record.id: record for record in about}
+        names.update(*header.packages.values())
+    mentions = grouped(
+        (name, record)
+        for record in changes
+        for name in {move.package for move in record.packages}
+        | {cause.package for cause in record.releases}
+    )
+    compared = grouped(
+        (name, comparison)
+        for comparison in reversed(sources.comparisons)
+        for name in {move.package for move in comparison.packages}
+    )
+    versions = grouped(
+        [
+            (axis.package, release.version)
+            for of_package in measured.values()
+            for axis in of_package
+            for release in axis.releases
+        ]
+        + [(cause.package, cause.version) for record in changes for cause in record.releases]
+    )
+    metadata = {record.id: record for record in sources.packages}
     return {
         name: ReleasedPackage(
             name,
             measured.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-            tuple(mentions.get(name, ())),
-            tuple(compared.get(name, ())),
-            tuple(sorted(versions.get(name, ()), key=order)),
+            mentions.get(name, ()),
+            compared.get(name, ()),
+            tuple(sorted({*versions.get(name, ())}, key=order)),
             metadata.get(name),
         )
         for name in sorted({*names, *mentions, *compared, *versions})

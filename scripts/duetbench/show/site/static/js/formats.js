@@ -1,5 +1,5 @@
 // @ts-check
-/** How figures are written: the same as `core/units.py` and `charts/figure.py`. SI units come in. */
+/** How figures are written: the same as `core/units.py` and `show/formats.py`. SI units come in. */
 
 /** @typedef {(value: number) => string} Formatter */
 
@@ -40,7 +40,6 @@ const KNOWN = {
   cores: (value) => value.toFixed(2),
   count: (value) => grouped(value, 0),
   significant: (value) => significant(value),
-  change: (value) => percent(1 + value),
 };
 
 /** The formatter of this name; of others it is the unit. @param {string} name @returns {Formatter} */
@@ -61,12 +60,15 @@ export function percent(ratio) {
  */
 export function interval(mean, low, high, write) {
   if (low == null || high == null) return "";
+  if (high - low <= ROUNDING * Math.max(Math.abs(low), Math.abs(high))) return ""; // the same in every launch
   const half = Math.max(high - mean, mean - low);
-  if (half <= ROUNDING * Math.abs(mean)) return ""; // the same in every launch
   if (mean && half / Math.abs(mean) <= SPREAD) {
     return `±${significant((100 * half) / Math.abs(mean), 2)} %`;
   }
-  return `${write(low)}…${write(high)}`;
+  // `1.2…3.4 ms` rather than `1.2 ms…3.4 ms`.
+  const [from, to] = [write(low), write(high)];
+  const unit = from.match(/( .+|\/s)$/)?.[0];
+  return `${unit && to.endsWith(unit) ? from.slice(0, -unit.length) : from}…${to}`;
 }
 
 /** The date of a moment, UTC. @param {number} seconds_ Since 1970. */

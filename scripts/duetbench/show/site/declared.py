@@ -1,12 +1,13 @@
 """The charts that experiments and suites declare, from a run's cases or a commit's benchmarks."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.flags import DISTURBING
+from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import count
 from duetbench.project.published import (
@@ -20,9 +21,15 @@ from duetbench.project.published import (
 from duetbench.project.suites import SuiteDeclaration
 from duetbench.show.inprocess import SpeedUp, plural, speed_ups
 from duetbench.show.page import ordered, select
-from duetbench.show.site.charts.figure import Caption, Quantity, Value
-from duetbench.show.site.charts.forest import Dot, DotGroup, Forest, forest
-from duetbench.show.site.charts.plot import Plot, PlotPoint, PlotSeries, plot
+from duetbench.show.site.charts import (
+    Caption,
+    Dot,
+    PlotPoint,
+    Quantity,
+    Value,
+    forest,
+    plot,
+)
 from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 
@@ -42,7 +49,6 @@ class ChartCases:
     published: Published | None
     address: Address
     source: str
-    styles: Mapping[str, int] = field(default_factory=dict)
 
     def value(self, case: CaseSummary, metric: str) -> Value:
         """One figure with everything that stands beside it."""
@@ -72,9 +78,7 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
         flag.name in DISTURBING and 2 * flag.launches >= case.measured for flag in case.warnings
     )
     return Value(
-        mean=estimate.estimate,
-        low=estimate.low,
-        high=estimate.high,
+        estimate,
         ceiling=ceiling.estimate if ceiling else None,
         published=theirs,
         valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
@@ -93,7 +97,7 @@ def draw(run: ChartCases, layout: ChartLayout) -> Markup | None:
         return None
     if isinstance(layout, BarsLayout):
         return _forest(run, layout)
-    return plot(_lines(run, layout) if isinstance(layout, LinesLayout) else _curve(run, layout))
+    return _lines(run, layout) if isinstance(layout, LinesLayout) else _curve(run, layout)
 
 
 def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
@@ -137,11 +141,10 @@ def _forest(run: ChartCases, layout: BarsLayout) -> Markup:
         value = run.value(case, layout.metric)
         dot = Dot(_words(case, keys), value, series, run.address(case.id))
         groups.setdefault(_words(case, layout.group), []).append(dot)
-    drawn = tuple(DotGroup(title, tuple(dots)) for title, dots in groups.items())
-    return forest(Forest(run.about(layout), Quantity.of(layout.metric), drawn, styles=run.styles))
+    return forest(run.about(layout), Quantity.of(layout.metric), groups)
 
 
-def _lines(run: ChartCases, layout: LinesLayout) -> Plot:
+def _lines(run: ChartCases, layout: LinesLayout) -> Markup:
     varied = KEYS[layout.x]
     lines: dict[tuple[str, str], list[PlotPoint]] = {}
     for case in ordered(_chosen(run, layout), (*layout.series, layout.x)):
@@ -155,21 +158,18 @@ def _lines(run: ChartCases, layout: LinesLayout) -> Plot:
             variant = variant if len(layout.metrics) > 1 else ""
             lines.setdefault((_words(case, layout.series), variant), []).append(point)
     row = METRICS[layout.metrics[0]]
-    return Plot(
+    return plot(
         run.about(layout),
         Quantity(varied.title, count),
-        Quantity(layout.unit, row.format, row.better, script=row.format.name),
-        tuple(
-            PlotSeries(name, tuple(points), variant) for (name, variant), points in lines.items()
-        ),
+        Quantity(layout.unit, row.format, row.format.name),
+        lines,
         # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
         log=layout.kind == "percentiles" or layout.log,
-        styles=run.styles,
     )
 
 
-def _curve(run: ChartCases, layout: CurveLayout) -> Plot:
-    lines: dict[str, list[PlotPoint]] = {}
+def _curve(run: ChartCases, layout: CurveLayout) -> Markup:
+    lines: dict[tuple[str, str], list[PlotPoint]] = {}
     for case in ordered(_chosen(run, layout), (*layout.series, layout.label)):
         across = case.metrics.get(layout.x)
         if across is None:
@@ -180,20 +180,12 @@ def _curve(run: ChartCases, layout: CurveLayout) -> Plot:
             _words(case, (layout.label,)),
             run.address(case.id),
         )
-        lines.setdefault(_words(case, layout.series), []).append(point)
-    return Plot(
-        run.about(layout),
-        Quantity.of(layout.x),
-        Quantity.of(layout.y),
-        tuple(PlotSeries(name, tuple(points)) for name, points in lines.items()),
-        log=True,
-        styles=run.styles,
-    )
+        lines.setdefault((_words(case, layout.series), ""), []).append(point)
+    axes = Quantity.of(layout.x), Quantity.of(layout.y)
+    return plot(run.about(layout), *axes, lines, log=True)
 
 
-def speed_up_charts(
-    snapshot: Snapshot, suite: SuiteDeclaration, asv: str, styles: Mapping[str, int]
-) -> Iterator[Markup]:
+def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
     """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
     for table in suite.tables:
         ratios = [
@@ -211,15 +203,12 @@ def speed_up_charts(
         if table.best:
             caption += " The ceiling is what the cores, or the slowest wait, allow."
         yield forest(
-            Forest(
-                Caption(f"speed-up-{table.name}", table.title, caption),
-                Quantity(f"times as fast as {base}", units.plain, "higher"),
-                tuple(
-                    DotGroup(title, tuple(sorted(dots, key=lambda dot: (dot.label, dot.series))))
-                    for title, dots in sorted(groups.items(), key=lambda entry: len(entry[0]))
-                ),
-                styles=styles,
-            )
+            Caption(f"speed-up-{table.name}", table.title, caption),
+            Quantity(f"times as fast as {base}", units.plain),
+            {
+                title: sorted(dots, key=lambda dot: (dot.label, dot.series))
+                for title, dots in sorted(groups.items(), key=lambda entry: len(entry[0]))
+            },
         )
 
 
@@ -230,7 +219,7 @@ def _speed_up_dot(ratio: SpeedUp, variant: str, asv: str) -> Dot:
         note = "failed" if failed else "not measured"
         value = Value(None, published=published, note=note)
     else:
-        value = Value(ratio.gain, ceiling=ratio.ceiling, published=published)
+        value = Value(Interval(ratio.gain), ceiling=ratio.ceiling, published=published)
     name = plural(ratio.variant, variant)
     href = f"{asv}#{ratio.reading.benchmark}" if ratio.reading else ""
     return Dot(f"{name}, {ratio.python}", value, ratio.python, href)

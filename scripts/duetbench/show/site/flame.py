@@ -5,7 +5,7 @@ that it calls executes, below its caller, in the order of names. Both sides are 
 are drawn, so that a frame is compared with itself. Pure.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from duetbench.core import units
 from duetbench.show import formats
 from duetbench.show.attribution import GREY, of_all, own_counts, place
-from duetbench.show.site.charts.figure import Caption
+from duetbench.show.site.charts import Caption
 from duetbench.show.site.words import drawing
 from duetbench.store.attribution import Attribution, Function, Node
 
@@ -22,8 +22,6 @@ LEAST: Final = 0.002
 """Share of the width of the narrowest frame that is drawn."""
 FRAMES: Final = 500
 """At most so many are drawn: more cannot be told apart, and make a page slow."""
-ROWS: Final = 150
-"""Most rows of the table below; the page's own file has all."""
 
 _HEIGHT: Final = 19  # px of a frame, with the gap to the next
 _NAMED: Final = 0.03  # share of the width that a name needs to say anything
@@ -54,7 +52,12 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
     Places are per cent of the width: one drawing fits pages of every size.
     """
     every = frames(record.tree)
-    visible = _drawn(every)
+    # Those that can be seen, the widest where there are too many for a page.
+    wide = sorted(every, key=lambda frame: -frame.width)[:FRAMES]
+    visible = sorted(
+        (frame for frame in wide if frame.width >= LEAST),
+        key=lambda frame: (frame.depth, frame.left),
+    )
     tones = {tone(record, frame.node) for frame in every if frame.width > 0}
     return drawing(
         "flame.html.j2",
@@ -62,8 +65,7 @@ def flame(about: Caption, record: Attribution, address: Callable[[Function], str
         height=(1 + max(frame.depth for frame in visible)) * _HEIGHT,
         frames=[_frame(record, frame, address) for frame in visible],
         legend=[(kind, label) for kind, label in _LEGEND.items() if kind in tones],
-        notes=list(_notes(record, every)),
-        rows=_rows(record, every)[:ROWS],
+        gone=_gone(record, every),
     )
 
 
@@ -104,80 +106,33 @@ def _order(node: Node) -> tuple[str, str, int]:
     return node.function.name, node.function.file, node.function.line or 0
 
 
-def _drawn(every: Sequence[Frame]) -> tuple[Frame, ...]:
-    """The frames that can be seen, the widest where there are too many for a page."""
-    wide = sorted(
-        (frame for frame in every if frame.width >= LEAST), key=lambda frame: -frame.width
-    )
-    return tuple(sorted(wide[:FRAMES], key=lambda frame: (frame.depth, frame.left)))
-
-
 def _frame(
     record: Attribution, frame: Frame, address: Callable[[Function], str]
 ) -> dict[str, object]:
-    kind = tone(record, frame.node)
-    name = _SIGNS.get(kind, "") + _short(frame.node.function.name)
+    node, kind = frame.node, tone(record, frame.node)
+    base, head = own_counts(node)
+    own, below = map(units.count, (base, head)), map(units.count, (node.base, node.head))
+    # A qualified name without the functions that it was made in.
+    name = _SIGNS.get(kind, "") + node.function.name.rpartition("<locals>.")[2]
     return {
         "kind": kind,
         "x": f"{100 * frame.left:.3f}%",
         "y": frame.depth * _HEIGHT,
         "width": f"{100 * frame.width:.3f}%",
         "name": name if frame.width >= _NAMED else "",
-        "says": _say(record, frame.node),
-        "href": address(frame.node.function) if kind in _SIGNS else "",
+        "says": f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
+        f"{' → '.join(own)}, {of_all(record, base, head)} of all; with what it calls "
+        f"{' → '.join(below)}, {of_all(record, node.base, node.head)}",
+        "href": address(node.function) if kind in _SIGNS else "",
     }
 
 
-def _short(name: str) -> str:
-    """A qualified name without the functions that it was made in."""
-    return name.rpartition("<locals>.")[2]
-
-
-def _say(record: Attribution, node: Node) -> str:
-    base, head = own_counts(node)
-    return (
-        f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
-        f"{_pair(base, head)}, {of_all(record, base, head)} of all; with what it calls "
-        f"{_pair(node.base, node.head)}, {of_all(record, node.base, node.head)}"
-    )
-
-
-def _pair(base: float, head: float) -> str:
-    return f"{units.count(base)} → {units.count(head)}"
-
-
-def _rows(record: Attribution, every: Sequence[Frame]) -> list[tuple[str, ...]]:
-    """Of each function: where it is, and what moved; the most first."""
-
-    def size(frame: Frame) -> float:
-        base, head = own_counts(frame.node)
-        return -abs(head - base)
-
-    rows: list[tuple[str, ...]] = []
-    for frame in sorted(every, key=lambda frame: (size(frame), frame.depth, frame.left)):
-        (base, head), node = own_counts(frame.node), frame.node
-        rows.append(
-            (
-                node.function.name,
-                place(node.function),
-                node.function.package,
-                _pair(base, head),
-                of_all(record, base, head),
-                _pair(node.base, node.head),
-            )
-        )
-    return rows
-
-
-def _notes(record: Attribution, every: Sequence[Frame]) -> Iterator[str]:
-    hidden = len([frame for frame in every if frame.width > 0]) - len(_drawn(every))
-    if hidden:
-        yield f"{formats.quantity(hidden, 'function')} too narrow to be drawn; the table has them."
+def _gone(record: Attribution, every: Sequence[Frame]) -> str:
+    """Functions without width that mattered before; empty: none."""
     least = GREY * record.counted.base
     # The topmost ones, with all below them: what they called may be called by others now.
     below = (node for above in every if above.node.head for node in above.node.below)
     gone = [node for node in below if not node.head and node.base >= least]
     gone.sort(key=lambda node: (-node.base, _order(node)))
-    if gone:
-        names = [f"{node.function.name} {of_all(record, node.base, 0.0)}" for node in gone]
-        yield f"Gone, and without width: {formats.some(names, _GONE)}."
+    names = [f"{node.function.name} {of_all(record, node.base, 0.0)}" for node in gone]
+    return f"Gone, and without width: {formats.some(names, _GONE)}." if names else ""

@@ -1,0 +1,417 @@
+"""Charts: an interval plot, which is a table with a drawing in each row, and lines.
+
+The interval plot is the customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479).
+Its places are per cent of the cell's width, so that one drawing fits pages of every size. Lines are
+drawn by `chart.js` from the JSON in the page; both have their figures as a table. Pure.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from markupsafe import Markup, escape
+
+from duetbench.core import units
+from duetbench.core.interval import Interval
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Verdict
+from duetbench.show import formats
+from duetbench.show.site.words import drawing
+
+STYLES: Final = 10
+"""Styles of series: the stylesheet has five colours (Okabe and Ito's), the first five styles with
+full lines, the others with dashes. Charts show at most so many series."""
+TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
+"""CSS classes of verdicts; of others: open."""
+ROWS: Final = 150
+"""Most rows of the table below lines; all figures are in the data."""
+
+_LEAST_CHANGE: Final = 0.01  # to either side of none: noise must not look like a landslide
+_REACH: Final = 2.5  # ceilings and published figures further out would squeeze the figures
+_TICKS: Final = 5
+_MARGIN: Final = 2.0  # per cent of the width on either side: room for a mark
+_DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
+_MARKS: Final = (
+    '<circle class="dot{}" r="4.5"/>',
+    '<path class="dot{}" d="M-4-4h8v8h-8z"/>',
+    '<path class="dot{}" d="M0-5.5L5 4H-5z"/>',
+    '<path class="dot{}" d="M0 5.5L5-4H-5z"/>',
+    '<path class="dot{}" d="M-4-4h8L-4 4h8z"/>',
+)
+_KEYS: Final = {
+    "interval": '<line class="whisker" x1="2" x2="26" y1="7" y2="7"/>',
+    "sample": '<circle class="sample" cx="14" cy="7" r="2.5"/>',
+    "ceiling": '<line class="ceiling" x1="14" x2="14" y2="14"/>',
+    "published": f'<svg x="14" y="7" overflow="visible">{_DIAMOND}</svg>',
+    "hollow": '<circle class="dot hollow" cx="14" cy="7" r="4.5"/>',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """The id of a chart on its page, its title, and how to read it."""
+
+    id: str
+    title: str
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What an axis shows, and how its figures are written; `script`: what `formats.js` calls that.
+
+    Of a format that `formats.js` does not have, `script` is the unit.
+    """
+
+    title: str
+    format: units.Formatter
+    script: str = ""
+
+    @classmethod
+    def of(cls, metric: str) -> "Quantity":
+        """The quantity of a metric of the registry."""
+        row = METRICS[metric]
+        return cls(row.title, row.format, row.format.name)
+
+    def interval(self, figure: Interval | None) -> str:
+        """The interval: `±1.2 %`, or `lo…hi` where it is wide; empty when there is none."""
+        return formats.ends(figure) if self is CHANGE else formats.spread(self.format, figure)
+
+
+CHANGE: Final = Quantity("change", formats.percent)
+"""A ratio, shown as a change: no change stands in the middle of its axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A figure with what stands beside it, or the reason why there is none.
+
+    Attributes:
+        figure: None: there is none, and `note` says why.
+        ceiling: What arithmetic allows here.
+        valid: Whether it may be judged; drawn hollow if not.
+        note: Its flags, or why there is no figure.
+    """
+
+    figure: Interval | None
+    ceiling: float | None = None
+    published: float | None = None
+    valid: bool = True
+    note: str = ""
+
+    @property
+    def remark(self) -> str:
+        """Whether it may be judged, and its flags; or why there is none."""
+        doubt = "" if self.valid or self.figure is None else "not judged"
+        return ": ".join(filter(None, (doubt, self.note)))
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One row of an interval plot.
+
+    Attributes:
+        series: What gives colour and marker; empty: nothing does.
+        verdict: What is said of a change; gives the colour.
+        samples: What the figure was made from, drawn small beside it.
+    """
+
+    label: str
+    value: Value
+    series: str = ""
+    href: str = ""
+    verdict: Verdict | None = None
+    word: str = ""
+    samples: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps figures to per cent of the width; what is beyond stays at the edge."""
+
+    low: float
+    high: float
+    zero: float = 0.0
+
+    def at(self, value: float) -> str:
+        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+        return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def ticks(self) -> list[float]:
+        """Multiples of 1, 2 or 5 times a power of ten beside zero, about five of them."""
+        low, high = self.low - self.zero, self.high - self.zero
+        power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
+        step = next(
+            power * by for by in (1, 2, 5, 10) if power * by >= (high - low) / _TICKS * 0.999
+        )
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        return [self.zero + index * step for index in range(first, last + 1)]
+
+
+def styles(names: Iterable[str]) -> dict[str, int]:
+    """Give each name of a chart a style, in the order of the alphabet."""
+    return {name: place % STYLES for place, name in enumerate(sorted(set(names)))}
+
+
+def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot]]) -> Markup:
+    """Draw one row for each figure, in the order given; in the place of none stands why.
+
+    `groups`: By title, which may be empty, rows that are compared with each other.
+    """
+    dots = [dot for group in groups.values() for dot in group]
+    scale, style = scale_of(quantity, dots), styles(dot.series for dot in dots)
+    rows = {
+        title: [
+            (
+                dot,
+                TONES.get(dot.verdict, "open") if dot.verdict else f"s{style[dot.series]}",
+                _picture(dot, scale, style[dot.series]) if scale else "",
+                quantity.format(dot.value.figure.estimate) if dot.value.figure else "—",
+                quantity.interval(dot.value.figure),
+                _further(quantity, dot.value),
+            )
+            for dot in group
+        ]
+        for title, group in groups.items()
+    }
+    return drawing(
+        "forest.html.j2",
+        about=about,
+        title=quantity.title,
+        axis=_axis(quantity, scale) if scale else "",
+        rows=rows,
+        words=any(dot.word for dot in dots),
+        further=any(row[-1] for group in rows.values() for row in group),
+        legend=list(_legend(quantity, dots, style)) if scale else [],
+    )
+
+
+def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
+    """The axis of an interval plot: it begins at zero, or has no change in its middle."""
+    values = [dot.value for dot in dots if dot.value.figure]
+    figures = [value.figure for value in values if value.figure]
+    if not figures:
+        return None
+    if quantity is CHANGE:
+        # It holds all estimates, and nine of ten intervals whole.
+        widths = sorted(max(abs(end - 1) for end in one.ends) for one in figures if one.ends)
+        sizes = [abs(one.estimate - 1) for one in figures]
+        half = max(
+            _LEAST_CHANGE,
+            1.15 * max([*sizes, *widths[math.ceil(0.9 * len(widths)) - 1 :][:1]]),
+        )
+        return Scale(max(1 - half, 0.0), 1 + half, 1.0)  # nothing gets smaller than nothing
+    inner = [end for one in figures for end in (one.estimate, *(one.ends or ()))]
+    beside = [end for value in values for end in (value.ceiling, value.published) if end]
+    ends = [*inner, *(end for end in beside if end <= _REACH * max(inner))]
+    low, high = min(ends), max(ends)
+    if low >= 0:
+        return Scale(0.0, 1.06 * high or 1.0)
+    pad = 0.06 * (high - low) or 1.0
+    return Scale(low - pad, high + pad)
+
+
+def _picture(dot: Dot, scale: Scale, style: int) -> Markup:
+    """The drawing of one row."""
+    value, parts = dot.value, []
+    for tick in scale.ticks:
+        kind = "zero" if abs(tick - scale.zero) < 1e-12 else "grid"
+        parts.append(_line(kind, scale.at(tick), scale.at(tick), 0, 26))
+    if value.figure:
+        for sample in dot.samples:
+            parts.append(f'<circle class="sample" cx="{scale.at(sample)}" cy="13" r="2"/>')
+        if value.figure.ends:
+            low, high = value.figure.ends
+            parts.append(_line("whisker", scale.at(low), scale.at(high), 13, 13))
+            # An interval that goes on beyond the axis has an arrow instead of an end.
+            for end, tip in ((low, 6), (high, -6)):
+                if not scale.holds(end):
+                    arrow = f'<path class="whisker" d="M{tip} -4L0 0 {tip} 4"/>'
+                    parts.append(_mark(scale.at(end), 13, arrow))
+        if value.ceiling is not None and scale.holds(value.ceiling):
+            parts.append(_line("ceiling", scale.at(value.ceiling), scale.at(value.ceiling), 4, 22))
+        marks = [(value.published, _DIAMOND)] if value.published is not None else []
+        hollow = "" if value.valid else " hollow"
+        marks.append((value.figure.estimate, _MARKS[style % len(_MARKS)].format(hollow)))
+        parts += [_mark(scale.at(at), 13, mark) for at, mark in marks if scale.holds(at)]
+    svg = f'<svg class="row" width="100%" height="26" aria-hidden="true">{"".join(parts)}</svg>'
+    return Markup(svg)  # noqa: S704 - numbers and our own names only
+
+
+def _line(kind: str, x1: str, x2: str, y1: int, y2: int) -> str:
+    return f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"/>'
+
+
+def _mark(x: str, y: int, shape: str) -> str:
+    return f'<svg x="{x}" y="{y}" overflow="visible">{shape}</svg>'
+
+
+def _axis(quantity: Quantity, scale: Scale) -> Markup:
+    """Labels of the ticks; the first and the last one stay inside."""
+    ticks = scale.ticks
+    texts = []
+    for tick in ticks[:: 2 if len(ticks) > 5 else 1]:
+        share = float(scale.at(tick).rstrip("%"))
+        anchor = "start" if share < 8 else "end" if share > 92 else "middle"
+        beside = tick - scale.zero
+        written = units.share(beside) if quantity is CHANGE else quantity.format(tick)
+        text = escape("0" if abs(beside) < 1e-12 else written.replace("-", "−"))
+        texts.append(f'<text x="{share:.2f}%" y="14" text-anchor="{anchor}">{text}</text>')
+    svg = f'<svg class="row" width="100%" height="18" aria-hidden="true">{"".join(texts)}</svg>'
+    return Markup(svg)  # noqa: S704 - escaped above
+
+
+def _further(quantity: Quantity, value: Value) -> str:
+    parts = [
+        f"{name} {quantity.format(figure)}"
+        for name, figure in (("published", value.published), ("ceiling", value.ceiling))
+        if figure is not None
+    ]
+    return "; ".join(filter(None, (*parts, value.remark)))
+
+
+def _legend(
+    quantity: Quantity, dots: Sequence[Dot], style: Mapping[str, int]
+) -> Iterator[tuple[str, str, Markup]]:
+    """Class, words and drawing of each entry."""
+    values = [dot.value for dot in dots]
+    if len(style) > 1 and {dot.label for dot in dots} != set(style):
+        for name, number in style.items():
+            shape = _mark("14", 7, _MARKS[number % len(_MARKS)].format(""))
+            yield f"s{number}", name, Markup(shape)  # noqa: S704 - ours
+    repeats = "duets" if quantity is CHANGE else "launches"
+    intervals = any(value.figure and value.figure.ends for value in values)
+    for key, words, there in (
+        ("interval", f"95 % interval over {repeats}", intervals),
+        ("sample", "one duet", any(dot.samples for dot in dots)),
+        ("ceiling", "ceiling: what arithmetic allows", any(value.ceiling for value in values)),
+        ("published", "published, on another machine", any(value.published for value in values)),
+        ("hollow", "flagged, or too few launches: not judged", not all(v.valid for v in values)),
+    ):
+        if there:
+            yield key, words, Markup(_KEYS[key])  # noqa: S704 - ours
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPoint:
+    """One measured point; `label` names it in place of its x."""
+
+    x: float
+    value: Value
+    label: str = ""
+    href: str = ""
+
+
+def plot(
+    about: Caption,
+    x: Quantity,
+    y: Quantity,
+    lines: Mapping[tuple[str, str], Sequence[PlotPoint]],
+    *,
+    names: Sequence[str] = (),
+    log: bool = False,
+    zero: bool = True,
+) -> Markup:
+    """Lines by their name and variant (`p50`, `p99`, or empty), as data and as a table.
+
+    Args:
+        about: Where the chart is, and its title.
+        x: What was varied.
+        y: What was measured.
+        lines: The name gives colour and marker, of several variants each has its dash.
+        names: What stands at 0, 1, 2 … of x; empty: x is a number.
+        log: Logarithmic upright axis.
+        zero: Whether the upright axis begins at zero; otherwise it is where figures are.
+    """
+    style = styles(name for name, _ in lines)
+    variants = list(dict.fromkeys(variant for _, variant in lines))
+    series, rows = [], []
+    for (name, variant), points in lines.items():
+        title = " ".join(filter(None, (name, variant)))
+        slot = (style[name] + variants.index(variant) * STYLES // 2) % STYLES
+        series.append({"name": title, "slot": slot, "points": [*map(_point, points)]})
+        for point in points:
+            value = point.value
+            beside = value.published
+            published = "" if beside is None else f"published {y.format(beside)}"
+            rows.append(
+                (
+                    title,
+                    point.label or (names[round(point.x)] if names else x.format(point.x)),
+                    point.href,
+                    y.format(value.figure.estimate) if value.figure else "—",
+                    y.interval(value.figure),
+                    "; ".join(filter(None, (published, value.remark))),
+                )
+            )
+    model = {
+        "x": {"title": x.title, "kind": "number", "names": list(names)},
+        "y": {"title": y.title, "format": y.script, "log": log, "zero": zero},
+        "series": series,
+        "marks": [],
+    }
+    return figure(about, model, ("series", x.title), y.title, rows)
+
+
+def _point(point: PlotPoint) -> dict[str, Any]:
+    value, figure = point.value, point.value.figure
+    fields = {
+        "x": point.x,
+        "mean": figure and figure.estimate,
+        "low": figure and figure.low,
+        "high": figure and figure.high,
+        "hollow": not value.valid or None,
+        "note": value.remark or None,
+        "label": point.label or None,
+        "href": point.href or None,
+        "beside": value.published,
+    }
+    return {name: field for name, field in fields.items() if field is not None}
+
+
+def figure(
+    about: Caption,
+    model: Mapping[str, Any],
+    heads: Sequence[str],
+    title: str,
+    rows: Iterable[Sequence[str]],
+    kind: str = "plot",
+) -> Markup:
+    """A figure that a script fills; a row has its words, an address, and the cells of a figure.
+
+    `kind`: `plot`: the model is drawn as it is; `trend`: it is where a trend's data are.
+    """
+    every, words = list(rows), len(heads)
+    return drawing(
+        "plot.html.j2",
+        about=about,
+        kind=kind,
+        model=model,
+        heads=heads,
+        title=title,
+        rows=[(row[:words], row[words], row[words + 1 :]) for row in every[:ROWS]],
+        hidden=max(0, len(every) - ROWS),
+    )
+
+
+def spark(values: Sequence[float | None], label: str) -> Markup:
+    """A series as a line without axes, and what is read aloud; empty: it has one figure or none."""
+    figures = [(place, value) for place, value in enumerate(values) if value is not None]
+    if len(figures) < 2:
+        return Markup("")
+    low, high = (end(value for _, value in figures) for end in (min, max))
+    middle, span = (low + high) / 2, max(high - low, 0.02 * abs(high), 1e-12)
+    points = [
+        f"{3 + 114 * place / (len(values) - 1):.1f},{14 - 20 * (value - middle) / span:.1f}"
+        for place, value in figures
+    ]
+    x, y = points[-1].split(",")
+    return Markup(
+        '<svg class="spark" viewBox="0 0 120 28" width="120" height="28" role="img" '
+        'aria-label="{}"><polyline points="{}"/><circle cx="{}" cy="{}" r="2.5"/></svg>'
+    ).format(label, " ".join(points), x, y)

@@ -1,1 +1,0 @@
-"""Charts as SVG, each with its data as a table."""
