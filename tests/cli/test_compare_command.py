@@ -13,11 +13,10 @@ from duetbench.cli.options import budget_seconds
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Missing, Verdict
 from duetbench.judge import session
-from duetbench.judge.builder import Findings, Question, build
-from duetbench.judge.decide import SequentialTest
+from duetbench.judge.session import Question, unmeasured
 from duetbench.show.view import exit_code
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.comparison import CaseComparison, Comparison, Judgement
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 CPU = "server_cpu_per_request"
@@ -155,12 +154,17 @@ class _Played:
         self.found, self.interrupted = found, interrupted
         self.question: Question | None = None
 
-    def __call__(self, question: Question, _reporter: object) -> Comparison:
+    def __call__(self, question: Question, *_: object) -> Comparison:
         self.question = question
-        found = Findings(SequentialTest({}), started="2026-11-20T09:00:00Z")
         judgements = self.found.cases[0].judgements
-        found.judgements = {pair.head.id: judgements for pair in question.affected.pairs}
-        made = build(question, found, "partial" if self.interrupted else "complete", 1.0)
+        cases = tuple(
+            CaseComparison(case=pair.case, because=pair.reason, judgements=judgements)
+            for pair in question.affected.pairs
+        )
+        status = "partial" if self.interrupted else "complete"
+        made = unmeasured(question).model_copy(
+            update={"cases": cases, "status": status, "notes": ()}
+        )
         if self.interrupted:
             raise session.InterruptedComparison(signal.SIGINT, made)
         return made
@@ -186,7 +190,7 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
         git(repository, "rev-parse", "feature"),
     )
     (pair,) = affected.pairs
-    assert (pair.head.id, pair.reason) == (
+    assert (pair.case.id, pair.reason) == (
         "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
         "apps/asgi-wsgi/wsgi_app.py",
     )

@@ -12,14 +12,15 @@ from packaging.requirements import Requirement
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.host import paths
 from duetbench.judge import affected, dependencies
-from duetbench.judge.affected import Affected, Change
+from duetbench.judge import pairs as pairs_
+from duetbench.judge.affected import Affected, Diff
 from duetbench.judge.dependencies import Dependencies, Installed
-from duetbench.judge.pairs import Pair, paired
 from duetbench.measure.runner import assemble
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.types import Stack
 from duetbench.store.comparison import PackageChange
+from fake_sessions import paired, side
 from synthetic import make_case
 
 ROOT = paths.project_root()
@@ -48,19 +49,19 @@ def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def selected(
-    change: Change, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
+    diff: Diff, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
 ) -> Affected:
-    pairs = [Pair(case, case) for case in cases]
-    return affected.select(change, pairs, loaded, everything=everything)
+    pairs = paired(side("base", ()), side("head", tuple(cases)))
+    return affected.select(diff, pairs, loaded, everything=everything)
 
 
 def package(name: str, before: str | None, after: str | None, stack: str) -> PackageChange:
     return PackageChange(stack=stack, package=name, base=before, head=after)
 
 
-def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Change:
+def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Diff:
     stacks_ = ("current", "pydantic-v1", "pydantic-v2")
-    return Change(packages=tuple(package(name, before, after, stack) for stack in stacks_))
+    return Diff(packages=tuple(package(name, before, after, stack) for stack in stacks_))
 
 
 WHICH: dict[str, Callable[[Case], bool]] = {
@@ -95,10 +96,10 @@ def test_a_package_or_file_affects_the_cases_that_load_it(
     what: str, which: str, cases: tuple[Case, ...], loaded: Loaded
 ) -> None:
     file = "/" in what
-    change = Change(files=(what,), experiments=EXPERIMENTS) if file else moved(what)
+    change = Diff(files=(what,), experiments=EXPERIMENTS) if file else moved(what)
     found = selected(change, cases, loaded)
     expected = {case.id for case in cases if WHICH[which](case)}
-    assert {pair.head.id for pair in found.pairs} == expected
+    assert {pair.case.id for pair in found.pairs} == expected
     assert {pair.reason for pair in found.pairs} <= {what if file else f"{what} 1.0 → 1.1"}
     assert found.unaffected == len(cases) - len(found.pairs)
 
@@ -125,7 +126,7 @@ def test_nothing_to_judge_is_said_in_words(
     cases: tuple[Case, ...],
     loaded: Loaded,
 ) -> None:
-    change = Change(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
+    change = Diff(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
     found = selected(change, cases, loaded)
     assert found.nothing == f"Nothing to judge: {sentence}"
     assert found.unaffected == len(cases)
@@ -139,12 +140,12 @@ def test_what_came_or_went_unasked_affects_the_whole_stack() -> None:
     loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
     for before, after in ((None, "1.0"), ("1.0", None)):
         found = selected(moved("orjson", before, after), cases, loaded)
-        assert [pair.head.id for pair in found.pairs] == ["one/a"]
+        assert [pair.case.id for pair in found.pairs] == ["one/a"]
     assert not selected(moved("orjson"), cases, loaded).pairs
     # What is required somewhere came because of that.
     loaded["one/c"] = Dependencies(packages=frozenset({"orjson"}))
     found = selected(moved("orjson", None), [*cases, make_case("one/c")], loaded)
-    assert [pair.head.id for pair in found.pairs] == ["one/c"]
+    assert [pair.case.id for pair in found.pairs] == ["one/c"]
 
 
 def test_the_unknown_counts_as_affected() -> None:
@@ -155,9 +156,9 @@ def test_the_unknown_counts_as_affected() -> None:
     both = frozenset({"one", "two"})
     # It may import what another experiment has as well.
     for file in ("apps/one/other.py", "apps/two/shared.py"):
-        (pair,) = selected(Change(files=(file,), experiments=both), [case], loaded).pairs
+        (pair,) = selected(Diff(files=(file,), experiments=both), [case], loaded).pairs
         assert pair.reason == f"{file}; app.py loads code with import_module"
-    assert not selected(Change(files=("README.md",)), [case], loaded).pairs
+    assert not selected(Diff(files=("README.md",)), [case], loaded).pairs
 
 
 NEVER = (
@@ -180,11 +181,11 @@ def test_around_the_applications_of_others_anything_may_be_read(
         paths_.split(), (("", known), ("app.py loads code with exec", unknown))
     ):
         loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
-        found = selected(Change(files=(path,), experiments=both, own=False), [case], loaded)
+        found = selected(Diff(files=(path,), experiments=both, own=False), [case], loaded)
         assert bool(found.pairs) is expected, path
         assert "harness" not in found.nothing
     # Ours: only what lies at the top of our repository is the harness.
-    change = Change(files=("lib/shop.py",), experiments=both)
+    change = Diff(files=("lib/shop.py",), experiments=both)
     loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
     assert selected(change, [case], loaded).pairs
     loaded = {case.id: Dependencies()}
@@ -212,7 +213,7 @@ def test_locks_are_compared_by_version_and_by_file(tmp_path: Path) -> None:
     assert affected.package_changes(before, before) == ()
     case = make_case("one/a")
     loaded = {case.id: Dependencies(packages=frozenset({"wheel"}))}
-    (pair,) = selected(Change(packages=found[3:]), [case], loaded).pairs
+    (pair,) = selected(Diff(packages=found[3:]), [case], loaded).pairs
     assert pair.reason == "wheel 1 from other files"
 
 
@@ -237,14 +238,15 @@ def test_cases_are_compared_with_themselves_only() -> None:
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]
-    pairs, missing = paired(base, head)
-    assert [(pair.base, pair.head, pair.reason) for pair in pairs] == [(base[0], head[0], "")]
+    pairs, missing = pairs_.paired(base, head)
+    assert pairs == ((base[0], head[0]),)
     assert [(one.case, one.reason) for one in missing] == [
         ("one/b", "defined otherwise on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
         ("one/new", "only head has it"),
         ("one/old", "only base has it"),
     ]
-    found = affected.select(Change(), pairs, {"one/a": Dependencies()}, missing)
+    same = paired(side("base", ()), side("head", (head[0],)))
+    found = affected.select(Diff(), same, {"one/a": Dependencies()}, missing)
     assert (found.missing, found.unaffected) == (missing, 1)
 
 

@@ -11,7 +11,7 @@ from duetbench.core.flags import Flag, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.judge.decide import SequentialTest, State, judge, seconds_to_decide
-from duetbench.judge.samples import CaseDuets, judged
+from duetbench.judge.pairs import CaseDuets, judged
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
 from duetbench.store.comparison import Duet, Judgement
 from synthetic import make_case
@@ -28,7 +28,7 @@ def around(middle: float, count: int, spread: float = 0.001) -> list[float]:
 def sampled(
     *found: Duet, cases: Sequence[str] = (CASE,), hinted: Sequence[str] = ()
 ) -> SequentialTest:
-    samples = CaseDuets.of(map(busy, cases))
+    samples = {name: CaseDuets(busy(name)) for name in cases}
     test = SequentialTest(samples)
     for case in hinted:
         for metric in samples[case].computed:
@@ -336,7 +336,7 @@ def test_a_tail_is_judged_where_it_can_be_and_never_waited_for() -> None:
 
 def test_a_case_stays_open_for_the_metric_that_needs_more() -> None:
     """CPU is settled after six duets; a memory that scatters by 10 % is not after sixty."""
-    test = SequentialTest(CaseDuets.of([busy(CASE)]))
+    test = SequentialTest({CASE: CaseDuets(busy(CASE))})
     for count, value in enumerate(around(0.0, 60, 0.15), start=1):
         assert test.open() == (CASE,), count
         test.add(CASE, duet(CASE, {"pss_steady": math.exp(value)}))
@@ -370,14 +370,6 @@ def test_the_time_to_decide_counts_all_that_is_judged() -> None:
     test = sampled(*duets(CASE, CPU, around(0.01, 12, 0.01)))
     assert test.state(CASE, CPU) is State.OPEN
     assert seconds_to_decide(CASE, test) == pytest.approx(15 * 8)
-
-
-@pytest.mark.parametrize(
-    ("case", "message"), [(CASES[1], "found one of"), ("x/z/py3.14", "not one of")]
-)
-def test_duets_of_others_are_refused(case: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        sampled().add(CASE if case in CASES else case, duet(case))
 
 
 def test_the_parameters_are_on_record() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from duetbench.core.model import Case, Verdict
 from duetbench.host import paths
-from duetbench.judge import inprocess, session
+from duetbench.judge import counted, session
 from duetbench.judge.affected import Affected
-from duetbench.judge.builder import Question
-from duetbench.judge.pairs import Pair
+from duetbench.judge.counted import BothSides
+from duetbench.judge.session import Question
+from duetbench.measure.testbed import SideCase
 from duetbench.project import oha
 from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
@@ -25,15 +26,18 @@ ROOT = paths.project_root()
 JSON = "inprocess/instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
 
 
-def models(stack: str = "pydantic-v2") -> Pair:
-    case = make_case("pydantic-v1-v2/services/py3.14", stack=stack)
-    return Pair(case, case, "pydantic 2.11 → 2.12")
+def both(case: Case) -> BothSides:
+    base, head = (SideCase(case, side(name, ()).testbed) for name in ("base", "head"))
+    return base, head
+
+
+def models(stack: str = "pydantic-v2") -> BothSides:
+    return both(make_case("pydantic-v1-v2/services/py3.14", stack=stack))
 
 
 def test_the_models_are_counted_once_per_environment_with_their_experiment() -> None:
-    other = make_case("one/a")
-    jobs = inprocess.jobs([models(), models(), models("pydantic-v1"), Pair(other, other)])
-    assert [(job.name, job.pair.head.stack) for job in jobs] == [
+    jobs = counted.jobs([models(), models(), models("pydantic-v1"), both(make_case("one/a"))])
+    assert [(job.name, job.head.case.stack) for job in jobs] == [
         (name, stack)
         for stack in ("pydantic-v2", "pydantic-v1")
         for name in (
@@ -44,7 +48,7 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
     ]
     assert jobs[1].series == f"{JSON}/py3.14/pydantic-v2"
     assert all(INSIDE.fullmatch(job.series) for job in jobs)
-    assert [inprocess.unit_of(job.series) for job in jobs[:2]] == [job.unit for job in jobs[:2]]
+    assert [counted.unit_of(job.series) for job in jobs[:2]] == [job.base.job for job in jobs[:2]]
 
 
 @pytest.mark.parametrize(
@@ -57,21 +61,18 @@ def test_the_models_are_counted_once_per_environment_with_their_experiment() -> 
     ],
 )
 def test_a_count_is_judged_with_a_fixed_resolution(ratio: float, verdict: Verdict) -> None:
-    job, *_ = inprocess.jobs([models()])
-    micro = inprocess.judged(job, Instructions(base=1e6, head=1e6 * ratio, spread=0.02))
+    job, *_ = counted.jobs([models()])
+    micro = job.judge(Instructions(base=1e6, head=1e6 * ratio, spread=0.02))
     assert (micro.judgement.verdict, micro.unit) == (verdict, "instructions")
     assert micro.judgement.ratio == pytest.approx(ratio)
     assert micro.judgement.low == pytest.approx(ratio / 1.001)
     assert micro.judgement.detectable == pytest.approx(0.003)
 
 
-def compared(folder: Path, pairs: tuple[Pair, ...], fake: FakeInstruments) -> Comparison:
-    cases: tuple[Case, ...] = tuple(pair.head for pair in pairs)
-    jobs = inprocess.jobs([models()])
-    affected = Affected(pairs, 7, (), (), jobs=jobs)
-    question = Question(side("base", cases), side("head", cases), affected, 200)
-    equipment = session.Equipment(fake, folder, lambda: fake.now)
-    return session.compare(question, SilentReporter(), equipment)
+def compared(folder: Path, fake: FakeInstruments) -> Comparison:
+    affected = Affected((), 7, (), (), jobs=counted.jobs([models()]))
+    question = Question(side("base", ()), side("head", ()), affected, 200)
+    return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
 
 
 @pytest.fixture
@@ -82,8 +83,8 @@ def _no_oha(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_no_oha")
 def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
-    fake = FakeInstruments(slower={models().head.id: 0.06})
-    comparison = compared(tmp_path / "kept", (), fake)
+    fake = FakeInstruments(slower={models()[1].case.id: 0.06})
+    comparison = compared(tmp_path / "kept", fake)
     assert (comparison.status, comparison.planned, comparison.cases, fake.played) == (
         "complete",
         0,
@@ -91,7 +92,7 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
         [],
     )
     assert [micro.judgement.verdict for micro in comparison.micro] == [Verdict.SLOWER] * 3
-    assert comparison.method["inprocess_floor"] == inprocess.FLOOR
+    assert comparison.method["inprocess_floor"] == counted.FLOOR
     view = make_view(comparison)
     assert view.headline.startswith(
         "Worse in 3 of 3 in-process benchmarks, most of all instructions.Pydantic.track_validation"
@@ -111,7 +112,7 @@ def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
 def test_what_cannot_be_counted_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake, lacking = FakeInstruments(), "counting instructions needs valgrind on PATH"
     monkeypatch.setattr(fake, "instructions", lambda pairs, _: (lacking,) * len(pairs))
-    comparison = compared(tmp_path / "kept", (), fake)
+    comparison = compared(tmp_path / "kept", fake)
     assert comparison.micro == ()
     assert [(missing.case, missing.reason) for missing in comparison.missing][1:2] == [
         (f"{JSON}/py3.14/pydantic-v2", lacking)

@@ -12,7 +12,8 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.judge import affected, revisions, sides
 from duetbench.judge.affected import Affected
-from duetbench.judge.sides import Scope, Sides
+from duetbench.judge.pairs import Sides
+from duetbench.judge.sides import Scope
 from duetbench.project import resolution
 from duetbench.project.project import Project
 from repos import (
@@ -66,7 +67,7 @@ def append(root: Path, name: str, line: str) -> None:
 
 
 def reasons(found: Affected) -> list[tuple[str, str]]:
-    return [(pair.head.id, pair.reason) for pair in found.pairs]
+    return [(pair.case.id, pair.reason) for pair in found.pairs]
 
 
 def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
@@ -214,11 +215,8 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
     repository: Path, cache: Path, tmp_path: Path
 ) -> None:
     place = cache / "snapshots"
-    left = place / "01234567"
-    (left / "89abcdef").mkdir(parents=True)
-    with revisions.copies(QUIET) as folder, revisions.copies(QUIET) as beside:
-        assert not left.exists()
-        assert folder.is_dir()  # the second has not swept the first, which is held
+    with revisions.copies() as folder, revisions.copies() as beside:
+        assert folder.is_dir()  # the second has not swept the first, whose maker lives
         assert beside != folder
         both = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
         roots = (both.base.root, both.head.root)
@@ -227,10 +225,10 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
             assert root.parent == folder
             (root / "apps" / "asgi-wsgi" / "bench.db").touch()
     assert list(place.iterdir()) == []
-    with revisions.copies(QUIET) as folder:
+    with revisions.copies() as folder:
         again = revised(repository, "HEAD", "HEAD", replace(want(tmp_path, JSON), copies=folder))
         assert not list(again.head.root.rglob("bench.db"))
-    with pytest.raises(KeyboardInterrupt), revisions.copies(QUIET) as folder:
+    with pytest.raises(KeyboardInterrupt), revisions.copies() as folder:
         raise KeyboardInterrupt
     assert list(place.iterdir()) == []
 
@@ -273,8 +271,8 @@ def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path)
     commit(root, "Twice the load")
     both, change = found()
     (pair,) = change.pairs
-    assert [case.load.connections for case in (pair.base, pair.head)] == [16, 16]
-    assert (pair.base.endpoint.app, pair.head.endpoint.app) == ("load_app:app", "shop_app:app")
+    assert [one.case.load.connections for one in pair.sides] == [16, 16]
+    assert tuple(one.case.endpoint.app for one in pair.sides) == ("load_app:app", "shop_app:app")
     assert (both.notes, change.missing) == ((), ())
     assert not (both.base.root / "apps/load/shop_app.py").exists()
 
@@ -288,7 +286,7 @@ def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path)
     append(root, "apps/load/shop_app.py", "# New")
     commit(root, "An endpoint")
     _, change = found()
-    assert [pair.head.id for pair in change.pairs] == [SHOP_CASE]
+    assert [pair.case.id for pair in change.pairs] == [SHOP_CASE]
     (missing,) = change.missing
     assert (missing.case, missing.reason) == ("load/new/py3.14", "only head has it")
 
@@ -300,7 +298,7 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
     found = affected.find(both)
-    assert [(pair.base.id, pair.head.id) for pair in found.pairs] == [
+    assert [(pair.base.case.id, pair.case.id) for pair in found.pairs] == [
         (name.format("3.14"), name.format("3.14t"))
         for name in (
             "asgi-wsgi/asgi-json/py{}/w1/c128",
@@ -349,8 +347,6 @@ def test_stacks_of_two_dates_are_resolved_and_installed(tiny: Path, everything: 
     found = affected.find(both)
     assert reasons(found) == [("tiny/dependent/py3.14", "beta 1.0 → 1.5")]
     assert (found.unaffected, found.nothing) == (1, "")
-    (note,) = found.notes
-    assert "went by UV_DEFAULT_INDEX of" in note
     (move,) = found.packages
     assert (move.stack, move.package, move.base, move.head) == ("one", "beta", "1.0", "1.5")
 
@@ -364,16 +360,6 @@ def test_one_package_in_another_version_moves_nothing_else(tiny: Path, everythin
     assert (both.base.record.label, both.head.record.label) == ("beta==1.0", "beta==2.0")
     same = affected.find(sides.of_packages(Project(tiny), [], ["alpha==1.0"], everything))
     assert same.nothing == "Nothing to judge: base and head do not differ."
-
-
-def test_what_uv_went_by_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in revisions.RESOLVING:
-        monkeypatch.delenv(name, raising=False)
-    assert revisions.surroundings() == ()
-    monkeypatch.setenv("UV_FIND_LINKS", "/home/me/private")
-    monkeypatch.setenv("UV_INDEX_URL", "")
-    (sentence,) = revisions.surroundings()
-    assert sentence == "uv went by UV_FIND_LINKS of the environment: set it again to repeat this"
 
 
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:

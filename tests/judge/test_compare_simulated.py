@@ -16,7 +16,7 @@ from comparing import CPU, busy, duet
 from duetbench.core import metrics
 from duetbench.core.model import Verdict
 from duetbench.judge.decide import SequentialTest, judge
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.pairs import CaseDuets
 from duetbench.store.comparison import Judgement
 
 SPREAD: Final = 0.012
@@ -55,7 +55,7 @@ def compare(
     So does `hinted`, where instructions have told so beforehand; there is time for so many rounds.
     """
     names = [f"x/e{number}/py3.14" for number in range(cases)]
-    samples = CaseDuets.of(map(busy, names))
+    samples = {name: CaseDuets(busy(name)) for name in names}
     test = SequentialTest(samples)
     planted = {names[number]: size for number, size in {**(slower or {}), **(hinted or {})}.items()}
     for number in hinted or ():

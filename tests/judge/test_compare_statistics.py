@@ -169,20 +169,3 @@ def test_no_early_end_spends_more_than_all(count: int) -> None:
     assert found is not None
     earlier = [share for at, share in ((5, 0.1), (8, 0.3)) if at < found[0]]
     assert sum(earlier) + found[1] == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("counts", "shares", "least"),
-    [
-        ((8, 5), (0.5, 0.5), 3),
-        ((5,), (0.9,), 3),
-        ((5, 8), (1.0,), 3),
-        ((5,), (1.0,), 6),
-        ((), (), 2),
-    ],
-)
-def test_impossible_looks_are_refused(
-    counts: tuple[int, ...], shares: tuple[float, ...], least: int
-) -> None:
-    with pytest.raises(ValueError, match="looks: "):
-        Looks(counts, shares, least)

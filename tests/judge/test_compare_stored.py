@@ -5,9 +5,9 @@ from typing import Final
 
 from duetbench.core.model import Case
 from duetbench.host import paths
+from duetbench.judge.counted import differ
 from duetbench.judge.decide import SequentialTest, judge, seconds_to_decide
-from duetbench.judge.instruments import differ
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.pairs import CaseDuets
 from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Duet, Judgement
@@ -24,7 +24,7 @@ def of_comparison(stored: Comparison) -> Iterator[str]:
 
 
 def judged(cases: list[Case], duets: Iterable[Duet], hinted: set[str]) -> Iterator[str]:
-    samples = CaseDuets.of(cases)
+    samples = {case.id: CaseDuets(case) for case in cases}
     test = SequentialTest(samples)
     for case in hinted & samples.keys():
         for metric in samples[case].computed:

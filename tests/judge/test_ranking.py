@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.judge.why.naming import Name, Naming
-from duetbench.judge.why.ranking import Calls, Fact, Ranked, rank
+from duetbench.judge.why.attribute import name_of
+from duetbench.judge.why.ranking import Calls, Fact, Name, Ranked, rank
 from duetbench.measure.instructions.profiling import Code
 from duetbench.store.attribution import APPLICATION, PYTHON
 
@@ -81,7 +81,7 @@ def test_a_renamed_function_is_one_function() -> None:
 
 def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
     site = Path("/env/lib/python3.14/site-packages")
-    naming = Naming(
+    folders = (
         site, Path("/py/lib/python3.14"), Path("/copy/apps"), (Path("/own/benchmarks"),),
         {"yaml/__init__.py": "pyyaml", "core/core.cpython-314-x86_64-linux-gnu.so": "the-core"},
     )  # fmt: skip
@@ -95,7 +95,7 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "duetbench"),
         "/somewhere/else.py": ("else.py", APPLICATION),
     }
-    assert {file: naming.of(Code("f", file))[1:] for file in files} == files
+    assert {file: name_of(Code("f", file), *folders)[1:] for file in files} == files
 
 
 def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.judge.installations import Rotation
+from duetbench.judge.instruments import Rotation
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.project import Project

@@ -1,5 +1,6 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,18 +13,18 @@ import pytest
 from comparing import busy
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Case, Verdict
-from duetbench.judge import builder, durations, session
+from duetbench.judge import session
 from duetbench.judge.affected import Affected
-from duetbench.judge.builder import Question
-from duetbench.judge.instruments import EACH_SECONDS, START_SECONDS, Counts, Instruments, differ
-from duetbench.judge.samples import CaseDuets, Match
+from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
+from duetbench.judge.pairs import Pair
+from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import oha
-from duetbench.store import comparisons
-from duetbench.store.comparison import Comparison, Duet, Instructions
-from duetbench.store.store import PARTIAL
-from fake_sessions import FakeInstruments, SilentReporter, compared_by, side
+from duetbench.store import comparison
+from duetbench.store.comparison import Comparison, Instructions
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side
 
+MOVED = {Verdict.SLOWER, Verdict.FASTER}
 Compare = Callable[..., Comparison]
 
 
@@ -138,68 +139,45 @@ def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -
     assert partial.status == "partial"
     assert partial == saved(tmp_path)
     assert sum(len(case.duets) for case in partial.cases) == 6
-    assert set(verdicts(partial, "server_cpu_per_request").values()).isdisjoint(builder.MOVED)
+    assert set(verdicts(partial, "server_cpu_per_request").values()).isdisjoint(
+        (Verdict.SLOWER, Verdict.FASTER)
+    )
     assert any("interrupted by SIGINT" in note for note in partial.notes)
     assert told.ended == 1
 
 
-def test_every_duet_is_saved_at_once(compare: Compare, tmp_path: Path) -> None:
-    counts: list[int] = []
+def test_a_full_disk_hides_nothing_of_an_interrupted_one(
+    compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(*_: object) -> Path:
+        raise RecordError("the disk is full")
 
-    class Looking(FakeInstruments):
-        def duets(
-            self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-        ) -> tuple[Duet, ...]:
-            base, head = pairs[0]
-            if base.testbed is not head.testbed:
-                partial = list(tmp_path.glob(f"*{PARTIAL}"))
-                kept = [Comparison.model_validate_json(path.read_bytes()) for path in partial]
-                counts.append(sum(len(case.duets) for one in kept for case in one.cases))
-                assert not any(case.judgements for one in kept for case in one.cases)
-            return super().duets(pairs, head_first=head_first, order=order)
-
-    compare(Looking(), names(2))
-    assert counts == list(range(0, 2 * len(counts), 2))  # both cases share a launch
-    assert not list(tmp_path.glob(f"*{PARTIAL}"))
-
-
-def test_a_full_disk_does_not_end_it(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = comparisons.save_comparison
-
-    def save(comparison: Comparison, place: Path | None = None) -> Path:
-        if comparison.status == "partial":
-            raise RecordError("the disk is full")
-        return real(comparison, place)
-
-    monkeypatch.setattr(comparisons, "save_comparison", save)
+    monkeypatch.setattr(comparison, "save_comparison", save)
     told = SilentReporter()
-    assert compare(FakeInstruments(), names(1), told=told).status == "complete"
-    assert told.notes[0] == "not saved yet, going on: the disk is full"
-
-
-def matches(*names: str) -> list[Match]:
-    testbeds = side("base", ()).testbed, side("head", ()).testbed
-    cases = [busy(name) for name in names]
-    return [Match(SideCase(c, testbeds[0]), SideCase(c, testbeds[1]), CaseDuets(c)) for c in cases]
+    with pytest.raises(session.InterruptedComparison) as caught:
+        compare(FakeInstruments(stop=4), names(1), told=told)
+    assert caught.value.comparison.cases[0].duets
+    assert told.notes[-1] == "not saved: the disk is full"
 
 
 def test_too_many_cases_are_left_out_evenly() -> None:
     """750 of 1000 s at 50 s a case: 15 of 24, one of each kind before any second of a kind."""
-    every = matches(*(f"{kind}/e{number}/py3.14/c1" for kind in "abc" for number in range(8)))
+    names = (f"{kind}/e{number}/py3.14/c1" for kind in "abc" for number in range(8))
+    every = paired(side("base", ()), side("head", tuple(map(busy, names))))
 
-    def chosen(seconds: float | None) -> tuple[Match, ...]:
-        return durations.affordable(every, lambda *some: 10.0 * len(some), 5, seconds)
+    def chosen(seconds: float) -> list[Pair]:
+        return session.affordable(every, lambda *some: 10.0 * len(some), 5, seconds)
 
-    kinds = [match.case.experiment for match in chosen(1000)]
+    kinds = [pair.case.experiment for pair in chosen(1000)]
     assert sorted(map(kinds.count, "abc")) == [5, 5, 5]
-    assert (chosen(None), len(chosen(1))) == (tuple(every), 1)
+    assert (len(chosen(math.inf)), len(chosen(1))) == (24, 1)
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
     affected = Affected((), 24, (), (), nothing="only documents differ")
     base, head = side("base", ()), side("head", ())
-    found = builder.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))
+    found = session.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")
 
@@ -207,10 +185,10 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparisons, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(comparison, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
-    comparisons.forget_comparisons(tmp_path)
+    comparison.forget_comparisons(tmp_path)
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["2", "3"]
 
 
@@ -236,8 +214,8 @@ def counted(cases: Sequence[Case], counter: Counter, seconds: float = 1e9) -> Co
         case.id: (SideCase(case, cast(Testbed, SimpleNamespace(target=False))),) * 2
         for case in cases
     }
-    counts = Counts(cast(Instruments, counter), sides)
-    counts.count(list(sides), lambda: seconds, SilentReporter())
+    counts = Counts(counter.instructions, sides)
+    counts.count(list(sides), lambda: seconds, SilentReporter().note)
     return counts
 
 

@@ -63,7 +63,7 @@ def project(shop: Path) -> Project:
 
 @pytest.fixture
 def scope(tmp_path: Path) -> Iterator[Scope]:
-    with revisions.copies(QUIET) as copies:
+    with revisions.copies() as copies:
         yield Scope("quick", (), tmp_path / "logs", QUIET, copies)
 
 
@@ -82,11 +82,12 @@ def test_revisions_that_declare_nothing_are_prepared(
     assert base.digest == head.digest
     assert "granian" in head.packages
     assert targets.describe(both.head.project) == (
-        f"shop.main:app by granian {head.packages['granian']}, 1 worker, asyncio, 64 connections, "
-        f"Python {both.head.testbed.interpreters['3.14'].version}, packages from pyproject.toml"
+        f"shop.main:app by granian {head.packages['granian']}, workers: 1, asyncio, "
+        f"64 connections, Python {both.head.testbed.interpreters['3.14'].version}, "
+        "packages from pyproject.toml"
     )
     found = affected.find(both)
-    assert [(p.head.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
+    assert [(p.case.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
     # Neither what nobody imports, nor a lock whose packages are the same.
     commit(shop, "Tests and a lock", **{"tests/test_more.py": "", "requirements.txt": "granian\n"})
     assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs == ()

@@ -16,10 +16,11 @@ from bench import Bench, declared, eventually, failures_of, shortened
 from duetbench.core.flags import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
+from duetbench.core.protocol import duet_load
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_group import Session
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.samples import judged
+from duetbench.judge.pairs import judged
 from duetbench.measure import duet, figures, oha, oha_results, validity
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase, server_of
@@ -289,17 +290,17 @@ def test_an_interruption_leaves_nothing(
 def test_loads_of_a_duet() -> None:
     """As long as asked for at least, as 3.3 services, and as 30 requests where they are paced."""
     quick = make_case("e/quick")
-    assert duet.duet_load(quick, 3).duration == 3
+    assert duet_load(quick, 3).duration == 3
     slow = quick.model_copy(
         update={"endpoint": quick.endpoint.model_copy(update={"floor": 0.9, "takes": 1.0})}
     )
-    assert duet.duet_load(slow, 3).duration == pytest.approx(3.3)
+    assert duet_load(slow, 3).duration == pytest.approx(3.3)
     for rate, said, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
         load = {"model": LoadModel.PACED, "rate": rate, "duration": said}
         paced = quick.model_copy(update={"load": quick.load.model_copy(update=load)})
-        assert duet.duet_load(paced, 2).duration == expected
+        assert duet_load(paced, 2).duration == expected
     opened = quick.load.model_copy(update={"model": LoadModel.OPEN, "rate": 10.0})
-    assert duet.duet_load(quick.model_copy(update={"load": opened}), 3) == opened
+    assert duet_load(quick.model_copy(update={"load": opened}), 3) == opened
 
 
 def test_endpoints_of_one_application_share_a_server() -> None:

@@ -18,8 +18,8 @@ from duetbench.show.site.charts import Caption
 from duetbench.show.site.flame import flame, frames
 from duetbench.store import attribution as attributions
 from duetbench.store import change as changes
-from duetbench.store import comparisons
 from duetbench.store.attribution import Totals
+from duetbench.store.comparison import COMPARISONS, save_comparison
 
 FOLDED = """\
 App.__call__ (main.py:3) 5000 5000
@@ -150,7 +150,7 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     """The change and the comparison that proves it, and the release that is all that differs."""
     results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
     comparison = site_builds.compared(case)
-    comparisons.save_comparison(comparison, results / comparisons.COMPARISONS)
+    save_comparison(comparison, results / COMPARISONS)
     changes.save(results, synthetic.change_record(id="c", evidence=comparison.id))
     site_builds.released(results)
     record = attribution(change="c")

@@ -29,8 +29,8 @@ from duetbench.show.page import RunPage, make_page
 from duetbench.show.report import as_markdown as report
 from duetbench.show.report import print_comparison
 from duetbench.show.run import print_page, section_text
-from duetbench.store import change, comparisons, files, store
-from duetbench.store.comparison import Comparison
+from duetbench.store import change, files, store
+from duetbench.store.comparison import Comparison, save_comparison
 from duetbench.store.store import encode
 from duetbench.trend.summary import summarise
 
@@ -219,7 +219,7 @@ def a_comparison(**more: Any) -> Comparison:
 @pytest.mark.usefixtures("checkout")
 def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     found, stream = a_comparison(), io.StringIO()
-    path = comparisons.save_comparison(found, tmp_path)
+    path = save_comparison(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
     assert "Worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
@@ -247,7 +247,7 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
         "--json": "\\u001b]0;mine\\u0007",
         "--markdown": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
     }
-    for path in (comparisons.save_comparison(compared, tmp_path), run):
+    for path in (save_comparison(compared, tmp_path), run):
         for word, pictures in shown.items():
             text = called(["show", str(path), *([word] if word else [])])
             assert (acting(text), pictures in text) == (set(), True), (path, word)
@@ -268,8 +268,8 @@ def test_an_error_about_a_file_does_nothing_either(
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     interrupted = "20261121T120000Z-compare-cccccccc"
-    comparisons.save_comparison(a_comparison(), checkout / "results" / "comparisons")
-    comparisons.save_comparison(a_comparison(id=interrupted, status="partial"))
+    save_comparison(a_comparison(), checkout / "results" / "comparisons")
+    save_comparison(a_comparison(id=interrupted, status="partial"))
     assert "Partial: " not in called(["show", COMPARED])
     assert "Partial: " in called(["show", "Z-compare-ccc"])
     assert "Run 20261120T090000Z-nightly-3f2a9c17" in called(["show"])
@@ -281,7 +281,7 @@ def test_comparisons_go_by_their_ids(checkout: Path) -> None:
 
 
 def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
-    path = comparisons.save_comparison(a_comparison(), checkout)
+    path = save_comparison(a_comparison(), checkout)
     whole = "is a comparison, and shown whole"
     refused(UsageError, whole, "show", path, "--select", "x/*")
     refused(RecordError, "cannot be written", "show", path, "--html", checkout / "no" / "c.html")

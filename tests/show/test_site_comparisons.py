@@ -14,8 +14,8 @@ import site_builds
 import sites
 import synthetic
 from duetbench.show import formats
-from duetbench.store import change, comparisons
-from duetbench.store.comparison import Comparison
+from duetbench.store import change
+from duetbench.store.comparison import COMPARISONS, Comparison, save_comparison
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, reference_results: Path) -> P
 
 def put(folder: Path, *stored: Comparison) -> Path:
     for one in stored:
-        comparisons.save_comparison(one, folder / "results" / comparisons.COMPARISONS)
+        save_comparison(one, folder / "results" / COMPARISONS)
     return site_builds.built(folder)
 
 

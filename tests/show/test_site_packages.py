@@ -13,7 +13,8 @@ import synthetic
 from duetbench.core.interval import Interval
 from duetbench.core.model import Missing, Verdict
 from duetbench.show.site.pages import packages as pages
-from duetbench.store import change, comparisons
+from duetbench.store import change
+from duetbench.store.comparison import COMPARISONS, save_comparison
 from duetbench.trend.releases import ReleaseEffect, Result
 from duetbench.trend.steps import CPU
 from site_builds import JSON
@@ -92,7 +93,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     site_builds.stored(results, site_builds.a_run(1))
     site_builds.released(results)
     change.save(results, synthetic.change_record())
-    comparisons.save_comparison(site_builds.compared(JSON), results / comparisons.COMPARISONS)
+    save_comparison(site_builds.compared(JSON), results / COMPARISONS)
     return site_builds.built(folder)
 
 

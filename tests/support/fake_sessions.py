@@ -11,10 +11,9 @@ from duetbench.core.model import Case, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.affected import Affected
-from duetbench.judge.builder import Question
-from duetbench.judge.instruments import Reporter
-from duetbench.judge.pairs import Pair
-from duetbench.judge.sides import Side
+from duetbench.judge.loop import Reporter
+from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Duet, Instructions, SideRecord
@@ -165,6 +164,14 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
     return Side(record=record, testbed=testbed, cases=cases, project=Project(Path(name)))
 
 
+def paired(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:
+    """Both sides' cases, which are the same."""
+    return tuple(
+        Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), reason)
+        for case in head.cases
+    )
+
+
 def compared_by(
     fake: FakeInstruments,
     cases: Sequence[Case],
@@ -172,8 +179,7 @@ def compared_by(
     seconds: float | None,
     told: SilentReporter | None = None,
 ) -> Comparison:
-    pairs = tuple(Pair(case, case, "a package") for case in cases)
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
-    question = Question(base, head, Affected(pairs, 2, (), ()), seconds)
-    equipment = session.Equipment(fake, folder=folder, clock=lambda: fake.now)
-    return session.compare(question, told or SilentReporter(), equipment)
+    affected = Affected(paired(base, head, "a package"), 2, (), ())
+    question = Question(base, head, affected, seconds)
+    return session.compare(question, told or SilentReporter(), fake, folder, lambda: fake.now)

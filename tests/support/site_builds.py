@@ -25,16 +25,18 @@ from duetbench.host import paths
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
-from duetbench.store import change, comparisons, packages, store
+from duetbench.store import change, packages, store
 from duetbench.store import points as records
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import (
+    COMPARISONS,
     CaseComparison,
     Comparison,
     Event,
     Instructions,
     PackageChange,
+    save_comparison,
 )
 from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
@@ -125,7 +127,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
-    comparisons.save_comparison(compared(*DECLARED, duets=5), results / comparisons.COMPARISONS)
+    save_comparison(compared(*DECLARED, duets=5), results / COMPARISONS)
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
     attributions.save(results, attributing.attribution(change=open_.id))
     return built(folder), imagined
@@ -184,7 +186,7 @@ def hostile(folder: Path) -> Path:
     for day in (18, 19):
         stored(results, _hostile_run(day))
     change.save(results, _hostile_change())
-    comparisons.save_comparison(_hostile_comparison(), results / comparisons.COMPARISONS)
+    save_comparison(_hostile_comparison(), results / COMPARISONS)
     attributions.save(results, _hostile_attribution())
     return built(folder)
 

@@ -21,9 +21,8 @@ from duetbench.core.flags import Flag
 from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.instruments import Reporter
-from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.loop import Reporter
+from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import anchor as declared
@@ -40,7 +39,7 @@ from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
 from duetbench.trend.anchored import NIGHTLY, Head, Precision, expected
 from duetbench.trend.backfill import BackfillTask, PastStack
-from fake_sessions import played, side
+from fake_sessions import paired, played, side
 from repos import commit, git, make_tiny, write
 from tiny_index import Index, serving
 
@@ -101,9 +100,8 @@ CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 def head(folder: Path, name: str = "later") -> Head:
     base, after = side("anchor", CASES), side(name, CASES)
-    pairs = [Pair(case, case) for case in CASES]
     journal = Journal(folder / f"{name}.jsonl")
-    return Head(name, base, after, journal, pairs)
+    return Head(name, after, journal, paired(base, after))
 
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:

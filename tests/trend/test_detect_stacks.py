@@ -20,9 +20,9 @@ from duetbench.host.console import Narrator
 from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
-from duetbench.judge.builder import Question, unmeasured
 from duetbench.judge.change_locks import find_locks, lock_text
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.loop import Reporter
+from duetbench.judge.session import Question, unmeasured
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, resolution
 from duetbench.project.project import Project
@@ -101,7 +101,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
     """What would have been compared, and told to whom; nothing is measured."""
     asked: list[tuple[Question, Reporter]] = []
 
-    def compare(question: Question, reporter: Reporter) -> Comparison:
+    def compare(question: Question, reporter: Reporter, _: object) -> Comparison:
         asked.append((question, reporter))
         return unmeasured(question)
 
@@ -124,7 +124,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    assert [pair.head.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
+    assert [pair.case.id for pair in question.affected.pairs] == ["tiny/dependent/py3.14"]
     assert (question.affected.unaffected, question.affected.jobs) == (1, ())
     assert found.base.label == f"one of {run_of(19)}"
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays

@@ -32,7 +32,8 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge import sides as sides_
-from duetbench.judge.instruments import Real, Reporter
+from duetbench.judge.instruments import Real
+from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
 from duetbench.project import anchor as declared
@@ -202,7 +203,7 @@ def _played(
     """
     reporter = Reporter(console)
     anchored.fetch(project.root, anchor)
-    with interruptible(), revisions.copies(reporter) as copies:
+    with interruptible(), revisions.copies() as copies:
         scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
         both = sides_.of_revisions(project, anchor.commit, commit, scope)
         anchored.verify(anchor, both.base)

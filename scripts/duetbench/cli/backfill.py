@@ -24,7 +24,7 @@ from duetbench.host import command, paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project import anchor as declared
 from duetbench.project.project import Project
@@ -116,7 +116,7 @@ def backfill_command(
             files.require_room(folder)
             clean_up(console)
             saved = []
-            with revisions.copies(reporter) as copies:
+            with revisions.copies() as copies:
                 scope = Scope(
                     profile, tuple(select or ()), paths.state_dir() / "logs", reporter, copies
                 )

@@ -28,13 +28,13 @@ from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
-from duetbench.store import change, comparisons, files
+from duetbench.store import change, files
 from duetbench.store import points as record_points
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, find_comparison
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.cause import TIME_IS_UP, blame
 from duetbench.trend.bisect.mixtures import SearchTask
@@ -111,7 +111,7 @@ def bisect_command(
     clean_up(console)
     with ExitStack() as until_found:
         if project.target is not None:
-            copies = until_found.enter_context(revisions.copies(narrator))
+            copies = until_found.enter_context(revisions.copies())
             task, project = _of_target(
                 project, names or [], lock, comparison, select, narrator, copies
             )
@@ -210,7 +210,7 @@ def _comparison(names: list[str] | None, folder: Path) -> Comparison | None:
     if not names or len(names) > 1:
         return None
     file = Path(names[0])
-    path = file if file.is_file() else comparisons.find_comparison(names[0], folder)
+    path = file if file.is_file() else find_comparison(names[0], folder)
     return None if path is None else files.read(Comparison, path)
 
 

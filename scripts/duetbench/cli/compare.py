@@ -33,15 +33,14 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.judge import affected as affected_
-from duetbench.judge import revisions, session
-from duetbench.judge.builder import Question, unmeasured
-from duetbench.judge.instruments import Reporter
+from duetbench.judge import affected, revisions, session
+from duetbench.judge.instruments import Real
+from duetbench.judge.loop import Reporter
+from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.show.report import as_markdown, print_comparison, print_overview
 from duetbench.show.view import exit_code
 from duetbench.store import comparison as again
-from duetbench.store import comparisons
 from duetbench.store.comparison import Comparison
 
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
@@ -150,7 +149,7 @@ def compare_command(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
     project = repository(console)
-    left = clean_up(console)
+    clean_up(console)
     narrator = Narrator(console)
     base, head, pythons = _interpreters(base, head, python or [])
     project = with_options(project, options, pythons)
@@ -162,35 +161,35 @@ def compare_command(
     words = [word for glob in select or () for word in ("--select", glob)]
     words += ["--profile", profile, "--seed", str(seed), *["--all"] * everything]
     words += ["--budget", budget] if budget else []
-    with interruptible(), revisions.copies(narrator) as copies:
+    words += repeated(options, pythons)
+    with interruptible(), revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
         scope = Scope(profile, tuple(select or ()), logs, narrator, copies)
         pins = base_with or [], with_ or []
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
-        sides = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
-        affected = affected_.find(sides, everything=everything)
-        words += repeated(options, pythons)
-        reproduce = again.command(sides.base.record, sides.head.record, words)
-        killed = f"{len(left)} sessions that a killed run had left were found first"
+        both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
+        touched = affected.find(both, everything=everything)
+        reproduce = again.command(both.base.record, both.head.record, words)
         question = Question(
-            sides.base,
-            sides.head,
-            affected,
+            both.base,
+            both.head,
+            touched,
             limit,
             seed,
-            sides.cross,
+            both.cross,
             reproduce=(reproduce,) if reproduce else (),
-            notes=(
-                *([killed] if left else ()),
-                *(left_out(options) if reproduce else ()),
-            ),
+            notes=left_out(options) if reproduce else (),
         )
-        comparison, interruption = _compared(question, console)
+        comparison, interruption = _compared(question, console, logs)
         explained = None
         if why is not None and interruption is None:
-            explained = hook("why:explain_comparison")(comparison, sides, narrator)
+            explained = hook("why:explain_comparison")(comparison, both, narrator)
     try:
-        _write(comparison, document=output, markdown=markdown, html=html)
+        text = as_markdown(comparison)
+        actions.summary(text)  # on the page of the job of GitHub Actions that this is
+        answers.put(text, markdown)
+        answers.put(comparison.model_dump_json(indent=1) + "\n", output)
+        answers.put_html(html, comparison)
         if explained is not None:
             answers.put(explained.model_dump_json() + "\n", why)
     finally:
@@ -199,7 +198,7 @@ def compare_command(
             console.say("")
             hook("why:print_attribution")(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
-        if console.is_terminal and comparisons.comparison_file(comparison).is_file():
+        if console.is_terminal and again.comparison_file(comparison).is_file():
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")
     if interruption is not None:
         raise interruption
@@ -221,34 +220,25 @@ def _interpreters(
     return base, head, python
 
 
-def _write(
-    comparison: Comparison, *, document: Path | None, markdown: Path | None, html: Path | None
-) -> None:
-    """Write a comparison as files, and on the page of the job of GitHub Actions that this is."""
-    text = as_markdown(comparison)
-    actions.summary(text)
-    answers.put(text, markdown)
-    answers.put(comparison.model_dump_json(indent=1) + "\n", document)
-    answers.put_html(html, comparison)
-
-
-def _compared(question: Question, console: Console) -> tuple[Comparison, InterruptedRun | None]:
+def _compared(
+    question: Question, console: Console, logs: Path
+) -> tuple[Comparison, InterruptedRun | None]:
     """Measure, if there is something to judge; an interrupted comparison is partial."""
-    affected = question.affected
-    if affected.nothing:
+    touched = question.affected
+    if touched.nothing:
         return unmeasured(question), None
     reporter = Reporter(console)
-    for sentence in affected.notes:
+    for sentence in touched.notes:
         reporter.note(sentence)
     counts = {
-        "cases that can have changed": len(affected.pairs),
-        "that cannot": affected.unaffected,
-        "without counterpart": len(affected.missing) or None,
-        "in-process benchmarks": len(affected.jobs) or None,
+        "cases that can have changed": len(touched.pairs),
+        "that cannot": touched.unaffected,
+        "without counterpart": len(touched.missing) or None,
+        "in-process benchmarks": len(touched.jobs) or None,
     }
     reporter.note("; ".join(f"{what}: {n}" for what, n in counts.items() if n is not None))
     try:
         with measuring():
-            return session.compare(question, reporter), None
+            return session.compare(question, reporter, Real(logs)), None
     except session.InterruptedComparison as interruption:
         return interruption.comparison, interruption

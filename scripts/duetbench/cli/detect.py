@@ -26,14 +26,14 @@ from duetbench.github import actions
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.signals import interruptible
-from duetbench.judge.change_locks import declared_jobs
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.counted import declared_jobs
+from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line, title
 from duetbench.show.formats import ends, percent
-from duetbench.store import change, comparisons, files
+from duetbench.store import change, files
 from duetbench.store.change import Candidates, Change, Step
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import COMPARISONS, Comparison
 from duetbench.trend import reading
 from duetbench.trend.candidates import searched, unjudged
 from duetbench.trend.conclude import closed, grown
@@ -134,7 +134,7 @@ def _detected(
     sources = reading.read(results, paths.cache_dir() / "site")
     tables = tables_of(sources.nights)
     names = sorted({record.evidence for record in sources.changes if record.evidence})
-    places = (results / comparisons.COMPARISONS / f"{name}.json" for name in names)
+    places = (results / COMPARISONS / f"{name}.json" for name in names)
     unread: list[str] = []
     read = files.attempted(filter(Path.is_file, places), partial(files.read, Comparison), unread)
     evidence = {comparison.id: comparison for comparison in read}

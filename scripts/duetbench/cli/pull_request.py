@@ -25,12 +25,11 @@ from duetbench.github.event import MeasuringRun
 from duetbench.github.incoming import Upgrade
 from duetbench.host import git
 from duetbench.host.console import Console
-from duetbench.judge.builder import MOVED
 from duetbench.show.view import UNDECIDED
-from duetbench.store import comparisons, files
+from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import COMPARISONS, Comparison
 
 ARTIFACT: Final = "duetbench"
 """Under which a job of `action.yml` uploads what it has found; of a name, with `-NAME`."""
@@ -151,7 +150,7 @@ def compare_command(
     moved = files.read(Attribution, code_file) if code_file.is_file() else None
     actions.summary(comment.report(comparison, cause, moved))
     if keep:
-        files.write(results / comparisons.COMPARISONS / f"{comparison.id}.json", comparison)
+        files.write(results / COMPARISONS / f"{comparison.id}.json", comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
         _call("run", *target, "--results", str(results))
     if code == 1 and fail_on == "slower":
@@ -175,9 +174,7 @@ def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
 
 def _cause(comparison: Comparison, file: Path, options: list[str]) -> Upgrade:
     """What moved an application whose packages differ; a single one needs no search."""
-    moved = any(
-        judgement.verdict in MOVED for case in comparison.cases for judgement in case.judgements
-    )
+    moved = any(judgement.moved for case in comparison.cases for judgement in case.judgements)
     if not moved or len({change.package for change in comparison.packages}) < 2:
         return Upgrade()
     done = _call("bisect", str(file), "--json", *options, stdout=subprocess.PIPE)

@@ -10,7 +10,8 @@ from duetbench.core.errors import UsageError
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions, targets
 from duetbench.judge import sides as sides_
-from duetbench.judge.sides import Scope, Sides
+from duetbench.judge.pairs import Sides
+from duetbench.judge.sides import Scope
 from duetbench.project import oha
 from duetbench.project.project import Project
 from duetbench.project.settings import STACK
@@ -75,5 +76,5 @@ def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
     Whoever measures one need not have set up anything. SetupError: something cannot be made here.
     """
     oha.ensure(project.settings, narrator)
-    with revisions.copies(narrator) as copies:
+    with revisions.copies() as copies:
         yield targets.working(project, narrator, copies)

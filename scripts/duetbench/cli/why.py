@@ -1,31 +1,35 @@
 """`duetbench why`: which function does a change of instructions lie in?"""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Argument, Option
 
-from duetbench.cli.options import JsonOption, ResultsOption, SelectOption, repository
+from duetbench.cli.options import (
+    JsonOption,
+    ResultsOption,
+    SelectOption,
+    machine,
+    repository,
+)
 from duetbench.cli.sides import sides_of
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
-from duetbench.core.errors import CountError, UsageError
+from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json, write
 from duetbench.host.machine import measuring
-from duetbench.host.signals import interruptible
-from duetbench.judge import pairs, revisions
-from duetbench.judge.inprocess import unit_of
-from duetbench.judge.sides import Scope, Sides
+from duetbench.judge import revisions
+from duetbench.judge.counted import BothSides
+from duetbench.judge.pairs import Sides
+from duetbench.judge.sides import Scope
 from duetbench.judge.why import explain
 from duetbench.judge.why.attribute import attribute
-from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.show.attribution import folded, print_attribution
-from duetbench.store import attribution, change, comparisons, files
+from duetbench.store import attribution, change, files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, find_comparison
 
 
 @with_target
@@ -72,35 +76,33 @@ def why_command(
     project, narrator = repository(console), Narrator(console)
     folder = results or project.results
     record, comparison = _known(names or [], folder)
+    if record is not None and select:
+        raise UsageError("a change says which case it is: leave --select out")
     attributions: list[Attribution] = []
-    with interruptible(), revisions.copies(narrator) as copies:
-        if record is None and comparison is None:
-            project = with_options(project, options, [python] if python else [])
+
+    def keep(found: Attribution) -> None:
+        attribution.save(folder, found)
+        attributions.append(found)
+        if not as_json:
+            print_attribution(console, found)
+
+    with machine(), revisions.copies() as copies:
         logs, globs = paths.state_dir() / "logs", tuple(select or ())
         scope = Scope("quick", globs, logs, narrator, copies, loaded=False)
-        job = "" if record is None or select else unit_of(record.series.case)
         if record is not None:
-            sides = explain.sides_of(project, record, scope)
+            keep(explain.explain(project, record, narrator))
         elif comparison is not None:
             sides = explain.sides_of_comparison(project, comparison, scope)
+            surest = None if select else explain.moved_most(comparison, sides)
+            for pair in [surest] if surest else _once(sides):
+                found = attribute(*pair, narrator)
+                keep(found.model_copy(update={"comparison": comparison.id}))
         else:
-            words = names or []
-            ends = (words[0] if words else None, words[1] if len(words) > 1 else None)
-            sides = sides_of(project, ends, [], (base_with or [], with_ or []), lock, None, scope)
-        surest = None
-        if comparison is not None and not select:
-            surest = explain.moved_most(comparison, sides)
-        with measuring():
-            for base, head in [surest] if surest else _once(sides):
-                one = attribute(replace(base, job=job), replace(head, job=job), narrator)
-                if record is not None:
-                    one = one.model_copy(update={"id": record.id, "change": record.id})
-                elif comparison is not None:
-                    one = one.model_copy(update={"comparison": comparison.id})
-                attribution.save(folder, one)
-                attributions.append(one)
-                if not as_json:
-                    print_attribution(console, one)
+            project = with_options(project, options, [python] if python else [])
+            base, head = (*(names or []), None, None)[:2]
+            pins = base_with or [], with_ or []
+            for pair in _once(sides_of(project, (base, head), [], pins, lock, None, scope)):
+                keep(attribute(*pair, narrator))
     if folded_ is not None:
         write("".join(map(folded, attributions)), folded_)
     if as_json:
@@ -117,7 +119,7 @@ def _known(names: list[str], folder: Path) -> tuple[Change | None, Comparison | 
         if path.stem == names[0]:
             return change.read(path), None
     named_file = Path(names[0])
-    file = named_file if named_file.is_file() else comparisons.find_comparison(names[0], folder)
+    file = named_file if named_file.is_file() else find_comparison(names[0], folder)
     return None, None if file is None else files.read(Comparison, file)
 
 
@@ -125,15 +127,13 @@ _MOST: Final = 4
 """Cases that are looked at in one call, half a minute to a minute each."""
 
 
-def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
+def _once(sides: Sides) -> list[BothSides]:
     """The selected cases, each piece of code once; UsageError: none, or too many to wait for."""
-    by_code: dict[object, tuple[SideCase, SideCase]] = {}
-    for pair in pairs.paired(sides.base.cases, sides.head.cases, cross=sides.cross)[0]:
-        case = pair.head
+    by_code: dict[object, BothSides] = {}
+    for pair in sides.pairs:
+        case = pair.case
         code = case.python, case.stack, case.experiment, case.endpoint.name
-        by_code.setdefault(
-            code, (SideCase(pair.base, sides.base.testbed), SideCase(case, sides.head.testbed))
-        )
+        by_code.setdefault(code, pair.sides)
     if not 1 <= len(by_code) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
@@ -141,8 +141,16 @@ def _once(sides: Sides) -> list[tuple[SideCase, SideCase]]:
 
 
 def explain_change(project: Project, record: Change, results: Path, narrator: Narrator) -> None:
-    """Attribute a change that has no attribution yet, for verbs that find changes."""
-    explain.keep(project, record, results, narrator, errors().say)
+    """Attribute a change that has no attribution yet, for verbs that find changes.
+
+    A failure is only a note.
+    """
+    if (results / attribution.FOLDER / f"{record.id}.json").exists():
+        return
+    try:
+        attribution.save(results, explain.explain(project, record, narrator))
+    except (CountError, HistoryError, SetupError, UsageError) as problem:
+        errors().say(f"note: {record.id}: its code was not looked at: {problem}")
 
 
 def explain_comparison(

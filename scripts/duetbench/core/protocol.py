@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from duetbench.core.model import Profile
+from duetbench.core.model import Case, Load, LoadModel, Profile
 
 WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
 """Length of a warm-up window, s."""
@@ -56,3 +56,17 @@ DUET_WARM_UP: Final = 0.5
 In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
 the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.drift`.
 """
+
+
+def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
+    """The load of a case in a duet: as declared, but for its duration.
+
+    An open load keeps that too: its connections follow from it.
+    """
+    load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
+    if load.model is LoadModel.OPEN:
+        return load
+    duration = max(seconds, DUET_WAVES * slowest)
+    if load.rate is not None:
+        duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
+    return load.model_copy(update={"duration": duration})

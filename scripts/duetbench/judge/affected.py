@@ -4,7 +4,7 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 
 - a module affects the cases whose application imports it, or whose imports are not all known,
 - another file of the applications affects every case of its experiment; declarations affect
-  nothing: head's hold for both sides, see `pairs`,
+  nothing: head's hold for both sides, see `lending`,
 - in any other repository than ours, another file around the applications affects every case: any
   of them may read it; locks of a target do not, since their packages tell,
 - a package affects the cases that load it (see `dependencies`); one that came or went and that no
@@ -17,7 +17,7 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 """
 
 import filecmp
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -26,10 +26,9 @@ from typing import Final
 from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.host import paths
 from duetbench.judge import revisions
+from duetbench.judge.counted import Job, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.inprocess import Job, jobs
-from duetbench.judge.pairs import Pair, paired, some
-from duetbench.judge.sides import Side, Sides
+from duetbench.judge.pairs import Pair, Side, Sides, some
 from duetbench.project.anchor import FILE as ANCHOR
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
@@ -69,7 +68,7 @@ _AROUND: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Diff:
     """In what the two sides differ.
 
     `new` are files lent to a side with applications of its own: they may have another name there.
@@ -106,7 +105,8 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
         for path in (revisions.changed(sides.repository, *trees) if trees else ())
         if not _without_effect(path, base, head)
     )
-    change = Change(
+    target = head.project.target is not None
+    diff = Diff(
         files=files,
         packages=package_changes(base.testbed.stacks, head.testbed.stacks),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
@@ -115,20 +115,21 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
             for side in (base, head)
             for file in (side.root / "apps").glob(f"*/{FILE}")
         ),
-        own=head.project.target is None and _ours(sides.repository),
-        target=head.project.target is not None,
+        own=not target and _ours(sides.repository),
+        target=target,
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
-    common, missing = paired(base.cases, head.cases, cross=sides.cross)
-    sources = () if change.own else SOURCES
+    around = () if diff.own else SOURCES
     readers = [
-        Reader(s.root, s.testbed, tuple(s.root / name for name in sources)) for s in (base, head)
+        Reader(s.root, s.testbed, tuple(s.root / name for name in around)) for s in (base, head)
     ]
-
     loaded = {
-        pair.head.id: readers[0].read(pair.base) | readers[1].read(pair.head) for pair in common
+        pair.case.id: readers[0].read(pair.base.case) | readers[1].read(pair.head.case)
+        for pair in sides.pairs
     }
-    return select(change, common, loaded, missing, everything=everything, notes=sides.notes)
+    return select(
+        diff, sides.pairs, loaded, sides.missing, everything=everything, notes=sides.notes
+    )
 
 
 def _ours(root: Path) -> bool:
@@ -145,7 +146,7 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
 
 
 def select(
-    change: Change,
+    diff: Diff,
     common: Sequence[Pair],
     loaded: Mapping[str, Dependencies],
     missing: Sequence[Missing] = (),
@@ -154,38 +155,39 @@ def select(
     notes: Sequence[str] = (),
 ) -> Affected:
     """Choose the affected ones among the cases that both sides have. Pure."""
-    orphans = _orphans(change.packages, common, loaded)
+    orphans = _orphans(diff.packages, common, loaded)
     pairs, same, missing = [], [], list(missing)
     for pair in common:
-        reason = pair.reason or reason_for(pair.head, change, loaded[pair.head.id], orphans)
+        case = pair.case
+        reason = pair.reason or reason_for(case, diff, loaded[case.id], orphans)
         if reason := reason or (EVERYTHING if everything else ""):
             pairs.append(Pair(pair.base, pair.head, reason))
-        elif loaded[pair.head.id].files & change.new:
-            missing.append(Missing(case=pair.head.id, reason="only one side has its application"))
+        elif loaded[case.id].files & diff.new:
+            missing.append(Missing(case=case.id, reason="only one side has its application"))
         else:
             same.append(pair)
-    nothing = _nothing(change.files, change.packages, same, missing, own=change.own)
     return Affected(
-        tuple(pairs), len(same), tuple(missing), change.packages, tuple(notes),
-        nothing="" if pairs else nothing, jobs=jobs(pairs),
+        tuple(pairs), len(same), tuple(missing), diff.packages, tuple(notes),
+        nothing="" if pairs else _nothing(diff, lone=bool(missing and not same)),
+        jobs=jobs(pair.sides for pair in pairs),
     )  # fmt: skip
 
 
 def reason_for(
-    case: Case, change: Change, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
+    case: Case, diff: Diff, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
 ) -> str:
     """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
-    interpreter = change.interpreters.get(case.python)
+    interpreter = diff.interpreters.get(case.python)
     moved = [
         _moved(move)
         # What the case asks for by itself is the better reason.
-        for move in sorted(change.packages, key=lambda move: move.package not in loaded.direct)
+        for move in sorted(diff.packages, key=lambda move: move.package not in loaded.direct)
         if move.stack == case.stack
         if loaded.unknown
         or move.package in loaded.packages
         or (case.stack, move.package) in orphans
     ]
-    files = [path for path in change.files if _affects(path, case, change, loaded)]
+    files = [path for path in diff.files if _affects(path, case, diff, loaded)]
     reasons = (
         f"interpreter {case.python}: {interpreter}" if interpreter else "",
         some(moved, _NAMED, "package"),
@@ -231,7 +233,7 @@ def _orphans(
 ) -> set[tuple[str, str]]:
     """Stacks and packages that came or went there, and that no case is known to load."""
     known = {
-        (pair.head.stack, package) for pair in common for package in loaded[pair.head.id].packages
+        (pair.case.stack, package) for pair in common for package in loaded[pair.case.id].packages
     }
     return {
         (move.stack, move.package)
@@ -240,23 +242,23 @@ def _orphans(
     }
 
 
-def _affects(path: str, case: Case, change: Change, loaded: Dependencies) -> bool:
+def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
     """Whether a changed file is one that the case's application reads, or may read."""
     parts = PurePosixPath(path).parts
     if path in loaded.files:
         return True
-    if area(path, own=change.own) not in {APPLICATIONS, CODE}:
+    if _area(path, own=diff.own) not in {APPLICATIONS, CODE}:
         return False
-    if parts[0] == "apps" and not change.target:
+    if parts[0] == "apps" and not diff.target:
         # Of packages, those that moved tell; what points stand against is loaded by nothing.
         if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
             return False
-        if parts[1] in change.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
+        if parts[1] in diff.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
             return False
     if loaded.unknown:
         return True
     # A target's own folder may be called apps.
-    others = frozenset() if change.target else change.experiments - {case.experiment}
+    others = frozenset() if diff.target else diff.experiments - {case.experiment}
     return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
 
 
@@ -267,19 +269,12 @@ def _moved(move: PackageChange) -> str:
     return f"{move.package} {move.base or _ABSENT} → {move.head or _ABSENT}"
 
 
-def _nothing(
-    files: Iterable[str],
-    packages: Sequence[PackageChange],
-    common: Sequence[Pair],
-    missing: Sequence[Missing],
-    *,
-    own: bool,
-) -> str:
-    """Say why there is nothing to judge of the cases that both sides have; `own` as in `area`."""
-    areas = sorted({area(path, own=own) for path in files})
-    moved = some([_moved(move) for move in packages], _NAMED_OF_NONE, "package")
-    reasons = ["the sides have no case in common"] if missing and not common else []
-    if packages:
+def _nothing(diff: Diff, *, lone: bool) -> str:
+    """Say why there is nothing to judge; `lone`: the sides have no case in common."""
+    areas = sorted({_area(path, own=diff.own) for path in diff.files})
+    reasons = ["the sides have no case in common"] if lone else []
+    if diff.packages:
+        moved = some([_moved(move) for move in diff.packages], _NAMED_OF_NONE, "package")
         reasons.append(f"no measured case loads the packages that moved ({moved})")
     if areas == [_HARNESS]:
         reasons.append("only the harness differs, and the one that runs now measures both sides")
@@ -290,7 +285,7 @@ def _nothing(
     return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 
 
-def area(path: str, *, own: bool) -> str:
+def _area(path: str, *, own: bool) -> str:
     """The part of the checkout that a file belongs to, in words."""
     top = path.partition("/")[0]
     parts = (

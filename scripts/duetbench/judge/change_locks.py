@@ -1,70 +1,126 @@
-"""The locks on both sides of a change, and the case that is played with them.
+"""Locks other than those of the checkout: resolved otherwise, and those on both sides of a change.
 
-Run files hold the digest of each lock, and git holds the locks: the text is right if its digest is.
-Where a clone is shallow the one commit is fetched. A lock that was resolved as of a date was never
-in git, and is resolved so again. One that cannot be found any more is resolved from the other
-side's, with the versions that the run recorded.
+A stack is resolved as of a date, or with some packages in other versions; its lock is kept in the
+cache, under its digest. Run files hold the digest of each lock, and git holds the locks: the text
+is right if its digest is. Where a clone is shallow the one commit is fetched. A lock that was
+resolved as of a date was never in git, and is resolved so again. One that cannot be found any more
+is resolved from the other side's, with the versions that the run recorded.
 """
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final, get_args
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 from duetbench.core.errors import HistoryError, UsageError
-from duetbench.core.model import Case, Profile
+from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.judge import revisions
-from duetbench.judge.inprocess import Job, jobs
-from duetbench.judge.pairs import Pair
-from duetbench.project import resolution
+from duetbench.project import locks, resolution
 from duetbench.project.project import Project
+from duetbench.project.schema import read_toml
+from duetbench.project.types import Stack
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
-PROFILE: Final = "nightly"
-PROFILES: Final[tuple[Profile, ...]] = (PROFILE, "quick", "published")
-
-
-def declared_cases(project: Project, profile: Profile = PROFILE) -> tuple[Case, ...]:
-    """The cases of the nights; only what is declared today can be played once more."""
-    return project.cases(profile)
-
-
-def jobs_of(case: Case) -> tuple[Job, ...]:
-    """The jobs that are counted in the environments of a case."""
-    return jobs([Pair(case, case)])
-
-
-def declared_jobs(project: Project) -> dict[str, str]:
-    """The jobs inside the process that can be counted: series → first case that has it."""
-    carriers: dict[str, str] = {}
-    for case in declared_cases(project):
-        for job in jobs_of(case):
-            carriers.setdefault(job.series, case.id)
-    return carriers
-
-
-def carrier(project: Project, name: str) -> tuple[Case, Profile]:
-    """Find the case in whose environments a case or job is measured, in the first profile with it.
-
-    UsageError: none does.
-    """
-    for profile in PROFILES:
-        for case in declared_cases(project, profile):
-            if case.id == name or any(job.series == name for job in jobs_of(case)):
-                return case, profile
-    raise UsageError(
-        f"no case of this checkout is, or goes with, {name}; there is nothing to play: asv "
-        "measures other benchmarks inside the process (duetbench inprocess)"
-    )
-
-
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
+
+
+def resolved(
+    project: Project,
+    name: str,
+    narrator: Narrator,
+    day: date | None = None,
+    pins: Sequence[Requirement] = (),
+) -> Stack:
+    """Resolve a stack as of the end of a date (UTC), or with some packages in other versions.
+
+    With pins, other packages move only if they must; with neither it is as locked.
+
+    Raises:
+        SetupError: uv finds no such set of packages.
+    """
+    if day is None and not pins:
+        return project.lock(name)
+    texts = [str(pin) for pin in pins]
+    keep = "" if day else project.lock_file(name).read_text("utf-8")
+    how = f"as of {day}" if day else f"with {', '.join(texts)}"
+    with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
+        text = resolution.resolve(project, name, day, tick, keep=keep, pins=texts)
+    return kept(project, name, text)
+
+
+def kept(project: Project, name: str, text: str) -> Stack:
+    """Keep a lock in the cache, as a stack that can be made."""
+    lock = _place(cache.digest(text), name)
+    locks.write(lock, text)
+    return project.read_lock(name, lock)
+
+
+def _place(digest: str, name: str) -> Path:
+    """The file that keeps a lock, by the first twelve digits of its SHA-256."""
+    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"
+
+
+def read_pin(text: str) -> Requirement:
+    """Read a requirement such as `granian==2.7.8`; `UsageError`: it is no package's version."""
+    expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
+    try:
+        pin = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(expected) from error
+    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
+    if not exact or pin.url or pin.marker or pin.extras:
+        raise UsageError(expected)
+    return pin
+
+
+def share_out(
+    project: Project, names: Collection[str], pins: Sequence[Requirement]
+) -> tuple[dict[str, tuple[Requirement, ...]], tuple[str, ...]]:
+    """Decide which pins go into which stacks; a stack that declares a version of its own keeps it.
+
+    Raises:
+        UsageError: A pin would change no stack.
+    """
+    shares: dict[str, tuple[Requirement, ...]] = {}
+    notes: list[str] = []
+    for name in names:
+        present = [p for p in pins if canonicalize_name(p.name) in project.lock(name).packages]
+        own = {str(pin): _excluding(project, name, pin) for pin in present}
+        notes += [f"stack {name} declares {held} and keeps it" for held in own.values() if held]
+        shares[name] = tuple(pin for pin in present if own[str(pin)] is None)
+    for pin in pins:
+        if not any(pin in many for many in shares.values()):
+            why = "; ".join(notes) or f"expected a package of the stacks {', '.join(names)}"
+            raise UsageError(f"--with {pin} changes nothing: {why}")
+    return shares, tuple(notes)
+
+
+def _excluding(project: Project, stack: str, pin: Requirement) -> str | None:
+    """The stack's own requirement on a package, if it excludes what is asked for."""
+    (version,) = (part.version for part in pin.specifier)
+    for own in _requirements(project, stack):
+        same = canonicalize_name(own.name) == canonicalize_name(pin.name)
+        if same and not own.specifier.contains(version, prereleases=True):
+            return str(own)
+    return None
+
+
+def _requirements(project: Project, stack: str) -> list[Requirement]:
+    """Requirements that a stack declares in this file alone."""
+    if project.deployment is not None:
+        lines = project.lock_file(stack).with_suffix(".in").read_text("utf-8").splitlines()
+        return [Requirement(line) for line in lines if not line.startswith("-")]
+    groups = read_toml(project.root / "apps" / "pyproject.toml").get("dependency-groups", {})
+    texts = [text for text in groups.get(stack, ()) if isinstance(text, str)]  # others include
+    return [Requirement(text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +170,20 @@ def find_locks(project: Project, change: Change | Between, narrator: Narrator) -
         SetupError: uv finds no set of the recorded versions.
     """
     notes: list[str] = []
-    base, head = (_found(project, change, side, narrator, notes) for side in get_args(SideName))
-    if base is None and head is None:
+    texts = {side: _found(project, change, side, narrator, notes) for side in get_args(SideName)}
+    if not any(texts.values()):
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
             "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
         )
-    gone = (
-        "The lock of {} is not in the git history any more; it was resolved again from the "
-        "recorded versions"
-    )
-    if base is None:
-        base = _recorded(project, change, "base", head or "", narrator)
-        notes.append(gone.format("base"))
-    if head is None:
-        head = _recorded(project, change, "head", base, narrator)
-        notes.append(gone.format("head"))
-    return Locks(base, head, tuple(notes))
+    for side in [side for side, text in texts.items() if text is None]:
+        other = next(filter(None, texts.values()))
+        texts[side] = _recorded(project, change, side, other, narrator)
+        notes.append(
+            f"The lock of {side} is not in the git history any more; it was resolved again from "
+            "the recorded versions"
+        )
+    return Locks(texts["base"] or "", texts["head"] or "", tuple(notes))
 
 
 def _found(
@@ -144,7 +197,7 @@ def _found(
     text = lock_text(project, state, change.base_commit if side == "base" else change.head_commit)
     if text is not None or state.as_of is None:
         return text
-    again = revisions.resolved(project, state.stack, narrator, date.fromisoformat(state.as_of))
+    again = resolved(project, state.stack, narrator, date.fromisoformat(state.as_of))
     text = again.lock.read_text("utf-8")
     if again.digest == state.digest:
         return text
@@ -175,7 +228,7 @@ def lock_text(project: Project, state: StackState, commit: str | None) -> str | 
     name = path.relative_to(root).as_posix()
 
     def texts() -> Iterator[bytes | None]:
-        for place in (path, revisions.place_of(state.digest[:12], state.stack)):
+        for place in (path, _place(state.digest[:12], state.stack)):
             yield place.read_bytes() if place.is_file() else None
         if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
             # A shallow clone does not have it.

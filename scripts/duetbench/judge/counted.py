@@ -1,37 +1,84 @@
-"""Instructions of one request to an application, counted without a server.
+"""Instructions that both sides execute, counted without a server: of a request, or of a job.
 
-The application finds the surroundings of a launch. What counts is this checkout's, on both sides.
+The application finds the surroundings of a launch. What counts is this checkout's, on both sides:
+its counter, and of `benchmarks/_counted.py` the jobs that go with an experiment's cases. A count
+repeats to 0.03 %, so one of each side is enough, and the answer has a fixed resolution. It is a
+reason to spend duets on a case, never a verdict: what executes more need not be slower. asv times
+all other benchmarks (`duetbench inprocess`) and finds their steps.
 """
 
 import json
+import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.model import Endpoint
+from duetbench.core.errors import CountError, LaunchError, UsageError
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.host import paths, ports
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
 from duetbench.measure.workspace import Workspace
-from duetbench.store.comparison import Instructions
+from duetbench.project.project import Project
+from duetbench.store.change import INPROCESS
+from duetbench.store.comparison import Instructions, Judgement, MicroComparison
+from duetbench.store.points import INSTRUCTIONS
+
+BothSides = tuple[SideCase, SideCase]
+"""A case, or a job in its environment, as base and as head have it."""
 
 MOST_PATHS: Final = 30
 """Paths of one request that are asked for where there is no server; of more an even choice."""
 
+LONGEST: Final = 0.05
+"""Endpoints that compute for longer, s, are not counted: Valgrind is some fifty times slower."""
+
+START_SECONDS: Final = 15.0
+"""For both sides of one environment at the same time, before the first figure: imports."""
+
+EACH_SECONDS: Final = 3.0
+"""For each endpoint more."""
+
+PATIENCE: Final = 3.0
+"""So many times the expected seconds are waited for."""
+
+RESOLUTION: Final = 0.001
+"""Relative half width of a job's interval: twice what two counts of one program differ by."""
+
+FLOOR: Final = METRICS["server_cpu_per_request"].floor
+"""Relevance floor of instructions: that of the time they take."""
+
+PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
+"""In which cases are looked for, the nights' own first."""
+
+_VALIDATION: Final = "instructions.Pydantic.track_validation(document=valid, size=20, source={})"
+
+UNITS: Final = {
+    "pydantic-v1-v2": {
+        "pydantic/valid/20/python": _VALIDATION.format("python"),
+        "pydantic/valid/20/json": _VALIDATION.format("json"),
+        "pydantic/written/20/json": (
+            "instructions.Written.track_serialisation(size=20, target=json)"
+        ),
+    }
+}
+"""Units of work of `benchmarks/_counted.py` that are judged with an experiment's cases, and the
+benchmark of each with its parameters, as in names of series."""
+
 
 def instructions(
-    pairs: Sequence[tuple[SideCase, SideCase]],
-    limit: float,
-    *,
-    switched: bool = False,
+    pairs: Sequence[BothSides], limit: float, *, switched: bool = False
 ) -> tuple[Instructions | str, ...]:
-    """Count both sides at the same time within `limit` s; the counter is this checkout's."""
+    """Count both sides at the same time within `limit` s, or say why they cannot be.
+
+    The cases share stack, interpreter and environment variables.
+    """
     sides = zip(*pairs, strict=True)
     ends = time.monotonic() + limit
     try:
@@ -111,11 +158,7 @@ def _counting(side: Sequence[SideCase], switched: bool) -> Iterator[counting.Col
     with (
         program(side[0]) as counted,
         counting.started(
-            counted.python,
-            counted.payload,
-            targets,
-            env=counted.env,
-            switched=switched,
+            counted.python, counted.payload, targets, env=counted.env, switched=switched
         ) as collect,
     ):
         yield collect
@@ -141,3 +184,179 @@ def _together(
         return head.reason
     spread = max(base.spread, head.spread)
     return Instructions(base=base.per_unit, head=head.per_unit, spread=spread)
+
+
+class Counts:
+    """Counts cases, each piece of code once: cases that differ in the server only share theirs.
+
+    `count` counts some of one environment in so many seconds, as `instructions` does.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[Sequence[BothSides], float], tuple[Instructions | str, ...]],
+        sides: Mapping[str, BothSides],
+    ) -> None:
+        """Count base and head, by the case's id or the job's series."""
+        self._count, self._sides = count, sides
+        self._counted: dict[Hashable, Instructions | str] = {}
+
+    def of(self, case: str) -> Instructions | None:
+        """Counts of a case; None if it was not counted, or cannot be."""
+        outcome = self.outcome(case)
+        return outcome if isinstance(outcome, Instructions) else None
+
+    def outcome(self, case: str) -> Instructions | str:
+        """Counts of a case, or why there are none."""
+        return self._counted.get(self._code(case), "there was no time to count it")
+
+    def count(
+        self, cases: Iterable[str], left: Callable[[], float], note: Callable[[str], None]
+    ) -> None:
+        """Count environment by environment in the time there is; an interruption keeps the rest."""
+        for group in self._groups(cases):
+            seconds = START_SECONDS + EACH_SECONDS * len(group)
+            if seconds > left():
+                continue
+            pairs = [self._sides[case] for case in group]
+            counts = self._count(pairs, min(left(), PATIENCE * seconds))
+            self._counted |= {self._code(c): one for c, one in zip(group, counts, strict=True)}
+            for reason in dict.fromkeys(one for one in counts if isinstance(one, str)):
+                names = [case for case, one in zip(group, counts, strict=True) if one == reason]
+                note(f"{', '.join(names)}: instructions not counted: {reason}")
+
+    def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
+        """Group what is counted together: one case per piece of code, by environment."""
+        groups: dict[Hashable, dict[Hashable, str]] = {}
+        for name in cases:
+            code, head = self._code(name), self._sides[name][1]
+            if head.testbed.target:
+                continue  # `benchmarks/` of ours know experiments only
+            if head.case.endpoint.takes <= LONGEST and code not in self._counted:
+                groups.setdefault(code[:3], {}).setdefault(code, name)
+        return [tuple(group.values()) for group in groups.values()]
+
+    def _code(self, name: str) -> tuple[Hashable, ...]:
+        case, job = self._sides[name][1].case, self._sides[name][1].job
+        environment = case.python, case.stack, tuple(sorted(case.env.items()))
+        return *environment, case.experiment, case.endpoint.name, job
+
+
+def differ(counts: Instructions | None) -> bool:
+    """Whether the sides' instructions differ by more than what matters of CPU."""
+    return counts is not None and abs(math.log(counts.head / counts.base)) > math.log1p(FLOOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A unit of work, counted in the environments of a case without its servers.
+
+    `benchmark` has the parameters as names of series have them.
+    """
+
+    base: SideCase
+    head: SideCase
+    benchmark: str
+
+    @property
+    def sides(self) -> BothSides:
+        return self.base, self.head
+
+    @property
+    def name(self) -> str:
+        """As asv shows it: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
+        benchmark, _, parameters = self.benchmark.rstrip(")").partition("(")
+        values = (parameter.partition("=")[2] for parameter in parameters.split(", "))
+        arguments = (value if value.isdigit() else repr(value) for value in values)
+        return f"{benchmark}({', '.join(arguments)})"
+
+    @property
+    def series(self) -> str:
+        """Its name among the cases of trends."""
+        return _series(self.benchmark, self.head.case)
+
+    def judge(self, counts: Instructions) -> MicroComparison:
+        """Judge both sides' counts: a change beyond the floor, or none."""
+        ratio = counts.head / counts.base
+        verdict = Verdict.NO_CHANGE
+        if abs(math.log(ratio)) > math.log1p(FLOOR) + math.log1p(RESOLUTION):
+            verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
+        base, head = self.base.case, self.head.case
+        return MicroComparison(
+            benchmark=self.name,
+            python=" → ".join(dict.fromkeys((base.python, head.python))),
+            stack=head.stack,
+            series=self.series,
+            unit=INSTRUCTIONS,
+            judgement=Judgement(
+                metric="",
+                verdict=verdict,
+                ratio=ratio,
+                low=ratio / (1 + RESOLUTION),
+                high=ratio * (1 + RESOLUTION),
+                detectable=FLOOR + RESOLUTION,
+                duets=1,
+            ),
+            base=(counts.base,),
+            head=(counts.head,),
+        )
+
+
+def jobs(sides: Iterable[BothSides]) -> tuple[Job, ...]:
+    """The units of work that go with cases on both sides, each once per environment."""
+    by_series: dict[str, Job] = {}
+    for base, head in sides:
+        for unit_, benchmark in UNITS.get(head.case.experiment, {}).items():
+            job = Job(replace(base, job=unit_), replace(head, job=unit_), benchmark)
+            by_series.setdefault(job.series, job)
+    return tuple(by_series.values())
+
+
+def _series(benchmark: str, case: Case) -> str:
+    return f"{INPROCESS}{benchmark}/py{case.python}/{case.stack}"
+
+
+def jobs_of(case: Case) -> list[str]:
+    """The series of the jobs that are counted in the environments of a case."""
+    return [_series(name, case) for name in UNITS.get(case.experiment, {}).values()]
+
+
+def unit_of(series: str) -> str:
+    """The unit of work of a series; empty: it is a case whose requests are counted.
+
+    CountError: It is a benchmark that asv alone measures.
+    """
+    if not series.startswith(INPROCESS):
+        return ""
+    for units in UNITS.values():
+        for unit_, benchmark in units.items():
+            if series.startswith(f"{INPROCESS}{benchmark}/"):
+                return unit_
+    raise CountError(
+        f"{series}: expected a benchmark whose instructions are counted; asv measures this one "
+        "(duetbench inprocess)"
+    )
+
+
+def declared_jobs(project: Project) -> dict[str, str]:
+    """The jobs of the nights: series → first case that has it."""
+    carriers: dict[str, str] = {}
+    for case in project.cases(PROFILES[0]):
+        for series in jobs_of(case):
+            carriers.setdefault(series, case.id)
+    return carriers
+
+
+def carrier(project: Project, name: str) -> tuple[Case, Profile]:
+    """Find the case in whose environments a case or job is measured, in the first profile with it.
+
+    UsageError: none does.
+    """
+    for profile in PROFILES:
+        for case in project.cases(profile):
+            if name in {case.id, *jobs_of(case)}:
+                return case, profile
+    raise UsageError(
+        f"no case of this checkout is, or goes with, {name}; there is nothing to play: asv "
+        "measures other benchmarks inside the process (duetbench inprocess)"
+    )

@@ -19,7 +19,7 @@ import functools
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -63,7 +63,7 @@ class Dependencies:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Imports:
     """Files and packages that a module imports, through the local modules that it imports.
 
@@ -71,10 +71,10 @@ class Imports:
     `files`. A package of the same name may be installed.
     """
 
-    files: frozenset[Path]
-    names: frozenset[str]  # top-level ones of the others, the standard library's left out
+    files: set[Path] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)  # top-level ones of all but the standard library
     unknown: str = ""
-    around: frozenset[str] = frozenset()
+    around: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Installed:
     """The distributions of an environment; `provides`: by top-level import name."""
 
     requires: Mapping[str, tuple[Requirement, ...]]
-    provides: Mapping[str, frozenset[str]]
+    provides: Mapping[str, Collection[str]]
 
 
 @dataclass(slots=True)
@@ -127,37 +127,33 @@ class Reader:
         )
 
 
-def imports(module: str, folders: Iterable[Path], around: tuple[Path, ...] = ()) -> Imports:
+def imports(module: str, folders: Sequence[Path], around: tuple[Path, ...] = ()) -> Imports:
     """Parse an application module, and the local ones that it imports, wherever they do it.
 
     `folders` are searched in this order, then `around`, whose packages are reached as a whole.
     """
-    folders = tuple(folders)
-    files: set[Path] = set()
-    names: set[str] = set()
-    outside: set[str] = set()
-    unknown = searched = ""
+    result, searched = Imports(), ""
     todo, visited = [module], set[str]()
     while todo:
         name = todo.pop()
         top, modules = name.partition(".")[0], _local(name, folders)
-        if not modules and top not in {*sys.stdlib_module_names, *outside}:
-            names.add(top)
+        if not modules and top not in {*sys.stdlib_module_names, *result.around}:
+            result.names.add(top)
             modules = _packages(top, around)
-            outside |= {top} if modules else set()
-        for path in [path for path in modules if path not in files]:
-            files.add(path)
+            result.around |= {top} if modules else set()
+        for path in [path for path in modules if path not in result.files]:
+            result.files.add(path)
             read = _imported(path, modules[path])
             # Any text may look like a module's name: only that of code around is taken for one.
             texts = [text for text in read.texts if _packages(text.partition(".")[0], around)]
             named = (*read.names, *(text for text in texts if text not in _FOLDERS))
             todo += [one for one in named if one not in visited]
             visited.update(named)
-            unknown = unknown or read.doubt
+            result.unknown = result.unknown or read.doubt
             searched = searched or read.searched
-    if around and searched and not outside:
-        unknown = unknown or f"{searched}, and what it loads from there is not known"
-    return Imports(frozenset(files), frozenset(names), unknown, frozenset(outside))
+    if around and searched and not result.around and not result.unknown:
+        result.unknown = f"{searched}, and what it loads from there is not known"
+    return result
 
 
 @functools.cache
@@ -188,12 +184,12 @@ def _local(name: str, folders: Iterable[Path]) -> Mapping[Path, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Read:
     """Names that a file imports; `doubt`: why they may not be all."""
 
-    names: Sequence[str] = ()
-    texts: Sequence[str] = ()
+    names: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     doubt: str = ""
     searched: str = ""
 
@@ -205,26 +201,27 @@ def _imported(path: Path, name: str) -> _Read:
     except (OSError, SyntaxError, ValueError) as problem:
         return _Read(doubt=f"{path.name} cannot be read: {problem}")
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    names: list[str] = []
-    texts: list[str] = []
-    doubt = searched = ""
+    read = _Read()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            read.names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")[: len(package.split(".")) - node.level + 1]
             around = ".".join(parents) if node.level else ""
             source = ".".join(part for part in (around, node.module) if part)
             # `from package import module` may import a module as well.
-            names += [source, *(f"{source}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and _called(node) in _DYNAMIC:
-            doubt = f"{path.name} loads code with {_called(node)}"
+            named = (source, *(f"{source}.{alias.name}" for alias in node.names))
+            read.names += filter(None, named)
+        elif isinstance(node, ast.Call):
+            function = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if function in _DYNAMIC:
+                read.doubt = f"{path.name} loads code with {function}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if match := _NAMED.fullmatch(node.value):
-                texts.append(match[1])
+                read.texts.append(match[1])
         elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
-            searched = f"{path.name} changes the search path"
-    return _Read([name for name in names if name], texts, doubt, searched)
+            read.searched = f"{path.name} changes the search path"
+    return read
 
 
 def _searches(node: ast.Attribute | ast.Name) -> bool:
@@ -233,11 +230,6 @@ def _searches(node: ast.Attribute | ast.Name) -> bool:
         return node.id == "addsitedir"
     owner = getattr(node.value, "id", "")
     return node.attr == "addsitedir" or (owner, node.attr) == ("sys", "path")
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    return getattr(function, "id", getattr(function, "attr", ""))
 
 
 def installed(python: Path) -> Installed:
@@ -252,7 +244,7 @@ def installed(python: Path) -> Installed:
             top = file.parts[0] if len(file.parts) > 1 else file.parts[0].partition(".")[0]
             if top.isidentifier() and top != "__pycache__":
                 provides.setdefault(top, set()).add(name)
-    return Installed(requires, {top: frozenset(names) for top, names in provides.items()})
+    return Installed(requires, provides)
 
 
 def closure(

@@ -1,89 +1,55 @@
-"""Instruments of a comparison: duets, counts before them, and launches after them.
+"""Real servers, generators and counters; of each side several copies take turns.
 
-Instructions are counted first. Counts repeat where clocks scatter, so a change of the instructions
-is known before the first duet. It is a reason to spend duets on a case, never a verdict: what
-executes more need not be slower.
+An installation is a sample, as a launch is. Where its files lie in memory is the same in all of its
+launches, so that two installations of the same packages differ for good: by 0.4 to 0.5 % of CPU per
+request (standard deviation over twenty copies, results/SELFTEST.md), while groups of duets of one
+installation with itself do not differ. No number of duets between the same two averages that out;
+duets between others each time do. Some remains where more duets are held than there are copies: of
+a difference of two installations the share 1 / `COPIES` of the variance.
 
-What moved is followed up by sequential launches. A duet's own figures are those of two servers that
-share their cores, so absolute figures and latencies come from launches with nothing beside them, in
-the order ABBA, which cancels a steady drift of the machine. The verdict is the duets' alone.
+A copy has files of its own for what processes map into their memory (programs and libraries), and
+links to all else, which is read into memory anew by every process anyway.
 """
 
 from __future__ import annotations
 
-import math
+import os
 import shutil
-import statistics
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from duetbench.core.metrics import BRIEF, METRICS
-from duetbench.core.model import Launch, Status
+from duetbench.core.model import Launch
 from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
-from duetbench.host.console import Progress, duration
-from duetbench.judge import counted, installations
+from duetbench.host import cache, command, paths, proc
+from duetbench.judge import counted
 from duetbench.measure import duet, launch
-from duetbench.measure.testbed import SideCase
-from duetbench.project.plan import expected
+from duetbench.measure.testbed import SideCase, Testbed, server_of
+from duetbench.project.types import Interpreter
 from duetbench.store.comparison import Duet, Instructions, SideName
 
 KEPT_LOGS: Final = 20
 """Comparisons whose server logs are kept."""
 
-LONGEST: Final = 0.05
-"""Endpoints that compute for longer, s, are not counted: Valgrind is some fifty times slower."""
+COPIES: Final = 6
+"""Of each side: as many as the duets of the first look."""
 
-START_SECONDS: Final = 15.0
-"""For both sides of one environment at the same time, before the first figure: imports."""
+ROOM_GB: Final = 5.0
+"""Free space without which nothing is copied, 10⁹ bytes: a copy has about 0.08."""
 
-EACH_SECONDS: Final = 3.0
-"""For each endpoint more."""
-
-PATIENCE: Final = 3.0
-"""So many times the expected seconds are waited for."""
-
-ORDER: Final = (0, 1, 1, 0)
-"""Of sequential launches: base, head, head, base."""
-
-BothSides = Mapping[str, tuple[SideCase, SideCase]]
-"""Base and head, by the case's id, or by the series of a job."""
-
-
-class Instruments(Protocol):
-    """Seam between the session and everything that starts a process."""
-
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        """Play a duet of each pair of base and head, in their order; at least of the first.
-
-        All on one launch of each side, so cases of a side are equal by `testbed.server_of`. Fewer
-        duets than pairs if a failure ended it; numbered from `order`. May raise `InterruptedRun`
-        and nothing else.
-        """
-
-    def launch(self, side: SideCase) -> Launch:
-        """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
-
-    def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
-    ) -> tuple[Instructions | str, ...]:
-        """Count both sides' instructions per request within `limit` s, or say why not.
-
-        The cases share stack, interpreter and environment variables.
-        """
+_PREFIX: Final = "rotation"
+_PROGRAMS: Final = "bin"
 
 
 class Real:
-    """Real servers and generators; of each duet's two installations others take turns."""
+    """Instruments that measure: `loop.Instruments` says what each does."""
 
-    def __init__(
-        self, logs: Path, seconds: float = DUET_SECONDS, copies: int = installations.COPIES
-    ) -> None:
+    def __init__(self, logs: Path, seconds: float = DUET_SECONDS, copies: int = COPIES) -> None:
         """Keep server logs in a folder of this comparison, in `compare` below `logs`.
 
         So many `copies` of each side take turns; 0: both run as they are.
@@ -91,7 +57,7 @@ class Real:
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers = count()
-        self._seconds, self._rotation = seconds, installations.Rotation(copies)
+        self._seconds, self._rotation = seconds, Rotation(copies)
         for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
             shutil.rmtree(old, ignore_errors=True)
 
@@ -119,138 +85,102 @@ class Real:
         return lambda side: self._folder / f"{stem}-{side}.log"
 
 
-class Counts:
-    """Counts cases, each piece of code once: cases that differ in the server only share theirs."""
+class Rotation:
+    """Gives each duet another pair of copies; they are removed with it, or at the program's end."""
 
-    def __init__(self, instruments: Instruments, sides: BothSides) -> None:
-        self._instruments, self._sides = instruments, sides
-        self._found: dict[Hashable, Instructions | str] = {}
+    def __init__(self, copies: int = COPIES) -> None:
+        self.copies = copies
+        self._made: dict[Hashable, Path] = {}
+        self._turns: Counter[Hashable] = Counter()
+        base = paths.cache_dir()
+        base.mkdir(parents=True, exist_ok=True)
+        proc.sweep_scratch(_PREFIX, base)
+        if command.free_gb(base) < ROOM_GB:
+            self.copies = 0
+        self._folder = proc.make_scratch(_PREFIX, base)
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def of(self, case: str) -> Instructions | None:
-        """Counts of a case; None if it was not counted, or cannot be."""
-        outcome = self.outcome(case)
-        return outcome if isinstance(outcome, Instructions) else None
+    def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:
+        """The testbeds of both sides for the next duet of these."""
+        if not self.copies:
+            return base.testbed, head.testbed
+        pair = _installed(base), _installed(head)
+        turn = self._turns[pair]
+        self._turns[pair] += 1
+        # After each round with another partner.
+        other = (turn + turn // self.copies) % self.copies
+        return self._copy("base", base, turn % self.copies), self._copy("head", head, other)
 
-    def outcome(self, case: str) -> Instructions | str:
-        """Counts of a case, or why there are none."""
-        return self._found.get(self._code(case), "there was no time to count it")
+    def _copy(self, side: SideName, part: SideCase, number: int) -> Testbed:
+        testbed, stack, name = part.testbed, part.case.stack, part.case.python
+        executable = self._interpreter(side, testbed.interpreters[name], number)
+        original = testbed.pythons[stack, name].parent.parent
+        environment = self._once((side, number, original), original)
+        python, settings = environment / "bin" / "python", environment / "pyvenv.cfg"
+        if python.readlink() != executable:
+            python.unlink()
+            python.symlink_to(executable)
+            lines = settings.read_text("utf-8").splitlines()
+            settings.unlink()  # it was a link
+            home = f"home = {executable.parent}"
+            lines = [home if line.startswith("home = ") else line for line in lines]
+            settings.write_text("\n".join(lines) + "\n", "utf-8")
+        return replace(testbed, pythons={**testbed.pythons, (stack, name): python})
 
-    def count(self, cases: Iterable[str], left: Callable[[], float], reporter: Reporter) -> None:
-        """Count environment by environment in the time there is; an interruption keeps the rest."""
-        for group in self._groups(cases):
-            seconds = START_SECONDS + EACH_SECONDS * len(group)
-            if seconds > left():
-                continue
-            pairs = [self._sides[case] for case in group]
-            counts = self._instruments.instructions(pairs, min(left(), PATIENCE * seconds))
-            self._found |= {self._code(case): one for case, one in zip(group, counts, strict=True)}
-            for reason in dict.fromkeys(one for one in counts if isinstance(one, str)):
-                names = [case for case, one in zip(group, counts, strict=True) if one == reason]
-                reporter.note(f"{', '.join(names)}: instructions not counted: {reason}")
+    def _interpreter(self, side: SideName, interpreter: Interpreter, number: int) -> Path:
+        """The executable of a copy; of an interpreter that set-up has not made, its own."""
+        original = interpreter.executable.resolve()
+        if not any((above / cache.STAMP).is_file() for above in original.parents):
+            return original
+        prefix = original.parent.parent
+        return self._once((side, number, prefix), prefix) / "bin" / original.name
 
-    def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
-        """Group what is counted together: one case per piece of code, by environment."""
-        groups: dict[Hashable, dict[Hashable, str]] = {}
-        for name in cases:
-            code, head = self._code(name), self._sides[name][1]
-            if head.testbed.target:
-                continue  # `benchmarks/` of ours know experiments only
-            if head.case.endpoint.takes <= LONGEST and code not in self._found:
-                groups.setdefault(code[:3], {}).setdefault(code, name)
-        return [tuple(group.values()) for group in groups.values()]
-
-    def _code(self, name: str) -> tuple[Hashable, ...]:
-        case, job = self._sides[name][1].case, self._sides[name][1].job
-        variables = tuple(sorted(case.env.items()))
-        environment = case.python, case.stack, variables
-        return *environment, case.experiment, case.endpoint.name, job
-
-
-def differ(counted: Instructions | None) -> bool:
-    """Whether the sides' instructions differ by more than what matters of CPU."""
-    floor = math.log1p(METRICS["server_cpu_per_request"].floor)
-    return counted is not None and abs(math.log(counted.head / counted.base)) > floor
-
-
-class FollowUp:
-    """Sequential launches of cases while there is time; `means` of those that were all valid."""
-
-    def __init__(
-        self, instruments: Instruments, sides: BothSides, left: Callable[[], float]
-    ) -> None:
-        """`left` gives the seconds that are left."""
-        self._instruments, self._sides, self._left = instruments, sides, left
-        self.means: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
-
-    def seconds(self, *cases: str) -> float:
-        """Seconds that launches of cases would take."""
-        heads = (self._sides[case][1].case for case in cases)
-        return sum(len(ORDER) * expected(head, "quick").total for head in heads)
-
-    def launch(self, cases: Sequence[str], reporter: Reporter) -> None:
-        """Launch cases one after another in the time there is; an interruption keeps the rest."""
-        for done, case in enumerate(cases):
-            if self.seconds(case) <= self._left():
-                remaining = min(self.seconds(*cases[done:]), self._left())
-                reporter.playing(case, done, remaining)
-                self._launch(case)
-
-    def _launch(self, case: str) -> None:
-        figures: tuple[list[dict[str, float]], ...] = ([], [])
-        for side in ORDER:
-            outcome = self._instruments.launch(self._sides[case][side])
-            if outcome.status is not Status.OK:
-                return
-            figures[side].append(outcome.metrics)
-        self.means[case] = _means(figures[0]), _means(figures[1])
+    def _once(self, key: Hashable, original: Path) -> Path:
+        if key not in self._made:
+            # Names are equally long, so that paths are.
+            place = self._folder / f"{len(self._made):04d}"
+            mirror(original, place)
+            self._made[key] = place
+        return self._made[key]
 
 
-def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Mean of each metric that all launches have."""
-    names = [name for name in launches[0] if all(name in launch for launch in launches)]
-    return {name: statistics.fmean(launch[name] for launch in launches) for name in names}
+def _installed(side: SideCase) -> Hashable:
+    return side.testbed.pythons[side.case.stack, side.case.python], server_of(side.case)
 
 
-class Reporter(Progress):
-    """One line per duet; on a terminal a bar with the time to the next decisions below them."""
-
-    _stage = ""
-
-    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
-        """The comparison starts: deciding about so many cases takes `seconds` at least."""
-        limit = "" if budget is None else f", at most {duration(budget)}"
-        sentence = f"{_cases(cases)}; a first answer takes about {duration(seconds)}{limit}"
-        self.start(sentence, seconds, until="to the next decisions")
-
-    def stage(self, name: str, cases: int) -> None:
-        """A stage with so many cases starts."""
-        self._stage = name
-        self.say(f"{name}: {_cases(cases)}")
-
-    def playing(self, what: str, done: int, remaining: float) -> None:
-        """A duet or launch starts; the stage's next decisions take `remaining` s about."""
-        self.work(f"{self._stage} {what}".strip(), done, remaining)
-
-    def played(self, duet: Duet) -> None:
-        """A duet ended."""
-        self.say(f"[{duet.order + 1}] {duet.case}  {outcome(duet)}")
+def mirror(source: Path, target: Path) -> None:
+    """Copy what processes map of a folder, and link to all else."""
+    target.mkdir()
+    copied: dict[int, Path] = {}  # by inode: one program may have two names
+    for entry in os.scandir(source):
+        place, there = Path(entry.path), target / entry.name
+        if entry.is_symlink() and not place.readlink().is_absolute():
+            there.symlink_to(place.readlink())
+        elif entry.is_dir(follow_symlinks=False) and (entry.name == _PROGRAMS or _maps(place)):
+            mirror(place, there)
+        elif not _mapped(entry):
+            there.symlink_to(place)
+        elif entry.inode() in copied:
+            there.hardlink_to(copied[entry.inode()])
+        else:
+            copied[entry.inode()] = Path(shutil.copy2(place, there))
 
 
-def outcome(duet: Duet) -> str:
-    """Describe a duet in a line: changes of head against base, or why it does not count."""
-    sided = [("base", flag) for flag in duet.flags_base] + [("head", f) for f in duet.flags_head]
-    failing = [(side, flag) for side, flag in sided if flag.severity == "fail"]
-    if failing:
-        return "void: " + "; ".join(f"{side}: {f.name}: {f.detail}" for side, f in failing)
-    changes = [
-        f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
-        for name in BRIEF
-        if duet.base.get(name) and duet.head.get(name)
-    ]
-    warnings = sorted({flag.name for _, flag in sided})
-    text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-    return text if duet.usable else f"not used: {text}"
+def _mapped(entry: os.DirEntry[str]) -> bool:
+    if not entry.is_file(follow_symlinks=False):
+        return False
+    library = ".so" in Path(entry.name).suffixes
+    return library or (Path(entry.path).parent.name == _PROGRAMS and _is_program(entry))
 
 
-def _cases(number: int) -> str:
-    return f"{number} {'case' if number == 1 else 'cases'}"
+def _is_program(entry: os.DirEntry[str]) -> bool:
+    with Path(entry.path).open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _maps(folder: Path) -> bool:
+    """Whether a folder has anything that processes map."""
+    return any(
+        _maps(Path(entry.path)) if entry.is_dir(follow_symlinks=False) else _mapped(entry)
+        for entry in os.scandir(folder)
+    )

@@ -8,28 +8,143 @@ too, and swapped from then on.
 """
 
 import random
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
-from duetbench.judge.durations import DuetSeconds
-from duetbench.judge.instruments import Instruments, Reporter
-from duetbench.judge.samples import Match
-from duetbench.store.comparison import Duet
+from duetbench.core.metrics import BRIEF, METRICS
+from duetbench.core.model import Case, Launch
+from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
+from duetbench.host.console import Progress, duration
+from duetbench.judge.pairs import Pair
+from duetbench.measure.testbed import SideCase
+from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain
+from duetbench.project.servers import costs
+from duetbench.store.comparison import Duet, Instructions
+
+
+class Instruments(Protocol):
+    """Seam between the loop and everything that starts a process."""
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
+        """Play a duet of each pair of base and head, in their order; at least of the first.
+
+        All on one launch of each side, so cases of a side are equal by `testbed.server_of`. Fewer
+        duets than pairs if a failure ended it; numbered from `order`. May raise `InterruptedRun`
+        and nothing else.
+        """
+
+    def launch(self, side: SideCase) -> Launch:
+        """Do one launch with nothing beside it; may raise `InterruptedRun` and nothing else."""
+
+    def instructions(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        """Count both sides' instructions; as `counted.instructions`."""
+
+
+class Reporter(Progress):
+    """One line per duet; on a terminal a bar with the time to the next decisions below them."""
+
+    _stage = ""
+
+    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
+        """The comparison starts: deciding about so many cases takes `seconds` at least."""
+        limit = "" if budget is None else f", at most {duration(budget)}"
+        sentence = f"cases: {cases}; a first answer takes about {duration(seconds)}{limit}"
+        self.start(sentence, seconds, until="to the next decisions")
+
+    def stage(self, name: str, cases: int) -> None:
+        """A stage with so many cases starts."""
+        self._stage = name
+        self.say(f"{name}: {cases}")
+
+    def playing(self, what: str, done: int, remaining: float) -> None:
+        """A duet or launch starts; the stage's next decisions take `remaining` s about."""
+        self.work(f"{self._stage} {what}".strip(), done, remaining)
+
+    def played(self, duet: Duet) -> None:
+        """A duet ended: changes of head against base, or why it does not count."""
+        sided = [("base", f) for f in duet.flags_base] + [("head", f) for f in duet.flags_head]
+        failing = [(side, flag) for side, flag in sided if flag.severity == "fail"]
+        if failing:
+            text = "void: " + "; ".join(f"{side}: {f.name}: {f.detail}" for side, f in failing)
+        else:
+            changes = [
+                f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"
+                for name in BRIEF
+                if duet.base.get(name) and duet.head.get(name)
+            ]
+            warnings = sorted({flag.name for _, flag in sided})
+            text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
+            text = text if duet.usable else f"not used: {text}"
+        self.say(f"[{duet.order + 1}] {duet.case}  {text}")
 
 
 class Rule(Protocol):
     """When enough duets have been played."""
 
-    def open(self) -> Sequence[Match]:
+    def open(self) -> Sequence[Pair]:
         """The cases that need another duet."""
 
-    def missing(self, match: Match) -> int:
+    def missing(self, pair: Pair) -> int:
         """Fewest duets that a case needs until its next decision."""
 
-    def add(self, match: Match, duet: Duet) -> None:
+    def add(self, pair: Pair, duet: Duet) -> None:
         """Keep a duet of a case."""
+
+
+class DuetSeconds:
+    """Seconds that duets take, as expected, or as far from it as those so far.
+
+    Duets on one launch share its start and end; what is expected of a case is corrected by how far
+    off it was there, or in others.
+    """
+
+    def __init__(self) -> None:
+        self._expected: dict[Pair, tuple[float, float]] = {}
+        self._errors: dict[Pair, list[float]] = defaultdict(list)
+
+    def observe(self, pair: Pair, seconds: float, together: int) -> None:
+        """Take the seconds of a duet, with its share of a launch on which were so many."""
+        launch, own = self._of(pair)
+        self._errors[pair].append(seconds - own - launch / together)
+
+    def of(self, *pairs: Pair) -> float:
+        """Seconds of a duet of each of the cases, on as few launches as can be."""
+        launches = {pair.server: self._of(pair)[0] for pair in pairs}
+        every = [error for errors in self._errors.values() for error in errors]
+        others = sum(every) / (len(every) + PRIOR_LAUNCHES)
+        own = (
+            self._of(pair)[1]
+            + (statistics.fmean(self._errors[pair]) if pair in self._errors else others)
+            for pair in pairs
+        )
+        return max(1.0, sum(launches.values()) + sum(own)) if pairs else 0.0
+
+    def _of(self, pair: Pair) -> tuple[float, float]:
+        if pair not in self._expected:
+            self._expected[pair] = duet_seconds(pair.case)
+        return self._expected[pair]
+
+
+def duet_seconds(case: Case) -> tuple[float, float]:
+    """Seconds of a launch of both sides, and of a case's duet on it, before one has been seen."""
+    case = case.model_copy(update={"load": duet_load(case)})
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    slow = single >= SLOW_SECONDS
+    verify = (2 if slow else UNIT_REQUESTS + 1) * single
+    warm_up = 2 * single if slow else DUET_WARM_UP + Costs.window_gap
+    load = case.load.duration + Costs.generator
+    # Both sides start at once, and are killed. Then they share the cores, so that each step of one
+    # also waits for the other's; waiting does not.
+    launch = costs(case.server).start(case.workers) + 2 * Costs.probes
+    apart = verify + drain(case)
+    return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
 
 
 class Loop:
@@ -39,28 +154,26 @@ class Loop:
         self,
         instruments: Instruments,
         reporter: Reporter,
-        source: random.Random,
+        seed: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.instruments, self.reporter = instruments, reporter
-        self.source, self.clock = source, clock
+        self.instruments, self.reporter, self.clock = instruments, reporter, clock
+        self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.seconds = DuetSeconds()
         self.order = 0
-        self._head_first: dict[Hashable, bool] = defaultdict(lambda: source.random() < 0.5)
+        self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
 
     def play(
         self,
         rule: Rule,
         ends: Callable[[], float],
-        *,
-        after_launch: Callable[[], None] = lambda: None,
         after_round: Callable[[], None] = lambda: None,
     ) -> bool:
         """Play rounds until the rule needs no more; False if time is up before, on the clock."""
         while waiting := rule.open():
-            groups: dict[Hashable, list[Match]] = defaultdict(list)
-            for match in self.source.sample(waiting, len(waiting)):
-                groups[match.server].append(match)
+            groups: dict[Hashable, list[Pair]] = defaultdict(list)
+            for pair in self.source.sample(waiting, len(waiting)):
+                groups[pair.server].append(pair)
             before, limit = self.order, ends()
             for group in groups.values():
                 while group and self.clock() + self.seconds.of(*group) > limit:
@@ -68,30 +181,30 @@ class Loop:
                 if group:
                     remaining = min(self.remaining(rule), limit - self.clock())
                     self.launch(group, rule.add, remaining)
-                    after_launch()
             if self.order == before:
                 return False
             after_round()
         return True
 
     def launch(
-        self, group: Sequence[Match], add: Callable[[Match, Duet], None], remaining: float
+        self, group: Sequence[Pair], add: Callable[[Pair, Duet], None], remaining: float
     ) -> None:
         """Play a duet of each of these cases, which share a server, on one launch of each side."""
         server = group[0].server
         head_first = self._head_first[server]
         self._head_first[server] = not head_first
-        self.reporter.playing(group[0].name, self.order, remaining)
-        sides = [match.sides for match in group]
+        name = f"{group[0].label} {group[0].case.id}".strip()
+        self.reporter.playing(name, self.order, remaining)
+        sides = [pair.sides for pair in group]
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
-        for match, duet in zip(group, duets, strict=False):  # a failure ended the others
+        for pair, duet in zip(group, duets, strict=False):  # a failure ended the others
             self.order += 1
-            self.seconds.observe(match, duet.seconds, len(duets))
-            add(match, duet)
+            self.seconds.observe(pair, duet.seconds, len(duets))
+            add(pair, duet)
             self.reporter.played(duet)
 
     def remaining(self, rule: Rule) -> float:
         """Seconds until each of the cases that need more has had the duets it misses."""
-        missing = {match: rule.missing(match) for match in rule.open()}
+        missing = {pair: rule.missing(pair) for pair in rule.open()}
         rounds = range(max(missing.values(), default=0))
-        return sum(self.seconds.of(*(m for m in missing if missing[m] > n)) for n in rounds)
+        return sum(self.seconds.of(*(p for p in missing if missing[p] > n)) for n in rounds)

@@ -1,30 +1,237 @@
-"""Pairs the cases of two revisions, and decides whose files hold.
+"""Both sides of a comparison: what each is, and the cases of both, with their duets.
 
 A case is compared with itself only. An id that means something else on the other side (another
 load, another path, another answer) is missing there, as is one that the other side does not have.
-
-Head's declarations (`experiment.toml`: cases, loads, what is right) hold for both sides, so that a
-change of them alone changes nothing, and what head declares for the first time can be compared with
-older code. Applications, locks and interpreters are what is compared: of these a side is lent only
-what it does not have at all, and the report says so.
 """
 
-import filecmp
-import shutil
-from collections.abc import Hashable, Iterable, Sequence
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Missing, Profile
-from duetbench.host import paths
-from duetbench.project.anchor import FILE as ANCHOR
-from duetbench.project.experiments import Experiment, expand_all
+import numpy as np
+
+from duetbench.core import metrics
+from duetbench.core.flags import FlagName
+from duetbench.core.metrics import METRICS, Situation
+from duetbench.core.model import Case, LoadModel, Missing
+from duetbench.core.text import short
+from duetbench.judge import statistics
+from duetbench.judge.statistics import Logs
+from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.project import Project
-from duetbench.project.published import FILE as PUBLISHED
-from duetbench.project.schema import FILE, EndpointTable
-from duetbench.project.types import Settings, Stack
+from duetbench.store.comparison import Duet, SideName, SideRecord
+
+FAILURES: Final = 2
+"""Failed duets of one side that end a comparison: one may be an accident, two are an answer."""
+
+COMPUTED: Final = ("server_cpu_per_request", "throughput")
+"""Metrics of computing: they move with the instructions (throughput where nothing else limits it),
+and are not known while a side still gets quicker."""
+
+DRIFT_RATE: Final = 0.01
+"""Error rate at which duets are said to drift alike."""
+
+SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
+
+
+class CaseDuets:
+    """The duets of one case as they come in: which are usable, and which metrics are judged.
+
+    Attributes:
+        leading: Metrics that need more duets until they are decided.
+        tails: Judged from the same duets where all have the figure, and never a reason for more:
+            tails scatter so much that all time would go to them.
+        usable: Those that decisions may use.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.leading, self.tails = judged(case)
+        self.all: list[Duet] = []
+        self.usable: list[Duet] = []
+
+    def add(self, duet: Duet) -> None:
+        """Take another duet."""
+        self.all.append(duet)
+        if duet.usable:
+            self.usable.append(duet)
+
+    def settle(self) -> None:
+        """Use duets that the host alone has disturbed, where these are most of them.
+
+        Such noise is no exception, but how the machine is. Both sides had it, it says nothing about
+        the ratio, and ratios of such duets scatter no wider than others of the same comparison.
+        """
+        noisy = [one.disturbed == {FlagName.HOST_NOISE} for one in self.all]
+        if 2 * sum(noisy) > len(noisy):
+            self.all = [
+                one.model_copy(update={"kept": True}) if kept else one
+                for one, kept in zip(self.all, noisy, strict=True)
+            ]
+            self.usable = [one for one in self.all if one.usable]
+
+    @property
+    def excluded(self) -> int:
+        return len(self.all) - len(self.usable)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Judged metrics that every usable duet has."""
+
+        def has(duet: Duet, name: str) -> bool:
+            return all(0 < duet.metrics(side).get(name, 0) < math.inf for side in SIDES)
+
+        names = (*self.leading, *self.tails)
+        return tuple(name for name in names if all(has(duet, name) for duet in self.usable))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Leading metrics that some usable duet lacks: never judged from the others."""
+        present = self.metrics
+        return tuple(name for name in self.leading if name not in present)
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Leading metrics that move with the instructions."""
+        return tuple(metric for metric in COMPUTED if metric in self.leading)
+
+    def logs(self, metric: str) -> Logs:
+        """Log ratios of the usable duets.
+
+        Raises:
+            ValueError: One lacks the metric, or has a figure that has no ratio.
+        """
+        base, head = (
+            [duet.metrics(side).get(metric, math.nan) for duet in self.usable] for side in SIDES
+        )
+        return statistics.log_ratios(base, head)
+
+    def drifted(self, metric: str) -> str:
+        """Explain why its duets do not show a metric's lasting figure; empty if they do."""
+        drifts = [duet.drift for duet in self.usable if duet.drift is not None]
+        if metric not in COMPUTED or len(drifts) < 2:
+            return ""
+        drift, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
+        least = max(math.log1p(METRICS[metric].tolerance), effect)
+        if abs(drift.mean) <= least or statistics.moved_p(drift, 0) > DRIFT_RATE:
+            return ""
+        return (
+            f"not steady: head's throughput over base's moved by {math.expm1(drift.mean):+.1%} "
+            f"from the first half of the load to the second, on average over {drift.n} duets"
+        )
+
+    def void(self) -> str:
+        """Explain why it cannot be compared, by a side's first failure; empty if it can."""
+        reasons = []
+        for side in reversed(SIDES):
+            failures = [failure(duet, side) for duet in self.all]
+            words = [failure for failure in failures if failure is not None]
+            if len(words) >= FAILURES:
+                reasons.append(f"{side}: {words[0]}")
+        return "; ".join(reasons)
+
+    def disturbances(self) -> str:
+        """Name the flags for which duets were excluded."""
+        return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """One case as each side plays it, why the change can affect it, and its duets.
+
+    `label` names head's stack, where several are measured against one base.
+    """
+
+    base: SideCase
+    head: SideCase
+    reason: str = ""
+    label: str = ""
+    duets: CaseDuets = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.duets = CaseDuets(self.case)
+
+    @property
+    def case(self) -> Case:
+        """The case as head defines it."""
+        return self.head.case
+
+    @property
+    def sides(self) -> tuple[SideCase, SideCase]:
+        return self.base, self.head
+
+    @property
+    def server(self) -> Hashable:
+        """Equal of cases that one launch of each side can serve."""
+        return self.label, server_of(self.base.case), server_of(self.head.case)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Base or head, ready to be measured."""
+
+    record: SideRecord
+    testbed: Testbed  # for the cases that both sides have
+    cases: tuple[Case, ...]
+    project: Project  # the copy that its applications (and benchmarks) are read from
+    tree: str | None = None  # the git tree of `root`; None: it is no revision's
+    lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `lending`
+    declared: bool = True  # whether it declares itself what is measured of it
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both sides, the cases that they have in common, and what only one has.
+
+    `repository` is the checkout around us, `cross`: they are two interpreters.
+    """
+
+    base: Side
+    head: Side
+    repository: Path
+    pairs: tuple[Pair, ...]
+    missing: tuple[Missing, ...]
+    cross: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def failure(duet: Duet, side: SideName) -> str | None:
+    """Describe how a side failed; None if it did not."""
+    if any(flag.name == FlagName.INTERRUPTED for flag in (*duet.flags_base, *duet.flags_head)):
+        return None  # somebody stopped the comparison: the case has done nothing wrong
+    flags = duet.flags(side)
+    return next((f"{flag.name}: {flag.detail}" for flag in flags if flag.severity == "fail"), None)
+
+
+def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Choose the metrics that are judged of a case, leading ones and tails: those that can move.
+
+    More judged pairs are a stricter correction for all of them, so each has to earn its place.
+
+    - The throughput of a closed loop that waits for nothing is what the server can do.
+    - Where handlers wait, throughput stands at its ceiling whatever the change costs, until
+      concurrency is lost. Efficiency sees that, and the median latency sees the rest. (A ceiling
+      that contains the measured single request would move with the change, and hide it.)
+    - A paced or open load gives the throughput itself: latency and CPU show the cost.
+    - p99 exists from 1,000 requests on, in each duet.
+    """
+    times = case.load.times
+    situations: set[Situation] = {"always", times}
+    if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
+        situations = {"always", "unlimited"}
+    elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
+        situations |= {"ceiling"}
+    tail: Situation = "response tail" if times == "response" else "service tail"
+    return metrics.judged(situations), metrics.judged({tail})
+
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """Fields that a case may define differently and stay the same question: where its application is,
@@ -36,56 +243,38 @@ _BY_INTERPRETER: Final = frozenset({"id", "python", "slots", "endpoint.overlap"}
 _LONGEST: Final = 40  # characters of a value in a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One case as each side defines it, and why the change can affect it."""
-
-    base: Case
-    head: Case
-    reason: str = ""
-
-
 def paired(
     base: Sequence[Case], head: Sequence[Case], *, cross: bool = False
-) -> tuple[tuple[Pair, ...], tuple[Missing, ...]]:
+) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
     """Match the cases of the two sides, in head's order, and tell what has no partner.
 
     Between two interpreters (`cross`) a case belongs to the one that differs in nothing else.
     """
     partners = {_key(case, cross): case for case in base}
-    pairs: list[Pair] = []
+    pairs: list[tuple[Case, Case]] = []
     missing: list[Missing] = []
     for case in head:
         other = partners.pop(_key(case, cross), None)
         if other is None:
             missing.append(Missing(case=case.id, reason="only head has it"))
-        elif different := differences(other, case, cross=cross):
+        elif different := _differences(other, case, cross=cross):
             reason = f"defined otherwise on head: {'; '.join(different)}"
             missing.append(Missing(case=case.id, reason=reason))
         else:
-            reason = f"Python {case.python} instead of {other.python}" if cross else ""
-            pairs.append(Pair(other, case, reason))
+            pairs.append((other, case))
     missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
     return tuple(pairs), tuple(missing)
 
 
-def differences(base: Case, head: Case, *, cross: bool = False) -> tuple[str, ...]:
-    """Tell in what two cases are defined otherwise: `load.connections 128 → 256`."""
+def _differences(base: Case, head: Case, *, cross: bool) -> list[str]:
+    """In what two cases are defined otherwise: `load.connections 128 → 256`."""
     before, after = _flat(base), _flat(head)
     ignored = _MAY_DIFFER | (_BY_INTERPRETER if cross else frozenset())
-    return tuple(
-        f"{name} {_shown(before.get(name))} → {_shown(after.get(name))}"
+    return [
+        f"{name} {short(str(before.get(name)), _LONGEST)} → {short(str(after.get(name)), _LONGEST)}"
         for name in sorted((before.keys() | after.keys()) - ignored)
         if before.get(name) != after.get(name)
-    )
-
-
-def some(names: Sequence[str], at_most: int, kind: str) -> str:
-    """Name the first few and count the others."""
-    first, others = names[:at_most], len(names) - at_most
-    if others < 1:
-        return ", ".join(first)
-    return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"
+    ]
 
 
 def _key(case: Case, cross: bool) -> Hashable:
@@ -107,139 +296,9 @@ def _flat(case: Case) -> dict[str, object]:
     return fields
 
 
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-_APART: Final = {"app", "takes"}
-"""Fields of an endpoint that each side declares itself: its application, and how long it takes."""
-
-_KEPT: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
-"""Files that declare, and are not lent: the declarer's hold anyway."""
-
-_NAMED: Final = 5  # things that a note names
-
-
-def declares(root: Path) -> bool:
-    """Whether a state of a repository says what is to be measured of it."""
-    apps = root / "apps"
-    declared = (apps / "pyproject.toml").is_file() and any(apps.glob(f"*/{FILE}"))
-    return declared and paths.declares(root)
-
-
-@dataclass(frozen=True, slots=True)
-class Declarer:
-    """The state whose declarations hold."""
-
-    label: str
-    project: Project
-
-
-@dataclass(slots=True)
-class SideSource:
-    """One side: what it has itself, and the `files` that it is lent."""
-
-    label: str
-    project: Project
-    declarer: Declarer
-    files: list[str] = field(default_factory=list)
-    _others: dict[str, None] = field(default_factory=dict)
-
-    @property
-    def root(self) -> Path:
-        return self.project.root
-
-    @property
-    def declared(self) -> bool:
-        return declares(self.root)  # whatever it is lent: no declarations
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        names = [*self.files, *self._others]
-        listed = some(names, _NAMED, "file")
-        note = f"{self.label} lacks {listed}: those of {self.declarer.label} are used on both sides"
-        return (note,) if names else ()
-
-    def cases(self, profile: Profile) -> tuple[Case, ...]:
-        """The cases of a profile, as this side plays them, or else declares them itself."""
-        declared = self.declarer.project.cases(profile)
-        if self.root == self.declarer.project.root:
-            return declared
-        own = self._own()
-        before = {case.id: case for case in expand_all(own or (), profile)}
-        mine, theirs = _endpoints(own or ()), _endpoints(self.declarer.project.experiments)
-        played = []
-        for case in declared:
-            key = case.experiment, case.endpoint.name
-            other = before.pop(case.id, None)
-            played.append(self._played(case, theirs[key], mine.get(key), own is None) or other)
-        return (*filter(None, played), *before.values())
-
-    def lock(self, name: str) -> Stack:
-        """The lock of a stack; errors as of `Project.lock`."""
-        own = self.project.lock_file(name)
-        if own.is_file():
-            return self.declarer.project.read_lock(name, own)
-        self._others[own.relative_to(self.root).as_posix()] = None
-        return self.declarer.project.lock(name)
-
-    def settings(self, python: str) -> Settings:
-        """The settings that declare an interpreter."""
-        try:
-            own = self.project.settings if paths.declares(self.root) else None
-        except DeclarationError:
-            own = None  # of another time: we cannot read it
-        if own is not None and python in own.interpreters:
-            return own
-        self._others[f"interpreter {python}"] = None
-        return self.declarer.project.settings
-
-    def _own(self) -> tuple[Experiment, ...] | None:
-        """Experiments that it declares itself; None if that is not known."""
-        if not self.declared:
-            return ()
-        try:
-            return self.project.experiments
-        except (DeclarationError, UsageError):
-            return None
-
-    def _played(
-        self, case: Case, table: EndpointTable, own: EndpointTable | None, unknown: bool
-    ) -> Case | None:
-        """The case as this side plays it; None if it has another endpoint of that name, or none."""
-        if own and own.model_dump(exclude=_APART) == table.model_dump(exclude=_APART):
-            endpoint = case.endpoint.model_copy(update={"app": own.app})
-            return case.model_copy(update={"endpoint": endpoint})
-        name = Path(*case.endpoint.app.partition(":")[0].split("."))
-        places = [
-            path
-            for folder in (Path("apps", case.experiment), Path("apps"))
-            for path in (folder / name.with_suffix(".py"), folder / name / "__init__.py")
-            if (self.declarer.project.root / path).is_file()
-        ]
-        if not places:
-            return case  # an installed one: its answers will tell
-        ours, theirs = (root / places[0] for root in (self.root, self.declarer.project.root))
-        if ours.is_file():
-            return case if unknown or filecmp.cmp(ours, theirs, shallow=False) else None
-        if own is not None:
-            return None
-        # Lent is what the case's application consists of, where this side has nothing.
-        apps = self.declarer.project.root / "apps"
-        for source in sorted((*(apps / case.experiment).rglob("*"), *apps.iterdir())):
-            path = source.relative_to(self.declarer.project.root)
-            if not source.is_file() or source.name in _KEPT or (self.root / path).exists():
-                continue
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, self.root / path)
-            self.files.append(path.as_posix())
-        return case
-
-
-def _endpoints(experiments: Iterable[Experiment]) -> dict[tuple[str, str], EndpointTable]:
-    return {
-        (experiment.name, name): table
-        for experiment in experiments
-        for name, table in experiment.declared.endpoints.items()
-    }
+def some(names: Sequence[str], at_most: int, kind: str) -> str:
+    """Name the first few and count the others."""
+    first, others = names[:at_most], len(names) - at_most
+    if others < 1:
+        return ", ".join(first)
+    return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"

@@ -1,48 +1,78 @@
-"""One comparison from its first duet to its verdicts, in bounded time.
+"""One comparison from its first duet to its verdicts and its record, in bounded time.
 
 Instruction counts of all cases and jobs inside the process, rounds of duets over the cases that
 are open (`loop`), and sequential launches of what moved: `decide` says which cases need another
-duet, `durations` whether there is time for it. All duets of a launch are saved as soon as it is
-over.
+duet. Counts come first, since they repeat where clocks scatter. Launches come last: a duet's own
+figures are those of two servers that share their cores, so absolute figures and latencies come from
+launches with nothing beside them, in the order ABBA, which cancels a steady drift of the machine.
+The verdict is the duets' alone.
 """
 
 import math
-import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
-from typing import Final, Literal
+from statistics import fmean
+from typing import Any, Final, Literal
 
+import numpy as np
+
+from duetbench.core import __version__
 from duetbench.core.errors import RecordError
-from duetbench.core.model import LoadModel, Missing
+from duetbench.core.model import LoadModel, Missing, Status
 from duetbench.core.units import utc_now
-from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import builder, durations, inprocess
-from duetbench.judge.builder import MOVED, Findings, Question
-from duetbench.judge.decide import SequentialTest, State, judge
-from duetbench.judge.durations import Budget
-from duetbench.judge.instruments import (
-    EACH_SECONDS,
-    Counts,
-    FollowUp,
-    Instruments,
-    Real,
-    Reporter,
-    differ,
-)
-from duetbench.judge.loop import Loop
-from duetbench.judge.samples import CaseDuets, Match
+from duetbench.judge import counted, statistics
+from duetbench.judge.affected import Affected
+from duetbench.judge.counted import EACH_SECONDS, Counts, differ
+from duetbench.judge.decide import SequentialTest, State, events, judge, seconds_to_decide
+from duetbench.judge.loop import Instruments, Loop, Reporter
+from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.statistics import Method
-from duetbench.measure.testbed import SideCase
-from duetbench.store import comparisons
-from duetbench.store.comparison import Comparison, Duet
+from duetbench.project import oha
+from duetbench.project.plan import expected
+from duetbench.store import comparison as store
+from duetbench.store.comparison import METHOD_VERSION, CaseComparison, Comparison, Duet, Judgement
+
+FOLLOW_UP: Final = 0.10
+"""Largest share of the budget that is kept for sequential launches of what moved."""
+
+COUNTING: Final = 0.15
+"""Share of the budget that instruction counts may take before the first duet."""
+
+FIRST_LOOK: Final = 0.75
+"""Share of the budget in which all chosen cases must reach their first look."""
+
+NOISE: Final = 0.12
+"""Share of the budget that duets of base against itself may take: several in five minutes."""
 
 NOISE_DUETS: Final = 5
 """Duets of base against itself: enough to tell a spread of 0.7 % from one of 2 %."""
 
 NOISE_METRIC: Final = "server_cpu_per_request"
+
+ORDER: Final = (0, 1, 1, 0)
+"""Of sequential launches: base, head, head, base."""
+
+Ending = Literal["complete", "partial"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Two sides, the cases to compare, and the time for it."""
+
+    base: Side
+    head: Side
+    affected: Affected
+    seconds: float | None = None  # time for all of it; None: until all is decided
+    seed: int = 1  # of the order of the duets
+    cross: bool = False  # whether two interpreters are compared
+    reproduce: tuple[str, ...] = ()  # commands for a terminal
+    notes: tuple[str, ...] = ()
 
 
 class InterruptedComparison(InterruptedRun):
@@ -53,19 +83,14 @@ class InterruptedComparison(InterruptedRun):
         self.comparison = comparison
 
 
-@dataclass(frozen=True, slots=True)
-class Equipment:
-    """Instruments, folder and clock of a comparison; by default real servers."""
-
-    instruments: Instruments | None = None
-    folder: Path | None = None
-    clock: Callable[[], float] = time.monotonic
-
-
 def compare(
-    question: Question, reporter: Reporter, equipment: Equipment | None = None
+    question: Question,
+    reporter: Reporter,
+    instruments: Instruments,
+    folder: Path | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Comparison:
-    """Compare head with base, from now on.
+    """Compare head with base, from now on; its file is in `folder`, or beside the logs.
 
     Returns:
         The complete comparison, which has been saved.
@@ -77,127 +102,190 @@ def compare(
     """
     if not question.affected.pairs and not question.affected.jobs:
         raise ValueError("nothing to judge: see Affected.nothing")
-    return _Session(question, reporter, equipment or Equipment()).run()
+    session = _Session(question, reporter, instruments, clock)
+    try:
+        session.run()
+    except InterruptedRun as interruption:
+        session.note(f"interrupted by {interruption} at {utc_now()}")
+        partial = session.comparison("partial")
+        try:
+            store.save_comparison(partial, folder)
+        except RecordError as error:  # a full disk hides nothing that was found
+            reporter.note(f"not saved: {error}")
+        raise InterruptedComparison(interruption.signal, partial) from interruption
+    finally:
+        reporter.end()
+    complete = session.comparison("complete")
+    store.save_comparison(complete, folder)
+    store.forget_comparisons(folder)
+    return complete
+
+
+def unmeasured(question: Question) -> Comparison:
+    """The record of a comparison in which there is nothing to judge, and why."""
+    return _record(question, "complete", utc_now(), notes=(question.affected.nothing,))
 
 
 class _UntilDecided:
     """Plays every case until the test has decided about it."""
 
-    def __init__(self, test: SequentialTest, matches: Mapping[str, Match]) -> None:
-        self.test, self.matches = test, matches
+    def __init__(self, test: SequentialTest, pairs: Mapping[str, Pair]) -> None:
+        self.test, self.pairs = test, pairs
 
-    def open(self) -> Sequence[Match]:
-        return [self.matches[case] for case in self.test.open()]
+    def open(self) -> Sequence[Pair]:
+        return [self.pairs[case] for case in self.test.open()]
 
-    def missing(self, match: Match) -> int:
-        return self.test.method.looks.missing(len(match.duets.usable))
+    def missing(self, pair: Pair) -> int:
+        return self.test.method.looks.missing(len(pair.duets.usable))
 
-    def add(self, match: Match, duet: Duet) -> None:
-        self.test.add(match.case.id, duet)
+    def add(self, pair: Pair, duet: Duet) -> None:
+        self.test.add(pair.case.id, duet)
 
 
 class _Session:
     """A comparison under way."""
 
-    def __init__(self, question: Question, reporter: Reporter, equipment: Equipment) -> None:
-        self.question, self.reporter, self.equipment = question, reporter, equipment
-        self.clock, self.method = equipment.clock, Method()
-        base, head = question.base, question.head
-        self.budget = Budget(question.seconds, self.clock())
+    def __init__(
+        self,
+        question: Question,
+        reporter: Reporter,
+        instruments: Instruments,
+        clock: Callable[[], float],
+    ) -> None:
+        self.question, self.reporter, self.instruments = question, reporter, instruments
+        self.clock, self.method = clock, Method()
+        self.started, self.began = utc_now(), clock()
+        self.seconds = math.inf if question.seconds is None else question.seconds
+        every = {pair.case.id: pair for pair in question.affected.pairs}
         self.jobs = {job.series: job for job in question.affected.jobs}
-        every = [
-            Match(
-                SideCase(pair.base, base.testbed),
-                SideCase(pair.head, head.testbed),
-                CaseDuets(pair.head),
-            )
-            for pair in question.affected.pairs
-        ]
-        self.instruments = equipment.instruments or Real(paths.state_dir() / "logs")
-        source = random.Random(question.seed)  # noqa: S311 - an order that can be repeated
-        self.loop = Loop(self.instruments, reporter, source, self.clock)
+        self.loop = Loop(instruments, reporter, question.seed, clock)
         self.first = self.method.looks.counts[0]
-        chosen = durations.affordable(every, self.loop.seconds.of, self.first, question.seconds)
-        self.matches = {match.case.id: match for match in chosen}
-        self.test = SequentialTest({c: m.duets for c, m in self.matches.items()}, self.method)
+        chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
+        self.pairs = {name: pair for name, pair in every.items() if pair in chosen}
+        self.test = SequentialTest({name: pair.duets for name, pair in self.pairs.items()})
         self.left_out = SequentialTest(
-            {match.case.id: match.duets for match in every if match not in chosen}, self.method
+            {name: pair.duets for name, pair in every.items() if name not in self.pairs}
         )
-        sides = {match.case.id: match.sides for match in every}
-        inside = {name: job.sides(base, head) for name, job in self.jobs.items()}
-        self.counts = Counts(self.instruments, {**sides, **inside})
-        self.follow_up = FollowUp(self.instruments, sides, self._time_left)
+        inside = {name: job.sides for name, job in self.jobs.items()}
+        served = {name: pair.sides for name, pair in every.items()}
+        self.counts = Counts(instruments.instructions, {**served, **inside})
+        self.means: dict[str, tuple[dict[str, float], dict[str, float]]] = {}
+        self.noise: list[float] = []  # log ratios of base against itself
         self.noise_tried, self.noise_seconds = 0, 0.0
-        self.findings = Findings(
-            self.test,
-            means=self.follow_up.means,
-            instructions=self.counts.of,
-            method={**self.method.record(), **self._inprocess(), "seed": question.seed},
+        self.notes: list[str] = []
+
+    def run(self) -> None:
+        """Count, play duets, follow up."""
+        measured, total = len(self.pairs), len(self.question.affected.pairs)
+        seconds = self.first * self.loop.seconds.of(*self.pairs.values())
+        seconds += EACH_SECONDS * len(self.jobs)
+        self.reporter.begin(measured + len(self.jobs), seconds, self.question.seconds)
+        if measured < total:
+            few = f"{total - measured} of {total} cases: they were not measured"
+            self.note(f"the budget is too small for {few}")
+        self._count()
+        if self.pairs:
+            self.reporter.stage("duets", measured)
+        rule = _UntilDecided(self.test, self.pairs)
+        self.loop.play(rule, self._duets_end, self._measure_noise)
+        self._follow_up()
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+        self.reporter.note(sentence)
+
+    def comparison(self, status: Ending) -> Comparison:
+        """The comparison with its verdicts; nothing is measured any more."""
+        self.test.close()
+        judgements = judge(self.left_out) | judge(self.test)
+        outcomes = {name: self.counts.outcome(name) for name in self.jobs}
+        method: dict[str, Any] = self.method.record()
+        if self.jobs:
+            method["inprocess_floor"] = counted.FLOOR
+        return _record(
+            self.question,
+            status,
+            self.started,
+            wall_seconds=self.clock() - self.began,
+            cases=tuple(
+                self._case(pair, judgements[pair.case.id]) for pair in self.question.affected.pairs
+            ),
+            micro=tuple(
+                self.jobs[name].judge(counts)
+                for name, counts in outcomes.items()
+                if not isinstance(counts, str)
+            ),
+            absent=tuple(
+                Missing(case=name, reason=counts)
+                for name, counts in outcomes.items()
+                if isinstance(counts, str)
+            ),
+            noise=None if len(self.noise) < 3 else statistics.sample(np.asarray(self.noise)).sd,
+            method={**method, "seed": self.question.seed},
+            notes=tuple(self.notes),
         )
 
-    def run(self) -> Comparison:
-        """Count, play duets, follow up; save what there is, whatever happens."""
-        count, total = len(self.matches), len(self.question.affected.pairs)
-        seconds = self.first * self.loop.seconds.of(*self.matches.values())
-        seconds += EACH_SECONDS * len(self.jobs)
-        self.reporter.begin(count + len(self.jobs), seconds, self.question.seconds)
-        if count < total:
-            few = f"{total - count} of {total} cases: they were not measured"
-            self._note(f"the budget is too small for {few}")
-        try:
-            self._count()
-            self._play()
-            self._follow_up()
-        except InterruptedRun as interruption:
-            self._note(f"interrupted by {interruption} at {utc_now()}")
-            partial = self._judged("partial")
-            self._save(partial)
-            raise InterruptedComparison(interruption.signal, partial) from interruption
-        finally:
-            self.reporter.end()
-        complete = self._judged("complete")
-        comparisons.save_comparison(complete, self.equipment.folder)
-        comparisons.forget_comparisons(self.equipment.folder)
-        return complete
+    def _case(self, pair: Pair, judgements: tuple[Judgement, ...]) -> CaseComparison:
+        name = pair.case.id
+        base, head = self.means.get(name, ({}, {}))
+        return CaseComparison(
+            case=pair.case,
+            because=pair.reason,
+            commands=pair.head.testbed.commands(pair.case),
+            judgements=judgements,
+            duets=tuple(pair.duets.all),
+            instructions=self.counts.of(name),
+            absolute_base=base,
+            absolute_head=head,
+            seconds_to_decide=seconds_to_decide(name, self.test) if name in self.pairs else None,
+        )
 
     def _count(self) -> None:
         """Count instructions first: they tell where to look, in a small share of the time."""
-        total = math.inf if self.budget.total is None else self.budget.total
-        ends = self.clock() + (durations.COUNTING if self.matches else 1.0) * total
-        wanted = (*self.matches, *self.jobs)
-        self.counts.count(wanted, lambda: ends - self.clock(), self.reporter)
-        for case, match in self.matches.items():
+        ends = self.clock() + (COUNTING if self.pairs else 1.0) * self.seconds
+        wanted = (*self.pairs, *self.jobs)
+        self.counts.count(wanted, lambda: ends - self.clock(), self.reporter.note)
+        for case, pair in self.pairs.items():
             if differ(self.counts.of(case)):
-                for metric in match.duets.computed:
+                for metric in pair.duets.computed:
                     self.test.hint(case, metric)
-
-    def _play(self) -> None:
-        if self.matches:
-            self.reporter.stage("duets", len(self.matches))
-        self.loop.play(
-            _UntilDecided(self.test, self.matches),
-            self._duets_end,
-            after_launch=lambda: self._save(self._comparison("partial")),
-            after_round=self._measure_noise,
-        )
 
     def _duets_end(self) -> float:
         """Moment at which the last duet has to be over: time is kept to follow up what moved."""
         moved = [
             case
-            for case, match in self.matches.items()
-            if any(self.test.state(case, metric) is State.MOVED for metric in match.duets.metrics)
+            for case, pair in self.pairs.items()
+            if any(self.test.state(case, metric) is State.MOVED for metric in pair.duets.metrics)
         ]
-        launches = self.follow_up.seconds(*moved) if self.question.follow_up else 0.0
-        return self.budget.duets_end(launches)
+        kept = min(self._launch_seconds(moved), FOLLOW_UP * self.seconds)
+        return self.began + self.seconds - kept
+
+    def _launch_seconds(self, cases: Sequence[str]) -> float:
+        heads = (self.pairs[case].case for case in cases)
+        return sum(len(ORDER) * expected(head, "quick").total for head in heads)
 
     def _follow_up(self) -> None:
+        """Launch what moved, case by case in the time there is."""
         self.test.close()
         judged = judge(self.test)
-        moved = [case for case in judged if any(one.verdict in MOVED for one in judged[case])]
-        if moved and self.question.follow_up:
+        moved = [case for case in judged if any(one.moved for one in judged[case])]
+        if moved:
             self.reporter.stage("closer look", len(moved))
-            self.follow_up.launch(moved, self.reporter)
+        for done, case in enumerate(moved):
+            left = self.began + self.seconds - self.clock()
+            if self._launch_seconds([case]) <= left:
+                remaining = min(self._launch_seconds(moved[done:]), left)
+                self.reporter.playing(case, done, remaining)
+                self._launch(case)
+
+    def _launch(self, case: str) -> None:
+        figures: tuple[list[dict[str, float]], ...] = ([], [])
+        for side in ORDER:
+            launch = self.instruments.launch(self.pairs[case].sides[side])
+            if launch.status is not Status.OK:
+                return
+            figures[side].append(launch.metrics)
+        self.means[case] = _means(figures[0]), _means(figures[1])
 
     def _measure_noise(self) -> None:
         """Play base against itself, twice a round, so that budgets of few rounds have it too."""
@@ -206,63 +294,93 @@ class _Session:
 
     def _duet_of_base(self) -> None:
         """Play base against itself while that takes a small share of the time."""
-        matches = self.matches.values()
         # A case that computes all the time: its noise is what is reported.
         computing = [
-            match
-            for match in matches
-            if match.case.load.model is LoadModel.CLOSED and match.case.endpoint.floor == 0
+            pair
+            for pair in self.pairs.values()
+            if pair.case.load.model is LoadModel.CLOSED and pair.case.endpoint.floor == 0
         ]
-        match = min(computing or matches, key=self.loop.seconds.of)
-        seconds, ends = self.loop.seconds.of(match), self._duets_end()
-        share = math.inf if self.budget.total is None else durations.NOISE * self.budget.total
-        dear = self.noise_seconds + seconds > share or self.clock() + seconds > ends
-        if dear or self.noise_tried == NOISE_DUETS or not self.test.open():
+        pair = min(computing or self.pairs.values(), key=self.loop.seconds.of)
+        seconds = self.loop.seconds.of(pair)
+        dear = self.noise_seconds + seconds > NOISE * self.seconds
+        late = self.clock() + seconds > self._duets_end()
+        if dear or late or self.noise_tried == NOISE_DUETS or not self.test.open():
             return
         self.noise_tried += 1
         began, head_first = self.clock(), self.noise_tried % 2 == 0
-        sides = (match.base, match.base)
+        sides = (pair.base, pair.base)
         (duet,) = self.instruments.duets([sides], head_first=head_first, order=0)
         self.noise_seconds += self.clock() - began
         if not duet.disturbed:
             before, after = duet.base.get(NOISE_METRIC, 0.0), duet.head.get(NOISE_METRIC, 0.0)
             if min(before, after) > 0:
-                self.findings.noise.append(math.log(after / before))
+                self.noise.append(math.log(after / before))
 
-    def _judged(self, status: Literal["complete", "partial"]) -> Comparison:
-        """The comparison with its verdicts; nothing is measured any more."""
-        self.test.close()
-        self.findings.judgements = judge(self.left_out) | judge(self.test)
-        outcomes = {name: self.counts.outcome(name) for name in self.jobs}
-        self.findings.micro = tuple(
-            inprocess.judged(self.jobs[name], counts)
-            for name, counts in outcomes.items()
-            if not isinstance(counts, str)
-        )
-        self.findings.absent = tuple(
-            Missing(case=name, reason=counts)
-            for name, counts in outcomes.items()
-            if isinstance(counts, str)
-        )
-        return self._comparison(status)
 
-    def _inprocess(self) -> dict[str, float]:
-        """Parameters by which jobs are judged, for the comparison's file."""
-        return {"inprocess_floor": inprocess.FLOOR} if self.jobs else {}
+def _means(launches: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Mean of each metric that all launches have."""
+    names = [name for name in launches[0] if all(name in launch for launch in launches)]
+    return {name: fmean(launch[name] for launch in launches) for name in names}
 
-    def _comparison(self, status: Literal["complete", "partial"]) -> Comparison:
-        return builder.build(self.question, self.findings, status, self.clock() - self.budget.began)
 
-    def _time_left(self) -> float:
-        return self.budget.ends - self.clock()
+def affordable(
+    pairs: Sequence[Pair], seconds: Callable[..., float], looks: int, total: float
+) -> list[Pair]:
+    """Choose the cases that can all reach their first look, spread over kinds; at least one.
 
-    def _note(self, sentence: str) -> None:
-        self.findings.notes.append(sentence)
-        self.reporter.note(sentence)
+    Half a look at every case would decide none. The others are reported as not measured.
+    `seconds` are those of a round of cases.
+    """
+    ranks_of: dict[Hashable, Iterator[int]] = defaultdict(count)
+    # Each kind's first comes before any kind's second.
+    ranks = [next(ranks_of[_kind(pair)]) for pair in pairs]
+    chosen: list[Pair] = []
+    for _, pair in sorted(zip(ranks, pairs, strict=True), key=lambda ranked: ranked[0]):
+        if not chosen or looks * seconds(*chosen, pair) <= FIRST_LOOK * total:
+            chosen.append(pair)
+    return chosen
 
-    def _save(self, comparison: Comparison) -> None:
-        """A full disk must not end the comparison: what was measured is still in memory."""
-        try:
-            comparisons.save_comparison(comparison, self.equipment.folder)
-        except RecordError as error:
-            self.reporter.note(f"not saved yet, going on: {error}")
+
+def _kind(pair: Pair) -> Hashable:
+    case = pair.case
+    return case.experiment, case.python, case.server, case.endpoint.interface
+
+
+def _record(
+    question: Question,
+    status: Ending,
+    started: str,
+    *,
+    cases: tuple[CaseComparison, ...] = (),
+    absent: tuple[Missing, ...] = (),
+    method: Mapping[str, float | int | str] | None = None,
+    notes: tuple[str, ...] = (),
+    **measured: Any,
+) -> Comparison:
+    """Write the record of what was found; `absent` are benchmarks that were not counted."""
+    base, head, affected = question.base, question.head, question.affected
+    # Names sort by time.
+    moment = datetime.fromisoformat(started).astimezone(UTC)
+    return Comparison(
+        id=f"{moment:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
+        status=status,
+        started=started,
+        finished=utc_now() if status == "complete" else None,
+        budget_seconds=question.seconds,
+        duetbench=__version__,
+        oha=oha.version(head.testbed.oha),
+        machine=head.testbed.machine,
+        cross=question.cross,
+        base=base.record,
+        head=head.record,
+        packages=affected.packages,
+        planned=len(affected.pairs),
+        untouched=affected.unaffected,
+        missing=(*affected.missing, *absent),
+        cases=cases,
+        events=events(cases),
+        method={"version": METHOD_VERSION, **(method or {})},
+        reproduce=question.reproduce,
+        notes=(*question.notes, *affected.notes, *notes),
+        **measured,
+    )

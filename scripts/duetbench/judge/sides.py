@@ -1,7 +1,7 @@
 """Prepares base and head: revisions, stacks or interpreters, each ready to be measured.
 
 - Two revisions: each with its own applications, locks and interpreters. What is measured of them
-  (`pairs`) is head's business.
+  is head's business (see `lending`).
 - Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
 - Two interpreters of one checkout: no change, but a choice; said so wherever it is shown.
 
@@ -21,45 +21,17 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import revisions, targets
-from duetbench.judge.pairs import Declarer, SideSource, declares, paired
+from duetbench.judge import change_locks, revisions, targets
+from duetbench.judge.lending import Borrower, declares
+from duetbench.judge.pairs import Pair, Side, Sides, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
-from duetbench.measure.testbed import Testbed, equip
+from duetbench.measure.testbed import SideCase, equip
 from duetbench.project import cpython, interpreters, oha, stacks
 from duetbench.project import plan as planning
-from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
-from duetbench.project.types import Settings, Stack
+from duetbench.project.types import Interpreter, Settings, Stack
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Base or head, ready to be measured."""
-
-    record: SideRecord
-    testbed: Testbed  # for the cases that both sides have
-    cases: tuple[Case, ...]
-    project: Project  # the copy that its applications (and benchmarks) are read from
-    tree: str | None = None  # the git tree of `root`; None: it is no revision's
-    lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `pairs`
-    declared: bool = True  # whether it declares itself what is measured of it
-
-    @property
-    def root(self) -> Path:
-        return self.project.root
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """Both sides; `repository` is the checkout around us, `cross`: they are two interpreters."""
-
-    base: Side
-    head: Side
-    repository: Path
-    cross: bool = False
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +61,7 @@ class _Part:
     lock: Callable[[str], Stack]
     settings: Callable[[str], Settings]
     tree: str | None = None
-    source: SideSource | None = None
+    source: Borrower | None = None
 
 
 def of_revisions(project: Project, base: str | None, head: str | None, scope: Scope) -> Sides:
@@ -123,15 +95,14 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
         declaring, label = Project(revisions.copy(root, scope.copies)), "the checkout"
         if not declares(declaring.root):
             raise paths.undeclared(root, f"not all of it, and as little in {later.label}")
-    _experiments(declaring, label)
-    declarer = Declarer(label, declaring)
+    _require_readable(declaring, label)
 
     def part(revision: Revision, place: Path) -> _Part:
-        own = SideSource(revision.label, Project(place), declarer)
+        own = Borrower(revision.label, Project(place), declaring, label)
+        cases = own.cases(scope.profile)
         return _Part(
-            _record(revision), own.project, own.cases(scope.profile), own.lock, own.settings,
-            revision.tree, own,
-        )  # fmt: skip
+            _record(revision), own.project, cases, own.lock, own.settings, revision.tree, own
+        )
 
     parts = part(earlier, before), part(later, after)
     both = _prepared(*parts, scope, project)
@@ -143,29 +114,25 @@ def _of_targets(
     project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
 ) -> Sides:
     """Prepare a target in copies of two revisions."""
-
-    def part(revision: Revision, copy: Project) -> _Part:
-        return _Part(
-            _record(revision), copy, copy.cases(scope.profile), copy.lock, copy.settings_for,
-            revision.tree,
-        )  # fmt: skip
-
     after, of_head = targets.deploy(project, head[1], scope.narrator)
     scope.narrator.say(targets.describe(after))
     before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
-    both = _prepared(part(base[0], before), part(head[0], after), scope, project)
-    return replace(both, notes=tuple(dict.fromkeys((*of_head, *of_base))))
+    parts = _itself(base[0], before, scope), _itself(head[0], after, scope)
+    notes = tuple(dict.fromkeys((*of_head, *of_base)))
+    return _prepared(*parts, scope, project, notes=notes)
+
+
+def _itself(revision: Revision, place: Project, scope: Scope) -> _Part:
+    """A revision that says itself how it is measured."""
+    cases = place.cases(scope.profile)
+    return _Part(_record(revision), place, cases, place.lock, place.settings_for, revision.tree)
 
 
 def _record(revision: Revision) -> SideRecord:
     return SideRecord(
-        label=revision.label,
-        kind="revision",
-        commit=revision.commit,
-        dirty=revision.dirty,
-        stacks=(),
-        interpreters=(),
-    )
+        label=revision.label, kind="revision", commit=revision.commit, dirty=revision.dirty,
+        stacks=(), interpreters=(),
+    )  # fmt: skip
 
 
 def of_dates(project: Project, base: date | None, head: date | None, scope: Scope) -> Sides:
@@ -175,12 +142,11 @@ def of_dates(project: Project, base: date | None, head: date | None, scope: Scop
         label = LOCKED if day is None else f"{AS_OF}{day}"
 
         def lock(name: str) -> Stack:
-            return revisions.resolved(project, name, scope.narrator, day)
+            return change_locks.resolved(project, name, scope.narrator, day)
 
         return _here(project, label, lock, scope)
 
-    notes = revisions.surroundings()
-    return _prepared(part(base), part(head), scope, project, notes=notes)
+    return _prepared(part(base), part(head), scope, project)
 
 
 def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
@@ -198,18 +164,17 @@ def of_packages(project: Project, base: Sequence[str], head: Sequence[str], scop
     notes: list[str] = []
 
     def part(requirements: Sequence[str]) -> _Part:
-        pins = [revisions.read_pin(text) for text in requirements]
-        shares, remarks = revisions.share_out(project, names, pins)
+        pins = [change_locks.read_pin(text) for text in requirements]
+        shares, remarks = change_locks.share_out(project, names, pins)
         notes.extend(remarks)
 
         def lock(name: str) -> Stack:
-            return revisions.resolved(project, name, scope.narrator, pins=shares[name])
+            return change_locks.resolved(project, name, scope.narrator, pins=shares[name])
 
         return _here(project, ", ".join(map(str, pins)) or LOCKED, lock, scope)
 
     parts = part(base), part(head)
-    around = (*dict.fromkeys(notes), *revisions.surroundings())
-    return _prepared(*parts, scope, project, notes=around)
+    return _prepared(*parts, scope, project, notes=tuple(dict.fromkeys(notes)))
 
 
 def of_locks(
@@ -223,7 +188,7 @@ def of_locks(
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
-            return revisions.kept(project, name, text) if name == stack else project.lock(name)
+            return change_locks.kept(project, name, text) if name == stack else project.lock(name)
 
         return _here(project, label, lock, scope)
 
@@ -298,14 +263,8 @@ def of_anchor(project: Project, commit: str, scope: Scope) -> Anchored:
     generator = _generator(project, scope)
     revision = revisions.resolve(project.root, commit)
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
-    _experiments(place, revision.label)
-    own = SideSource(revision.label, place, Declarer(revision.label, place))
-    record = SideRecord(
-        label=revision.label, kind="revision", commit=revision.commit, stacks=(), interpreters=()
-    )
-    part = _Part(
-        record, place, own.cases(scope.profile), own.lock, own.settings, revision.tree, own
-    )
+    _require_readable(place, revision.label)
+    part = _itself(revision, place, scope)
     cases, _ = _selected(part, part, scope, cross=False)
     return Anchored(_side(part, cases, cases, scope, generator), part, scope, generator)
 
@@ -324,7 +283,7 @@ def _here(
         stacks=(), interpreters=(),
     )  # fmt: skip
     if project.deployment is None:
-        _experiments(project, "the checkout")
+        _require_readable(project, "the checkout")
     cases = tuple(case for case in project.cases(scope.profile) if python in {None, case.python})
     whole = project.deployment is not None
     copied = replace(project, root=revisions.copy(project.root, scope.copies, whole=whole))
@@ -339,9 +298,9 @@ def _generator(project: Project, scope: Scope) -> Path:
     return oha.find(project.settings.oha)
 
 
-def _experiments(project: Project, whose: str) -> tuple[Experiment, ...]:
+def _require_readable(project: Project, whose: str) -> None:
     try:
-        return project.experiments
+        _ = project.experiments
     except DeclarationError as error:
         raise UsageError(f"{whose} cannot be read by this duetbench: {error}") from error
 
@@ -358,10 +317,18 @@ def _prepared(
     """Make what both sides need for the cases that they have in common."""
     generator = _generator(project, scope)
     cases = _selected(base, head, scope, cross=cross)
-    common, _ = paired(*cases, cross=cross)
-    before = _side(base, cases[0], [pair.base for pair in common], scope, generator)
-    after = _side(head, cases[1], [pair.head for pair in common], scope, generator)
-    return Sides(before, after, project.root, cross, notes)
+    common, missing = paired(*cases, cross=cross)
+    before = _side(base, cases[0], [old for old, _ in common], scope, generator)
+    after = _side(head, cases[1], [new for _, new in common], scope, generator)
+    pairs = tuple(
+        Pair(
+            SideCase(old, before.testbed),
+            SideCase(new, after.testbed),
+            f"Python {new.python} instead of {old.python}" if cross else "",
+        )
+        for old, new in common
+    )
+    return Sides(before, after, project.root, pairs, missing, cross, notes)
 
 
 def _selected(
@@ -380,9 +347,9 @@ def _selected(
             planning.make_plan(head.project.cases, scope.profile, [glob], None, 0)
             raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
         chosen |= matching
-    for pair in paired(base.cases, head.cases, cross=cross)[0]:
-        if chosen & {pair.base.id, pair.head.id}:
-            chosen |= {pair.base.id, pair.head.id}
+    for old, new in paired(base.cases, head.cases, cross=cross)[0]:
+        if chosen & {old.id, new.id}:
+            chosen |= {old.id, new.id}
     before, after = (tuple(c for c in part.cases if c.id in chosen) for part in (base, head))
     return before, after
 
@@ -394,25 +361,34 @@ def _side(
     scope: Scope,
     generator: Path,
 ) -> Side:
-    names = sorted({case.python for case in needed})
+    pythons = sorted({case.python for case in needed})
+
+    def located() -> dict[str, Interpreter]:
+        return {name: interpreters.locate(name, part.settings(name)) for name in pythons}
+
     try:
-        located = {name: interpreters.locate(name, part.settings(name)) for name in names}
+        found = located()
     except SetupError:  # they are not there yet
-        for name in names:
+        for name in pythons:
             cpython.ensure(part.settings(name), scope.narrator)
-        located = {name: interpreters.locate(name, part.settings(name)) for name in names}
+        found = located()
     locked = {name: part.lock(name) for name in sorted({case.stack for case in needed})}
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
-        stacks.make_environment(locked[stack], located[python], scope.narrator)
+        stacks.make_environment(locked[stack], found[python], scope.narrator)
+    project, source = part.project, part.source
+    if project.deployment is not None:  # who asks for the cause of a change finds it by its digest
+        for name, lock in locked.items():
+            change_locks.kept(project, name, lock.lock.read_text("utf-8"))
     testbed = equip(
-        needed, scope.logs, apps=part.project.root / "apps", locked=locked, interpreters=located,
-        private=part.project.private, imports=part.project.imports, generator=generator,
+        needed, scope.logs, apps=project.root / "apps", locked=locked, interpreters=found,
+        private=project.private, imports=project.imports, generator=generator,
     )  # fmt: skip
     records = {
         "stacks": tuple(stack.record() for stack in locked.values()),
-        "interpreters": tuple(interpreter.record() for interpreter in located.values()),
+        "interpreters": tuple(interpreter.record() for interpreter in found.values()),
     }
-    record, source = part.record.model_copy(update=records), part.source
-    lent = frozenset(source.files) if source else frozenset()
-    declared = source is None or source.declared
-    return Side(record, testbed, cases, part.project, part.tree, lent, declared=declared)
+    return Side(
+        part.record.model_copy(update=records), testbed, cases, project, part.tree,
+        lent=frozenset(source.files) if source else frozenset(),
+        declared=source is None or source.declared,
+    )  # fmt: skip

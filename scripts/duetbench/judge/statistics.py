@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize, special
 
 Logs = NDArray[np.float64]
 RESOLUTION: Final = 4e-4
@@ -35,15 +36,6 @@ class Looks:
     counts: tuple[int, ...]
     shares: tuple[float, ...]
     least: int
-
-    def __post_init__(self) -> None:
-        rising = list(self.counts) == sorted(set(self.counts))
-        if not self.counts or len(self.counts) != len(self.shares) or not rising:
-            raise ValueError(f"looks: one share per rising count; found {self!r}")
-        if min(self.shares) <= 0 or not math.isclose(sum(self.shares), 1):
-            raise ValueError(f"looks: positive shares that add up to 1; found {self.shares}")
-        if not 2 <= self.least <= self.counts[0]:
-            raise ValueError(f"looks: least from 2 to {self.counts[0]}; found {self.least}")
 
     def __str__(self) -> str:
         pairs = zip(self.counts, self.shares, strict=True)
@@ -137,7 +129,6 @@ def likeliest(sample: Sample, last: Sample, edge: float) -> float:
     Ghosh, Zou & Wright, American Journal of Human Genetics 82 (2008) 1064; between 0 and the
     sample's own mean.
     """
-    from scipy import optimize, special  # noqa: PLC0415 - only those who compare wait for it
 
     def slope(true: float) -> float:
         ends = np.array([true - edge, -true - edge]) / last.error
@@ -198,15 +189,11 @@ def adjusted(ps: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 def _tail(t: float, freedom: int) -> float:
     """P(T > t) of Student's t."""
-    from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
-
     return float(special.stdtr(freedom, -t))
 
 
 def quantile(p: float, freedom: Any) -> Any:
     """Student's t of a probability, for one number of degrees of freedom or an array of them."""
-    from scipy import special  # noqa: PLC0415 - only those who compare wait for its import
-
     return special.stdtrit(freedom, p)
 
 

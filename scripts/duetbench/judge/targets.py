@@ -17,10 +17,10 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure.testbed import find_interface
-from duetbench.project import interpreters, settings, stacks, target, target_locks, target_python
+from duetbench.project import interpreters, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import STACK, Target
+from duetbench.project.settings import FOLDER, STACK, Target
 from duetbench.project.types import Interpreter, Stack
 
 _GUNICORN_ASGI: Final = Version("25")
@@ -58,43 +58,54 @@ def deploy(
         UsageError: The target is: its application is none, its server cannot serve it, …
         SetupError: Interpreter, packages or environment cannot be had.
     """
-    application = _target(project)
+    assert project.target is not None  # noqa: S101 - the verbs ask before they come here
+    wanted = project.target
     if like is None:
-        requests = [target_python.request(place, name) for name in application.python or (None,)]
+        requests = [target_python.request(place, name) for name in wanted.python or (None,)]
         specs = [target_python.choose(one, project.settings, narrator) for one in requests]
         declared = {target_python.name_of(spec): spec for spec in specs}
     else:
-        declared = like.settings.interpreters
+        declared = dict(like.settings.interpreters)
     here = [
         interpreters.locate(
             name, project.settings.model_copy(update={"interpreters": {name: spec}})
         )
         for name, spec in declared.items()
     ]
-    python, *_ = here
-    notes = _builders(here) if like is None else _other_interpreter(place, application, python)
-    (place / settings.FOLDER).mkdir(exist_ok=True)
-    source = lock or _own(place)
-    locked = target_locks.NOTHING
-    if source is not None:
-        locked = target_locks.read(source.root, source.file, application, python, narrator)
-    imports = target_locks.install(place, application.app.partition(":")[0], python, narrator)
-    making = _Deploying(project, place, locked, imports, python, narrator)
+    python = here[0]
+    notes = _builders(here) if like is None else _other_interpreter(place, wanted, python)
+    (place / FOLDER).mkdir(exist_ok=True)
+    if lock is None and (file := target_locks.lock_of(place)):
+        lock = SideLock(place, file, file.name)
+    packages = target_locks.NOTHING
+    if lock is not None:
+        packages = target_locks.read(lock.root, lock.file, wanted, python, narrator)
+    imports = target_locks.install(place, wanted.app.partition(":")[0], python, narrator)
+
+    def locked(needs: frozenset[str], other: Stack | None = None) -> Stack:
+        return target_locks.locked(place, packages, needs, python, narrator, other)
+
     if like is None:
-        interface, server = making.find_out()
+        interface = wanted.interface
+        server = wanted.server or _server(packages.packages, interface)
+        needs = _needs(server, wanted, interface or "asgi")
+        stack = locked(needs)
+        if interface is None:
+            stacks.make_environment(stack, python, narrator)
+            interface = _interface(wanted, stacks.executable(stack, python), place, imports)
+            server = wanted.server or _server(packages.packages, interface)
+            if (other := _needs(server, wanted, interface)) != needs:
+                locked(other)
         cases = target.cases(
-            application, project.root, interface=interface, server=server, pythons=tuple(declared)
+            wanted, project.root, interface=interface, server=server, pythons=tuple(declared)
         )
     else:
         cases = dict(_deployment(like).cases)
         case = cases["quick"][0]
-        making.lock(_needs(case.server, application, case.endpoint.interface), like.lock(STACK))
-    packages = source.label if source else locked.label
-    deployment = Deployment(project.root, declared, imports, packages, cases)
-    made = Project(place, application, deployment)
-    # Who asks for the cause of a change finds it by its digest.
-    revisions.kept(made, STACK, text_of(made))
-    return made, (*locked.notes, *notes)
+        locked(_needs(case.server, wanted, case.endpoint.interface), like.lock(STACK))
+    label = lock.label if lock else packages.label
+    deployment = Deployment(project.root, declared, imports, label, cases)
+    return Project(place, wanted, deployment), (*packages.notes, *notes)
 
 
 def working(project: Project, narrator: Narrator, copies: Path, lock: str | None = None) -> Project:
@@ -172,39 +183,23 @@ def describe(project: Project) -> str:
     """Describe a prepared target on one line."""
     deployment = _deployment(project)
     case = deployment.cases["quick"][0]
-    load = case.load
-    workers = f"{case.workers} worker{'s' if case.workers > 1 else ''}"
-    rate = f" at {load.rate:g} requests/s" if load.rate is not None else ""
-    interpreters_ = (
+    rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
+    pythons = (
         f"{spec.version}{'t' if spec.free_threaded else ''}"
         for spec in deployment.interpreters.values()
     )
     version = project.lock(STACK).packages.get(case.server, "")
-    return ", ".join(
-        (
-            f"{case.endpoint.app} by {case.server} {version}",
-            workers,
-            f"{case.threads} threads" if case.threads else case.loop,
-            f"{load.connections} connections{rate}",
-            f"Python {' and '.join(interpreters_)}",
-            f"packages from {deployment.packages}",
-        )
+    return (
+        f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
+        f"{f'threads: {case.threads}' if case.threads else case.loop}, "
+        f"{case.load.connections} connections{rate}, Python {' and '.join(pythons)}, "
+        f"packages from {deployment.packages}"
     )
-
-
-def _target(project: Project) -> Target:
-    assert project.target is not None  # noqa: S101 - the verbs ask before they come here
-    return project.target
 
 
 def _deployment(project: Project) -> Deployment:
     assert project.deployment is not None  # noqa: S101 - `deploy` has made it
     return project.deployment
-
-
-def _own(place: Path) -> SideLock | None:
-    file = target_locks.lock_of(place)
-    return SideLock(place, file, file.name) if file else None
 
 
 def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
@@ -229,51 +224,17 @@ def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tupl
     return (note,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Deploying:
-    """A copy under way: its packages and itself are there, and what it serves is not known yet."""
-
-    project: Project
-    place: Path
-    given: target_locks.ProjectPackages
-    imports: tuple[str, ...]
-    python: Interpreter
-    narrator: Narrator
-
-    def find_out(self) -> tuple[Interface, str]:
-        """Find interface and server, and lock what they need; UsageError: they do not fit."""
-        wanted = _target(self.project)
-        interface = wanted.interface
-        server = wanted.server or _server(self.given.packages, interface)
-        needs = _needs(server, wanted, interface or "asgi")
-        stack = self.lock(needs)
-        if interface is None:
-            interface = self._interface(wanted, stack)
-            if wanted.server is None:
-                server = _server(self.given.packages, interface)
-            if (other := _needs(server, wanted, interface)) != needs:
-                self.lock(other)
-        return interface, server
-
-    def lock(self, needs: frozenset[str], like: Stack | None = None) -> Stack:
-        return target_locks.locked(self.place, self.given, needs, self.python, self.narrator, like)
-
-    def _interface(self, wanted: Target, stack: Stack) -> Interface:
-        stacks.make_environment(stack, self.python, self.narrator)
-        try:
-            return find_interface(
-                stacks.executable(stack, self.python),
-                wanted.app,
-                factory=wanted.factory,
-                root=self.place,
-                imports=self.imports,
-                env=wanted.env,
-            )
-        except UsageError as error:
-            raise UsageError(
-                f"{error}. What it needs of its surroundings comes with --env and --env-file; "
-                "where the import alone cannot tell, say --interface asgi or wsgi"
-            ) from error
+def _interface(wanted: Target, python: Path, place: Path, imports: tuple[str, ...]) -> Interface:
+    """What the application speaks, found out by importing it."""
+    try:
+        return find_interface(
+            python, wanted.app, factory=wanted.factory, root=place, imports=imports, env=wanted.env
+        )
+    except UsageError as error:
+        raise UsageError(
+            f"{error}. What it needs of its surroundings comes with --env and --env-file; where "
+            "the import alone cannot tell, say --interface asgi or wsgi"
+        ) from error
 
 
 def _server(packages: Mapping[str, str], interface: Interface | None) -> str:

@@ -27,14 +27,13 @@ from typing import Final
 
 from duetbench.core.errors import LaunchError
 from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Load, LoadModel
+from duetbench.core.model import Case, Load
 from duetbench.core.protocol import (
-    DUET_REQUESTS,
     DUET_SECONDS,
     DUET_WARM_UP,
-    DUET_WAVES,
     SLOW_SECONDS,
     UNIT_REQUESTS,
+    duet_load,
 )
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
@@ -116,20 +115,6 @@ def unshared(
         if name in metrics and alone.pids and before is not None and after is not None:
             memory[name] = metrics[name] + (after - before)
     return memory
-
-
-def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
-    """The load of a case in a duet: as declared, but for its duration.
-
-    An open load keeps that too: its connections follow from it.
-    """
-    load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
-    if load.model is LoadModel.OPEN:
-        return load
-    duration = max(seconds, DUET_WAVES * slowest)
-    if load.rate is not None:
-        duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
-    return load.model_copy(update={"duration": duration})
 
 
 class SideRun:

@@ -1,4 +1,4 @@
-"""The words of a comparison as types, and the command that asks for one again. Pure.
+"""The words of a comparison as types, the command that asks for one again, and their files.
 
 Ratios are head over base throughout: 1.02 means that head's figure is 2 % larger. Whether larger is
 better says the metric registry.
@@ -8,10 +8,12 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import dropwhile
+from pathlib import Path
 from typing import ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from duetbench.core.errors import UsageError
 from duetbench.core.flags import DISTURBING, Flag, FlagName
 from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
@@ -27,7 +29,9 @@ from duetbench.core.model import (
     StackRecord,
     Verdict,
 )
-from duetbench.core.units import TIME, read_time
+from duetbench.core.units import read_time
+from duetbench.host import paths
+from duetbench.store import files, store
 
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
@@ -35,6 +39,18 @@ FORMAT_VERSION: Final = 2
 METHOD_VERSION: Final = 3
 """Of the method that a comparison is decided by. 1: a screening, then a confirmation. 2: one
 sequential test. 3: the same, of installations that take turns (2026-11)."""
+
+COMPARISONS: Final = "comparisons"
+"""The folder of comparisons, below the state folder and below `results/` (evidence)."""
+
+MOST_COMPARISONS: Final = 50
+"""Comparisons that stay: the newest."""
+
+_NEWEST: Final = 3
+"""So many are named where none was found."""
+
+_MARK: Final = "-compare-"
+"""In the id of every comparison, and in that of no run."""
 
 SideName = Literal["base", "head"]
 
@@ -149,6 +165,10 @@ class Judgement(Frozen):
             return None
         return Interval(self.ratio, self.low, self.high, self.duets)
 
+    @property
+    def moved(self) -> bool:
+        return self.verdict in {Verdict.SLOWER, Verdict.FASTER}
+
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
         values = [value for value in (self.low, self.ratio, self.high) if value is not None]
@@ -203,10 +223,14 @@ class MicroComparison(Frozen):
     head: tuple[float, ...]
 
 
+Factor = Literal["machine", "interpreter", "interface", "server", "stack", "experiment"]
+"""What cases that moved alike have in common."""
+
+
 class Event(Frozen):
     """Many cases that moved alike: one cause, reported once."""
 
-    factor: Literal["machine", "interpreter", "interface", "server", "stack", "experiment"]
+    factor: Factor
     value: str
     metric: str
     verdict: Verdict
@@ -269,25 +293,18 @@ AS_OF: Final = "stacks as of "
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _PIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*")
-_INTERPRETER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
+_LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _OPTIONS: Final = {
-    "--select": re.compile("[!-,.-~][ -~]{0,299}"),
-    "--profile": re.compile("[a-z]+"),
-    "--seed": re.compile(r"-?\d{1,20}"),
-    "--budget": TIME,
-    "--app": re.compile(r"[\w.]{1,200}:[\w.]{1,200}", re.ASCII),
-    "--path": re.compile("/[ -~]{0,999}"),
-    "--request": re.compile("[A-Z/][ -~]{0,999}"),
-    "--expect-status": re.compile(r"\d{3}"),
-    "--interface": re.compile("[a-z]+"),
-    "--server": re.compile("[a-z]+"),
-    "--loop": re.compile("[a-z]+"),
-    "--workers": re.compile(r"\d{1,4}"),
-    "--threads": re.compile(r"\d{1,4}"),
-    "--connections": re.compile(r"\d{1,6}"),
-    "--rate": re.compile(r"\d{1,9}(\.\d{1,6})?"),
-    "--python": _INTERPRETER,
-}
+    **dict.fromkeys(("--select", "--path", "--request"), _LINE),
+    **dict.fromkeys(
+        (
+            "--profile", "--seed", "--budget", "--app", "--expect-status", "--interface",
+            "--server", "--loop", "--workers", "--threads", "--connections", "--rate", "--python",
+        ),
+        _WORD,
+    ),
+}  # fmt: skip
 """Options with one value that say what is measured, none of which writes or installs anything."""
 
 _FLAGS: Final = frozenset({"--all", "--factory"})
@@ -322,11 +339,10 @@ def rebuilt(comparison: Comparison) -> str | None:
         if option in _FLAGS:
             continue
         value = next(rest, "")
-        match = _OPTIONS[option].fullmatch(value) if option in _OPTIONS else None
-        if match is None or not value:
+        if option not in _OPTIONS or _OPTIONS[option].fullmatch(value) is None:
             return None
-        if option == "--budget":
-            seconds = read_time(value)
+        if option == "--budget" and (seconds := read_time(value)) is None:
+            return None
     if seconds != comparison.budget_seconds:
         return None
     return command(comparison.base, comparison.head, options)
@@ -336,7 +352,7 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
     """The words for two sides, wherever branches and locks are by then."""
     labels = [base.label, head.label]
     if {base.kind, head.kind} == {"interpreter"}:
-        return ["--python", *labels] if all(map(_INTERPRETER.fullmatch, labels)) else None
+        return ["--python", *labels] if all(map(_WORD.fullmatch, labels)) else None
     if {base.kind, head.kind} == {"stack"}:
         pins = [[] if label == LOCKED else label.split(", ") for label in labels]
         if any(pins) and all(_PIN.fullmatch(pin) for words in pins for pin in words):
@@ -352,3 +368,57 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
     if {base.kind, head.kind} != {"revision"} or not all(map(_COMMIT.fullmatch, commits)):
         return None
     return [commit[:12] for commit in commits]
+
+
+def comparison_folder() -> Path:
+    """Where comparisons are stored while they grow, and afterwards: beside the logs."""
+    return paths.state_dir() / COMPARISONS
+
+
+def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
+    """The file of a comparison: in `place`, or beside the logs."""
+    ending = store.PARTIAL if comparison.status == "partial" else ".json"
+    return (place or comparison_folder()) / f"{comparison.id}{ending}"
+
+
+def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
+    """Write a comparison, a complete one in place of its partial file; raises RecordError."""
+    path = files.write(comparison_file(comparison, place), comparison)
+    if comparison.status != "partial":
+        path.with_name(f"{comparison.id}{store.PARTIAL}").unlink(missing_ok=True)
+    return path
+
+
+def find_comparison(name: str, results: Path) -> Path | None:
+    """The file of the comparison that a person means by enough of its id; raises UsageError.
+
+    None if no comparison can be meant.
+    """
+    if _MARK not in name:
+        return None
+    if (meant := store.only_match(_comparisons(results), name)) is not None:
+        return meant
+    there = ", ".join(newest_comparisons(results)) or "none"
+    raise UsageError(
+        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
+        "or older than that: give its file"
+    )
+
+
+def newest_comparisons(results: Path) -> list[str]:
+    """The ids of the newest that are kept, here and in a results folder."""
+    return sorted(_comparisons(results))[-_NEWEST:]
+
+
+def _comparisons(results: Path) -> dict[str, Path]:
+    return {
+        path.name.removesuffix(store.PARTIAL).removesuffix(".json"): path
+        for place in (comparison_folder(), results / COMPARISONS)
+        for path in sorted(place.glob(f"*{_MARK}*.json"))
+    }
+
+
+def forget_comparisons(place: Path | None = None) -> None:
+    """Remove all but the newest; names sort by time."""
+    for old in sorted((place or comparison_folder()).glob("*.json"))[:-MOST_COMPARISONS]:
+        old.unlink(missing_ok=True)

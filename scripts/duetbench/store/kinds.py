@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Run
-from duetbench.store import attribution, change, comparisons, files, packages, points, store
+from duetbench.store import attribution, change, files, packages, points, store
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import COMPARISONS, Comparison, find_comparison, newest_comparisons
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
@@ -102,7 +102,7 @@ def _flat(name: str, folder: str, model: type[Artefact], *, replaceable: bool = 
 
 KINDS: Final = (
     _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: store.path_for(Path(), v), Run),
-    _flat("comparison", comparisons.COMPARISONS, Comparison, replaceable=False),
+    _flat("comparison", COMPARISONS, Comparison, replaceable=False),
     _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", points.path_of, Points),
     _flat("attribution", attribution.FOLDER, Attribution),
     _kind("night", rf"nights/\d{{4}}/{_NAME}", lambda v: v.path, NightRecord, replaceable=True),
@@ -177,10 +177,10 @@ def find(name: str, results: Path) -> Path:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: `latest`, and there is none.
     """
-    place = None if Path(name).is_file() else comparisons.find_comparison(name, results)
+    place = None if Path(name).is_file() else find_comparison(name, results)
     if place is None and not Path(name).is_file():
         place = store.only_match({path.stem: path for path in points.paths(results)}, name)
-    return place or store.find(results, name, comparisons.newest_comparisons(results))
+    return place or store.find(results, name, newest_comparisons(results))
 
 
 def load(name: str | Path, results: Path) -> Run | Comparison | Points:

@@ -6,12 +6,11 @@ down as soon as it is over; the same play, begun again after whatever ended it, 
 """
 
 import math
-import random
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,13 +21,9 @@ from duetbench.core.model import Case, Missing
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.core.text import one_line
 from duetbench.host import cache, command, git, paths
-from duetbench.judge import durations
-from duetbench.judge.inprocess import jobs
-from duetbench.judge.instruments import Counts, Instruments, Reporter
-from duetbench.judge.loop import Loop
-from duetbench.judge.pairs import Pair, paired
-from duetbench.judge.samples import CaseDuets, Match
-from duetbench.judge.sides import Side, Sides
+from duetbench.judge.counted import Counts, Job, jobs
+from duetbench.judge.loop import Instruments, Loop, Reporter, duet_seconds
+from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.anchor import Anchor
 from duetbench.store.change import Release
@@ -72,7 +67,7 @@ class Precision:
 
     def missing(self, duets: CaseDuets) -> int:
         """Usable duets that a case misses at least."""
-        seconds = [duet.seconds for duet in duets.all] or [sum(durations.expected(duets.case))]
+        seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
         return max(0, self.least_of(statistics.fmean(seconds)) - len(duets.usable))
 
     def wants(self, duets: CaseDuets) -> bool:
@@ -99,7 +94,7 @@ def expected(cases: Sequence[Case], precision: Precision) -> dict[str, float]:
     servers = Counter(map(server_of, cases))
     seconds = {}
     for case in cases:
-        launch, own = durations.expected(case)
+        launch, own = duet_seconds(case)
         one = own + launch / servers[server_of(case)]
         seconds[case.id] = precision.least_of(one) * one
     return seconds
@@ -119,26 +114,17 @@ class Head:
     """
 
     name: str
-    base: Side
     side: Side
     journal: Journal
     pairs: Sequence[Pair]
     lost: tuple[Missing, ...] = ()
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    matches: dict[str, Match] = field(init=False)
+    played: dict[str, Pair] = field(init=False)
     counted: dict[str, Instructions | str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.matches = {
-            pair.head.id: Match(
-                SideCase(pair.base, self.base.testbed),
-                SideCase(pair.head, self.side.testbed),
-                CaseDuets(pair.head),
-                self.name,
-            )
-            for pair in self.pairs
-        }
+        self.played = {pair.case.id: replace(pair, label=self.name) for pair in self.pairs}
         for kind, content in self.journal.lines:
             if kind == "duet":
                 self._take(Duet.model_validate(content))
@@ -154,21 +140,21 @@ class Head:
 
     def _take(self, duet: Duet) -> None:
         self.seconds += duet.seconds
-        if duet.case in self.matches:  # else nobody asks for it any more
-            self.matches[duet.case].duets.add(duet)
+        if duet.case in self.played:  # else nobody asks for it any more
+            self.played[duet.case].duets.add(duet)
 
     def count(
         self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
     ) -> None:
         """Count instructions of what was not counted yet."""
-        inside = {job.series: job.sides(self.base, self.side) for job in jobs(self.pairs)}
-        every = {**{case: match.sides for case, match in self.matches.items()}, **inside}
+        every = {case: pair.sides for case, pair in self.played.items()}
+        every |= {job.series: job.sides for job in self._jobs()}
         sides = {name: both for name, both in every.items() if name not in self.counted}
         if not sides:
             return
         reporter.say(f"{self.name}: counting instructions")
-        counts = Counts(instruments, sides)
-        counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter)
+        counts = Counts(instruments.instructions, sides)
+        counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter.note)
         for name in sides:
             count = counts.of(name)
             self.counted[name] = count or "not counted"
@@ -179,17 +165,18 @@ class Head:
         """Points of its cases, and the cases without any."""
         lost = list(self.lost)
         places = [
-            (case, match.case, [*_points(match.duets, lost), *self._counted(case)])
-            for case, match in self.matches.items()
+            (case, pair.case, [*_points(pair.duets, lost), *self._counted(case)])
+            for case, pair in self.played.items()
         ]
-        places += [
-            (job.series, job.pair.head, self._counted(job.series)) for job in jobs(self.pairs)
-        ]
+        places += [(job.series, job.head.case, self._counted(job.series)) for job in self._jobs()]
         return tuple(
             CasePoints(case=name, stack=case.stack, python=case.python, points=tuple(points))
             for name, case, points in places
             if points
         ), tuple(lost)
+
+    def _jobs(self) -> tuple[Job, ...]:
+        return jobs(pair.sides for pair in self.pairs)
 
     def _counted(self, name: str) -> list[AnchoredPoint]:
         count = self.counted.get(name)
@@ -244,15 +231,15 @@ class _UntilPrecise:
         self.heads = {head.name: head for head in heads}
         self.precision = precision
 
-    def open(self) -> Sequence[Match]:
-        matches = (match for head in self.heads.values() for match in head.matches.values())
-        return [match for match in matches if self.precision.wants(match.duets)]
+    def open(self) -> Sequence[Pair]:
+        pairs = (pair for head in self.heads.values() for pair in head.played.values())
+        return [pair for pair in pairs if self.precision.wants(pair.duets)]
 
-    def missing(self, match: Match) -> int:
-        return self.precision.missing(match.duets)
+    def missing(self, pair: Pair) -> int:
+        return self.precision.missing(pair.duets)
 
-    def add(self, match: Match, duet: Duet) -> None:
-        self.heads[match.label].add(duet)
+    def add(self, pair: Pair, duet: Duet) -> None:
+        self.heads[pair.label].add(duet)
 
 
 def play(
@@ -266,13 +253,12 @@ def play(
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
     """Play heads against their bases; whether all was done before `ends` on the clock."""
-    matches = [match for head in heads for match in head.matches.values()]
-    source = random.Random(seed)  # noqa: S311 - an order that can be repeated
-    loop, rule = Loop(instruments, reporter, source, clock), _UntilPrecise(heads, precision)
+    cases = sum(len(head.played) for head in heads)
+    loop, rule = Loop(instruments, reporter, seed, clock), _UntilPrecise(heads, precision)
     loop.order = sum(len(head.journal.lines) for head in heads)
     begun = any(head.journal.begun for head in heads)
     reporter.start(
-        f"{len(matches)} cases of {len(heads)} {'stack' if len(heads) == 1 else 'stacks'} "
+        f"{cases} cases of {len(heads)} {'stack' if len(heads) == 1 else 'stacks'} "
         f"against the anchor{', from where it was left' if begun else ''}",
         loop.remaining(rule),
     )
@@ -342,16 +328,15 @@ def of_checkout(both: Sides, canary: str | None = None) -> Head:
 
     The anchor is measured against itself, too, in the case `canary`.
     """
-    pairs, lost = paired(both.base.cases, both.head.cases)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()
     label, notes = both.head.record.label, list(both.notes)
-    head = Head(label, both.base, both.head, journal, pairs, lost, notes=notes)
+    head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
     for case in both.base.cases:
         if case.id == canary:
             again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
             base, copy = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
-            head.matches[again.id] = Match(base, copy, CaseDuets(again), label)
+            head.played[again.id] = Pair(base, copy, label=label)
     return head
 
 

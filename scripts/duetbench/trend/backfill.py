@@ -20,11 +20,13 @@ from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import revisions
+from duetbench.judge import change_locks
 from duetbench.judge import sides as sides_
-from duetbench.judge.instruments import Real, Reporter
+from duetbench.judge.instruments import Real
+from duetbench.judge.loop import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
+from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, metadata
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
@@ -63,13 +65,13 @@ class PastStack:
     def lock(self, project: Project, narrator: Narrator) -> Callable[[str], Stack]:
         """Make the function that resolves it for a stack; SetupError if uv cannot."""
         if self.release is None:
-            return lambda name: revisions.resolved(project, name, narrator, self.when)
+            return lambda name: change_locks.resolved(project, name, narrator, self.when)
         pin = Requirement(f"{self.release.package}=={self.release.version}")
 
         def with_release(name: str) -> Stack:
             if pin.name not in project.lock(name).packages:
                 raise SetupError(f"the stack {name} has no {pin.name}")
-            return revisions.resolved(project, name, narrator, pins=[pin])
+            return change_locks.resolved(project, name, narrator, pins=[pin])
 
         return with_release
 
@@ -249,9 +251,12 @@ def _head(
     side, lost = base.head(stack.label, stack.lock(base.base.project, reporter))
     for program in side.testbed.pythons.values():
         packages.remember(task.results, metadata.of_environment(program))
-    every = tuple(Pair(case, case, stack.label) for case in side.cases)
-    pairs = [pair for pair in every if pair.head.id not in done]
+    pairs = [
+        Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), stack.label)
+        for case in side.cases
+        if case.id not in done
+    ]
     if not pairs and not lost:
         return None
     journal = Journal(_place(task.anchor.name, stack.label))
-    return Head(stack.label, base.base, side, journal, pairs, lost)
+    return Head(stack.label, side, journal, pairs, lost)

@@ -13,14 +13,16 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, revisions, session
 from duetbench.judge import sides as sides_
-from duetbench.judge.builder import Question, unmeasured
-from duetbench.judge.change_locks import PROFILE, declared_cases, declared_jobs, find_locks
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.change_locks import find_locks
+from duetbench.judge.counted import PROFILES, declared_jobs
+from duetbench.judge.instruments import Real
+from duetbench.judge.loop import Reporter
+from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
-from duetbench.store import change, comparisons
+from duetbench.store import change
 from duetbench.store.change import Change, StackState
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import COMPARISONS, Comparison
 from duetbench.store.files import write
 from duetbench.store.points import INSTRUCTIONS
 from duetbench.trend.conclude import conclude
@@ -69,7 +71,7 @@ class RealDuets:
             SetupError: A stack cannot be made.
             InterruptedComparison: It was stopped.
         """
-        known = {case.id for case in declared_cases(self.project)}
+        known = {case.id for case in self.project.cases(PROFILES[0])}
         served = [name for name in names if name in known]
         inside = [name for name in names if name not in known]
         carriers = declared_jobs(self.project) if inside else {}
@@ -81,11 +83,11 @@ class RealDuets:
         # A job is counted in the environments of a case, whose server is not started.
         globs = tuple(map(glob.escape, (*served, *(carriers[name] for name in inside))))
         logs = paths.state_dir() / "logs"
-        with revisions.copies(self.narrator) as copies:
-            scope = Scope(PROFILE, globs, logs, self.narrator, copies)
+        with revisions.copies() as copies:
+            scope = Scope(PROFILES[0], globs, logs, self.narrator, copies)
             both = sides_.of_locks(self.project, stack, base, head, scope)
             touched = affected.find(both)
-            pairs = tuple(pair for pair in touched.pairs if pair.head.id in served)
+            pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
             jobs = tuple(job for job in touched.jobs if job.series in inside)
             nothing = "" if pairs or jobs else touched.nothing or NOTHING
             touched = replace(touched, pairs=pairs, jobs=jobs, nothing=nothing)
@@ -93,7 +95,7 @@ class RealDuets:
             if nothing:
                 return unmeasured(question)
             with measuring():
-                return session.compare(question, self.reporter)
+                return session.compare(question, self.reporter, Real(logs))
 
 
 def _label(state: StackState, run: str | None) -> str:
@@ -106,7 +108,7 @@ def strongest(project: Project, candidate: Change) -> tuple[str, ...]:
     UsageError: none is.
     """
     stack = candidate.base.stack
-    known = {case.id: case.stack for case in declared_cases(project)}
+    known = {case.id: case.stack for case in project.cases(PROFILES[0])}
     inside = {name: known[case] for name, case in declared_jobs(project).items()}
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if known.get(name) == stack]
@@ -170,7 +172,7 @@ def confirm(
             left.append((candidate, str(problem)))
             continue
         concluded = conclude(candidate, comparison)
-        write(results / comparisons.COMPARISONS / f"{comparison.id}.json", comparison)
+        write(results / COMPARISONS / f"{comparison.id}.json", comparison)
         change.save(results, concluded)
         judged.append(concluded)
         if explain and concluded.confirmed:

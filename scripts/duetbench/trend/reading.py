@@ -16,7 +16,6 @@ from duetbench.core.errors import SetupError
 from duetbench.store import (
     attribution,
     change,
-    comparisons,
     files,
     night,
     packages,
@@ -25,7 +24,7 @@ from duetbench.store import (
 from duetbench.store import points as record_points
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import CaseComparison, Comparison
+from duetbench.store.comparison import COMPARISONS, CaseComparison, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
@@ -76,7 +75,7 @@ def read(results: Path, cache_dir: Path) -> Sources:
     problems: list[str] = []
     runs = _runs(results, cache_dir, problems)
     changes = change.read_all(results, problems)
-    stored = sorted((results / comparisons.COMPARISONS).glob("*.json"))
+    stored = sorted((results / COMPARISONS).glob("*.json"))
     compared = files.attempted(stored, _comparison, problems)
     compared.sort(key=lambda one: (one.started, one.id))
     nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)

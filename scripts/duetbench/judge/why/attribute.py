@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final
 
@@ -19,14 +20,13 @@ from duetbench.core.errors import CountError
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import affected, counted
-from duetbench.judge.why import naming, ranking
-from duetbench.judge.why.naming import Name, Naming
-from duetbench.judge.why.ranking import Calls, Fact
+from duetbench.judge.why import ranking
+from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import names
-from duetbench.store.attribution import Attribution, Totals
+from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Totals
 from duetbench.store.change import StackState
 
 RUNS: Final = 5
@@ -47,6 +47,8 @@ CANNOT_SEE: Final = (
     "Granian's own threads."
 )
 """Note of every attribution."""
+
+_FROZEN: Final = "<frozen "
 
 
 def attribute(
@@ -156,10 +158,14 @@ def _calls(
 ) -> Callable[[Profile], Calls]:
     """Name the functions of a side's profiles, all of which lie in the same folders."""
     packages, standard = profiles[0].packages, profiles[0].standard
-    owners = {file: canonicalize_name(name) for file, name in naming.owners(packages).items()}
+    owners = {
+        str(file): canonicalize_name(dist.name)
+        for dist in distributions(path=[str(packages)])
+        for file in dist.files or ()
+    }
     application = side.testbed.folder(side.case).resolve()
     driver = (paths.OWN / "benchmarks", Path(counted.__file__).resolve().parents[1])
-    name = cache(Naming(packages, standard, application, driver, owners).of)
+    name = cache(lambda code: name_of(code, packages, standard, application, driver, owners))
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
     for (qualified, file, line), one in entries.items():
         fact = Fact(line, one.entries, one.bytecodes, one.code)
@@ -188,3 +194,33 @@ def _spread(profiles: tuple[Profile, ...]) -> float:
     """Largest minus smallest total, as a share."""
     totals = [profile.total for profile in profiles]
     return (max(totals) - min(totals)) / min(totals)
+
+
+def name_of(
+    code: Code,
+    packages: Path,
+    standard: Path,
+    application: Path,
+    drivers: tuple[Path, ...],
+    owners: Mapping[str, str],
+) -> Name:
+    """Name a function, or an extension module, which is one for all interpreters.
+
+    Folders are those of its side's packages, standard library and application, and of what sends
+    requests; `owners` has the distribution of each file in `packages`.
+    """
+    path = Path(code.file)
+    if code.file.startswith(_FROZEN):
+        module = code.file.removeprefix(_FROZEN).removesuffix(">")
+        return Name(code.name, f"{module.replace('.', '/')}.py", PYTHON)
+    if path.is_relative_to(packages):
+        file = path.relative_to(packages).as_posix()
+        package = owners.get(file, file.partition("/")[0].removesuffix(".py"))
+        if path.suffix == ".so":
+            file = f"{file[: -len(path.name)]}{path.name.partition('.')[0]}.so"
+        return Name(code.name, file, package)
+    places = [(standard, PYTHON), (application, APPLICATION)]
+    for folder, package in (*places, *((driver.parent, DRIVER) for driver in drivers)):
+        if path.is_relative_to(folder):
+            return Name(code.name, path.relative_to(folder).as_posix(), package)
+    return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)

@@ -1,14 +1,24 @@
-"""Ranks functions by their part of a change: rows, packages, and the tree of calls. Pure."""
+"""Ranks functions by their part of a change: rows, packages, and the tree of calls. Pure.
+
+The call trees of both sides are laid over each other. A function that stands between two others on
+one side only, such as a middleware that was put in, would make everything below it different. So
+what is called below such a function is lifted to the place where the other side calls it, as long
+as that makes the sides more alike; the function keeps what it executes itself and what only its
+side has. Nothing is lost or counted twice.
+"""
+
+from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from duetbench.judge.why.naming import DRIVER, Name
-from duetbench.judge.why.trees import Aligned, Paths, align, grow
 from duetbench.measure.instructions.profiling import TRAMPOLINE
 from duetbench.store.attribution import Function, Native, Node, PackageTotal, Row
+
+DRIVER: Final = "duetbench"
+"""Stands for a package where code is that which sends requests inside the process."""
 
 PRUNED: Final = 0.002
 """Functions with a smaller share of the total on both sides are not in the tree."""
@@ -16,8 +26,150 @@ PRUNED: Final = 0.002
 NATIVE: Final = 6
 """Symbols of a row that are kept: those that moved most."""
 
+_ALIKE: Final = 0.5
+"""Work that differs by a larger share of itself is not the same work in two places."""
+
+
+class Name(NamedTuple):
+    """A function: `store.attribution.Function` without its line."""
+
+    name: str
+    file: str
+    package: str
+
+
 ROOT: Final = Name("request", "", DRIVER)
 """The caller of the outermost functions."""
+
+Paths = Mapping[tuple[Name, ...], Mapping[str, float]]
+"""Instructions that the innermost function of each chain executes itself, by symbol."""
+
+Take = Callable[[Name, "Tree", "Tree"], bool | None]
+"""Whether a function is taken out of a tree (True), stays (False), or is searched (None), by what
+it has there, and at the place to which it would be lifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A function in one place: what it executes itself, by symbol, and what it calls."""
+
+    own: Mapping[str, float] = field(default_factory=dict)
+    below: Mapping[Name, Tree] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        return sum(self.own.values()) + sum(tree.total for tree in self.below.values())
+
+    def symbols(self) -> Counter[str]:
+        """Instructions of it and all below it, by symbol."""
+        return sum((tree.symbols() for tree in self.below.values()), Counter(self.own))
+
+
+EMPTY: Final = Tree()
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A function in one place of both trees; a side that does not have it executes nothing."""
+
+    base: Tree
+    head: Tree
+    below: Mapping[Name, Aligned]
+
+
+def grow(paths: Paths) -> Tree:
+    """Make a side's tree; its root calls the outermost functions."""
+    own: Counter[str] = Counter(paths.get((), {}))
+    branches: dict[Name, dict[tuple[Name, ...], Mapping[str, float]]] = {}
+    for path, symbols in paths.items():
+        if path:
+            branches.setdefault(path[0], {})[path[1:]] = symbols
+    return Tree(own, {name: grow(branch) for name, branch in branches.items()})
+
+
+def align(base: Tree, head: Tree) -> Aligned:
+    """Lay one tree over the other."""
+    base = _lift(base, head, _called_below(head))
+    head = _lift(head, base, _called_below(base))
+    alike = _alike(base, head)
+
+    def take(name: Name, _tree: Tree, _here: Tree) -> bool | None:
+        return True if name in alike else None
+
+    base, head = _lift(base, head, take), _lift(head, base, take)
+    below = {
+        name: align(base.below.get(name, EMPTY), head.below.get(name, EMPTY))
+        for name in dict.fromkeys((*head.below, *base.below))
+    }
+    return Aligned(base, head, below)
+
+
+def _lift(side: Tree, other: Tree, take: Take) -> Tree:
+    """Lift what is taken out of functions that only this side calls here."""
+    below = dict(side.below)
+
+    def rest(tree: Tree) -> Tree:
+        """The tree without what is taken out of it, outermost functions first."""
+        stays = {}
+        for name, inner in tree.below.items():
+            here = below.get(name, EMPTY)
+            taken = take(name, inner, here)
+            if taken:
+                below[name] = _merged(here, inner)
+            else:
+                stays[name] = rest(inner) if taken is None else inner
+        return Tree(tree.own, stays)
+
+    for name, tree in side.below.items():
+        if name not in other.below:
+            below[name] = rest(tree)
+    return Tree(side.own, below)
+
+
+def _called_below(other: Tree) -> Take:
+    """Take what the other side calls here, as far as this side lacks it."""
+
+    def take(name: Name, tree: Tree, here: Tree) -> bool | None:
+        if name not in other.below:
+            return None
+        lacking = other.below[name].total - here.total
+        # Otherwise it is more work, and that of the function that calls it.
+        return abs(lacking - tree.total) < abs(lacking)
+
+    return take
+
+
+def _alike(base: Tree, head: Tree) -> set[Name]:
+    """What both call below functions that only one side calls here, as the same work."""
+    sums = tuple(
+        _totals([tree for name, tree in side.below.items() if name not in other.below])
+        for side, other in ((base, head), (head, base))
+    )
+    return {
+        name
+        for name in sums[0].keys() & sums[1].keys() - (base.below.keys() | head.below.keys())
+        if abs(sums[0][name] - sums[1][name]) <= _ALIKE * max(sums[0][name], sums[1][name])
+    }
+
+
+def _merged(tree: Tree, other: Tree) -> Tree:
+    """Add two trees of the same place."""
+    own, below = Counter(tree.own), dict(tree.below)
+    own.update(other.own)
+    for name, inner in other.below.items():
+        below[name] = _merged(below[name], inner) if name in below else inner
+    return Tree(own, below)
+
+
+def _totals(trees: list[Tree]) -> Mapping[Name, float]:
+    """Sum each function below some trees, with all that it calls, wherever it stands."""
+    totals: dict[Name, float] = {}
+    waiting = list(trees)
+    while waiting:
+        for name, inner in waiting.pop().below.items():
+            totals[name] = totals.get(name, 0.0) + inner.total
+            waiting.append(inner)
+    return totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from duetbench.show.site.pages import (
     reference,
 )
 from duetbench.show.site.pages.site import PageFile, Site, gather, render
-from duetbench.store import comparisons as stored
+from duetbench.store import comparison as stored
 from duetbench.store import files
 from duetbench.trend import reading
 from duetbench.trend.reading import Sources

@@ -10,7 +10,6 @@ after whatever ended it, takes its answers from there and goes on.
 
 import glob
 import math
-import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -22,15 +21,14 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
-from duetbench.judge import affected, counted, durations, revisions
+from duetbench.judge import affected, change_locks, counted
 from duetbench.judge import sides as sides_
-from duetbench.judge.change_locks import carrier
+from duetbench.judge.counted import START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Reader
-from duetbench.judge.inprocess import unit_of
-from duetbench.judge.instruments import START_SECONDS, Real, Reporter
-from duetbench.judge.loop import Loop
-from duetbench.judge.samples import CaseDuets, Match
-from duetbench.judge.sides import Scope, Side
+from duetbench.judge.instruments import Real
+from duetbench.judge.loop import Loop, Reporter, duet_seconds
+from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, resolution, stacks
 from duetbench.project.project import Project
@@ -102,10 +100,9 @@ class Mixtures:
         for question, log in self.journal.lines:
             self._logs_of[question].append(log)
         self._asked: Counter[str] = Counter()
-        source = random.Random(seed)  # noqa: S311 - an order that can be repeated
-        self._loop = Loop(Real(self._logs), reporter, source, clock)
+        self._loop = Loop(Real(self._logs), reporter, seed, clock)
         self._texts: dict[Names, str] = {}
-        self._matches: dict[tuple[Names, Names], Match] = {}
+        self._pairs: dict[tuple[Names, Names], Pair] = {}
         self._packages = [
             stacks.parse(text, f"lock of {task.stack}", project.version)
             for text in (task.base, task.head)
@@ -115,7 +112,7 @@ class Mixtures:
         self._pinned = frozenset(name for name in common if before[name] != after[name])
         self.row = tuple(sorted(self._pinned))
         self.row = self._loaded()
-        self.seconds = START_SECONDS if self._job else sum(durations.expected(self.case))
+        self.seconds = START_SECONDS if self._job else sum(duet_seconds(self.case))
 
     def moved(self, moving: Names) -> Names:
         """Resolve and install a mixture: the packages of the row that moved in it.
@@ -127,7 +124,7 @@ class Mixtures:
         before, after = self._packages
         if odd := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{odd[0]} would be {versions.get(odd[0], 'gone')}")
-        stack = revisions.kept(self.project, self.task.stack, text)
+        stack = change_locks.kept(self.project, self.task.stack, text)
         python = self.project.interpreter(self.case.python)
         stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
@@ -146,17 +143,17 @@ class Mixtures:
         return logs[place]
 
     def _play(self, base: Names, head: Names, left: float) -> float | None:
-        if (base, head) not in self._matches:
-            self._matches[base, head] = self._match(*self._sides(base, head))
-        match = self._matches[base, head]
+        if (base, head) not in self._pairs:
+            self._pairs[base, head] = self._pair(*self._sides(base, head))
+        pair = self._pairs[base, head]
         if self._job:
-            return _counted(match.sides)
-        self._loop.launch([match], lambda _, duet: match.duets.add(duet), left)
-        if reason := match.duets.void():
+            return _counted(pair.sides)
+        self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
+        if reason := pair.duets.void():
             raise SetupError(reason)
-        if not match.duets.all[-1].usable:
+        if not pair.duets.all[-1].usable:
             return None
-        return float(match.duets.logs(self.task.series.metric)[-1])
+        return float(pair.duets.logs(self.task.series.metric)[-1])
 
     def _text(self, moving: Names) -> str:
         """The lock of a mixture: base's and head's own for none and all of the row."""
@@ -214,12 +211,12 @@ class Mixtures:
             move.package
             for move in moves(self.project, self.task)
             if move.package in self._pinned
-            and affected.reason_for(self.case, affected.Change(packages=(move,)), loaded)
+            and affected.reason_for(self.case, affected.Diff(packages=(move,)), loaded)
         )
 
-    def _match(self, base: Side, head: Side) -> Match:
+    def _pair(self, base: Side, head: Side) -> Pair:
         before, after = (SideCase(self.case, side.testbed, self._job) for side in (base, head))
-        return Match(before, after, CaseDuets(self.case))
+        return Pair(before, after)
 
 
 def _counted(sides: tuple[SideCase, SideCase]) -> float:

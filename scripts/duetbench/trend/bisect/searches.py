@@ -12,9 +12,9 @@ from duetbench.host import machine
 from duetbench.host.console import Narrator, duration
 from duetbench.host.machine import measuring
 from duetbench.judge import change_locks, revisions
-from duetbench.judge.builder import MOVED
-from duetbench.judge.change_locks import PROFILES, carrier, declared_cases, find_locks
-from duetbench.judge.instruments import Reporter
+from duetbench.judge.change_locks import find_locks
+from duetbench.judge.counted import PROFILES, carrier
+from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.store.change import Cause, Change, SeriesName
 from duetbench.store.comparison import Comparison
@@ -49,10 +49,7 @@ def of_comparison(
         (case.case, judgement)
         for case in comparison.cases
         for judgement in case.judgements
-        if (judgement.verdict in MOVED or select)
-        and judgement.ratio
-        and judgement.low
-        and judgement.high
+        if (judgement.moved or select) and judgement.ratio and judgement.low and judgement.high
         if select is None or fnmatchcase(case.case.id, select)
         if any(move.stack == case.case.stack for move in comparison.packages)
     ]
@@ -64,7 +61,7 @@ def of_comparison(
 
     case, moved = max(
         judged,
-        key=lambda judgement: (judgement[1].verdict in MOVED, change_locks.least(judgement[1])),
+        key=lambda judgement: (judgement[1].moved, change_locks.least(judgement[1])),
     )
     locks = find_locks(project, change_locks.between(comparison, case.stack), narrator)
     series = SeriesName(machine=here, case=case.id, metric=moved.metric)
@@ -77,7 +74,7 @@ def of_dates(
     """A case between the stacks as of two dates; errors as of `revisions.resolved` and `_one`."""
     case = _one(project, select)
     texts = [
-        revisions.resolved(project, case.stack, narrator, day).lock.read_text("utf-8")
+        change_locks.resolved(project, case.stack, narrator, day).lock.read_text("utf-8")
         for day in days
     ]
     return _of_texts(case, *texts)
@@ -98,7 +95,7 @@ def _one(project: Project, select: str) -> Case:
     cases = {
         case.id: case
         for profile in PROFILES
-        for case in declared_cases(project, profile)
+        for case in project.cases(profile)
         if fnmatchcase(case.id, select)
     }
     if len(cases) != 1:
@@ -124,7 +121,7 @@ def find(
         InterruptedRun: It was stopped.
     """
     packages = moves(project, task)
-    with measuring(), revisions.copies(reporter) as copies:
+    with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
         mixtures = Mixtures(project, task, reporter, copies, ends, seed)
         row = mixtures.row
