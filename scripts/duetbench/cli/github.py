@@ -10,11 +10,10 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, archives, event, incoming, issues, sandbox
+from duetbench.github import actions, archives, event, incoming, posts, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
-from duetbench.github.comment import plain
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.signals import interruptible
@@ -196,12 +195,12 @@ def announce_command(
     explained, unread = attribution.every(folder)
     problems += unread
     context = Context.of(os.environ)
-    wanted = issues.of_changes(records, site_address(context), explained.values())
+    wanted = posts.of_changes(records, site_address(context), explained.values())
     with GitHub(context) as github:
-        outcomes = issues.keep(github, wanted)
+        outcomes = posts.keep(github, wanted)
     if left := sum(action == "left" for action, _ in outcomes.values()):
         problems.append(
-            f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
+            f"{left} changes are not announced yet: more than {posts.MOST} at once have one "
             "cause, most likely not a package; look at the machine and the method first"
         )
     lines = [
@@ -213,7 +212,7 @@ def announce_command(
         Console().say(line)
     for problem in problems:
         errors().say(f"duetbench: {problem}")
-    listed = [f"- {line}" for line in (*lines, *map(plain, problems))]
+    listed = [f"- {line}" for line in (*lines, *map(posts.plain, problems))]
     actions.summary("### Changes\n\n" + ("\n".join(listed) or "No news."))
     if problems:
         raise Exit(1)

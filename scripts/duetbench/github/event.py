@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from duetbench.core.errors import ServiceError, UsageError
-from duetbench.github import comment
+from duetbench.github import posts
 from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
 from duetbench.host import git
 
@@ -188,16 +188,16 @@ def answer(github: GitHub) -> str:
         reason = "The commit is in the base branch already: there is nothing to compare."
     if reason is not None or base is None:
         hint = head if pull.state == "open" and base is None else None
-        comment.publish(github, number, comment.ANSWER, comment.refused(str(reason), hint))
+        posts.publish(github, number, posts.ANSWER, posts.refused(str(reason), hint))
         return f"refused: {reason}"
-    comment.withdraw(github, number, comment.ANSWER)
-    comment.publish(github, number, comment.KIND, comment.queued(head, url))
+    posts.withdraw(github, number, posts.ANSWER)
+    posts.publish(github, number, posts.KIND, posts.queued(head, url))
     inputs = {"pr": str(number), "head": head, "base": base}
     try:
         github.dispatch(WORKFLOW, about.default_branch, inputs)
     except ServiceError:
-        body = comment.failed(head, url, "it could not be started")
-        comment.publish(github, number, comment.KIND, body)
+        body = posts.failed(head, url, "it could not be started")
+        posts.publish(github, number, posts.KIND, body)
         raise
     return "dispatched: the comparison was started"
 
@@ -224,7 +224,7 @@ def _objection(words: str, pull: Pull) -> str | None:
         return "The pull request is not open."
     if words != pull.head:
         return (
-            f"`{words[: comment.DIGITS]}` is not the head of this pull request; commits may have "
+            f"`{words[: posts.DIGITS]}` is not the head of this pull request; commits may have "
             "been added since it was looked at. Look at them, and name the last one."
         )
     return None
