@@ -4,7 +4,7 @@ import pytest
 
 from duetbench.core.model import CaseResult
 from duetbench.show.site import words
-from duetbench.show.site.pages.case import newest_figure
+from duetbench.show.site.pages.trends import newest_figure
 from site_builds import JSON, a_run, disturbed, failed, scattered, steady, table_of
 
 SWITCH = "git switch --detach abababababab && duetbench setup && "

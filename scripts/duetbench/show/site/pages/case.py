@@ -17,7 +17,6 @@ from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import PageFile, Site, grouped, json_file, render
 from duetbench.store.change import Change
-from duetbench.trend.summary import too_few
 from duetbench.trend.table import Table
 
 _INSIDE: Final = "inprocess"
@@ -216,19 +215,8 @@ def _lists(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterator[Page
 
 def _row(case: str, tables: Sequence[Table]) -> tuple[str, str, str, Markup | str]:
     """A case, its newest absolute figure with its interval, and a sketch of its first series."""
-    figure, interval = newest_figure(case, tables)
+    figure, interval = trends.newest_figure(case, tables)
     return case, figure, interval, trends.spark(tables[0], case) if tables else ""
-
-
-def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
-    """A case's newest figure, absolute if it has one; its interval, or why it is in doubt."""
-    table = next((table for table in tables if not table.track.ratio), next(iter(tables), None))
-    metric = next(iter(trends.metrics(table, case)), "") if table else ""
-    if table is None or not metric:
-        return "", ""
-    point = trends.newest(table, case, metric)[1]
-    figure, interval, note = trends.cells(table, metric, point)
-    return figure, (too_few(point.launches) or interval) if point.status == "measured" else note
 
 
 def _group(case: str) -> str:

@@ -14,7 +14,6 @@ from duetbench.show.site import words
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.answers import questions
-from duetbench.show.site.pages.case import newest_figure
 from duetbench.show.site.pages.site import PageFile, Site, render
 from duetbench.trend.table import STATES, Table
 
@@ -79,7 +78,7 @@ def endpoint_rows(site: Site, tables: Mapping[str, tuple[Table, ...]]) -> Iterat
     sketches = {name.id: trends.spark(tables[name.id][0], name.id) for name in cells.values()}
     # Those with a trend first.
     for _, name in sorted(cells.items(), key=lambda cell: (not sketches[cell[1].id], cell[0])):
-        figure, interval = newest_figure(name.id, tables[name.id])
+        figure, interval = trends.newest_figure(name.id, tables[name.id])
         moved = (
             record
             for record in site.changes

@@ -19,6 +19,7 @@ from duetbench.show.site.pages.site import Site
 from duetbench.store.change import Change
 from duetbench.trend import table as history
 from duetbench.trend.columns import TRACKS
+from duetbench.trend.summary import too_few
 from duetbench.trend.table import STATES, Point, Table
 
 FORMAT: Final = 3
@@ -86,6 +87,17 @@ def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
     state = "" if point.status == "measured" else point.status
     note = ": ".join(filter(None, (state, ", ".join(point.flags))))
     return axis.format(point.mean), axis.interval(figure), note
+
+
+def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
+    """A case's newest figure, absolute if it has one; its interval, or why it is in doubt."""
+    table = next((table for table in tables if not table.track.ratio), next(iter(tables), None))
+    metric = next(iter(metrics(table, case)), "") if table else ""
+    if table is None or not metric:
+        return "", ""
+    point = newest(table, case, metric)[1]
+    figure, interval, note = cells(table, metric, point)
+    return figure, (too_few(point.launches) or interval) if point.status == "measured" else note
 
 
 def spark(table: Table, case: str) -> Markup:
