@@ -37,7 +37,7 @@ CAPABILITIES: Final = {
     "why": ("judge.why", "cli.why"),
     "bisect": ("trend.bisect", "cli.bisect"),
     "backfill": ("trend.backfill", "cli.backfill"),
-    "asv": ("measure.asv", "cli.inprocess"),
+    "asv": ("measure.asv_plugin", "measure.asv_runs", "cli.inprocess"),
     "site": ("show.site", "cli.site"),
 }
 """What could be deleted: its modules, below the package, the last one its verb's."""

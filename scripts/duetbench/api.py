@@ -11,7 +11,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.project.project import Project
 from duetbench.show.tidy import tables
-from duetbench.store import files, kinds, store
+from duetbench.store import files, kinds
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 
@@ -56,7 +56,7 @@ def run(**options: Option) -> Run:
     Raises:
         DuetbenchError: As the command.
     """
-    return store.decode(_called("run", (), options), "the run")
+    return files.parse(Run, _called("run", (), options), "the run")
 
 
 def _called(verb: str, words: Sequence[str | None], options: Mapping[str, Option]) -> bytes:

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from attributing import attribution
 from duetbench.cli import app
-from duetbench.core import text
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Commands, RunStatus
 from duetbench.github import archives, incoming
@@ -90,7 +89,7 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
     result = accepted(inbox)
     assert (result.exit_code, len(result.accepted), result.refused) == (1, 3, {})
     assert "1 of 2 cases are missing: its run ended before it came to them" in result.missing[0]
-    assert store.load(inbox.parent / "accepted" / RUN) == store.rounded(part)
+    assert store.load(inbox.parent / "accepted" / RUN) == part
 
 
 # What shard 1 could send.
@@ -122,7 +121,7 @@ def run(**changes: Any) -> Attack:
         (folder / RUN).unlink()
         entry = shard_run(1).model_copy(update=changes)
         path = folder / "runs" / entry.machine.id / "2026" / f"{entry.id}.json"
-        files.replace(path, store.encode(entry))
+        files.replace(path, files.encode(entry))
 
     return attack
 
@@ -223,7 +222,7 @@ def test_what_is_not_as_it_should_be_costs_the_others_nothing(inbox: Path, attac
     assert "\n" not in next(iter(result.refused.values()))
     target = inbox.parent / "accepted"
     rest = sorted(path for path in target.rglob("*") if path.is_file())
-    assert [path.read_bytes() for path in rest] == [store.encode(shard_run(n)) for n in (2, 3)]
+    assert [path.read_bytes() for path in rest] == [files.encode(shard_run(n)) for n in (2, 3)]
     assert (result.exit_code, len(result.missing)) == (1, 1)
     assert peak < 50_000_000
 
@@ -430,4 +429,4 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
 def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
     """The checks would refuse none of what is recorded in this repository."""
     for path in store.runs(reference_results):
-        text.require_plain(json.loads(path.read_bytes()))
+        files.require_plain(json.loads(path.read_bytes()))

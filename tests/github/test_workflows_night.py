@@ -15,7 +15,7 @@ from duetbench.core.model import Run, StackRecord, Status, Verdict
 from duetbench.github.lock_branch import BRANCH
 from duetbench.project import settings
 from duetbench.store import change as changes
-from duetbench.store import store
+from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange
 from duetbench.trend import table as history
@@ -70,7 +70,7 @@ def history_with_a_step() -> tuple[Run, ...]:
         metrics = {CPU: level * (1 + 0.003 * (number * 7 % 5 - 2))}
         stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
         run = night_run(today + number, MACHINE.id, [result_of(case, good(case, 1.0, metrics))])
-        nights.append(store.rounded(run.model_copy(update={"stacks": (stack,)})))
+        nights.append(run.model_copy(update={"stacks": (stack,)}))
     return tuple(nights)
 
 
@@ -126,7 +126,7 @@ def recorded(stage: Stage, folder: str) -> dict[str, Any]:
 
 def runs_of(stage: Stage) -> list[Run]:
     runs = (
-        store.decode(stage.git("show", f"gh-pages:{path}").encode(), path)
+        files.parse(Run, stage.git("show", f"gh-pages:{path}").encode(), path)
         for path in stage.branch("gh-pages")
         if path.startswith("results/runs/")
     )

@@ -11,8 +11,7 @@ from typing import Final
 
 import pytest
 
-from duetbench.core.errors import BusyError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import BusyError, FlagName
 from duetbench.core.model import Machine
 from duetbench.host import machine
 from duetbench.host.machine import HOLDER, Cores, measuring

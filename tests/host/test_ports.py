@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import ports
 from duetbench.host.process_group import Session
 from serverlings import launch, said

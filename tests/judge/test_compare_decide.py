@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from comparing import CPU, GROWING, NOISY, WRONG, busy, duet, duets, paced
-from duetbench.core.flags import Flag, FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
+from duetbench.core.model import Flag, Verdict
 from duetbench.judge.decide import SequentialTest, State, judge, seconds_to_decide
 from duetbench.judge.pairs import CaseDuets, judged
 from duetbench.judge.statistics import Method, Sample, interval, moved_p

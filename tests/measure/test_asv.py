@@ -22,8 +22,8 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
-from duetbench.measure.asv import runs
-from duetbench.measure.asv.plugin import pin
+from duetbench.measure import asv_runs as runs
+from duetbench.measure.asv_plugin import pin
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from tiny_index import Index, serving

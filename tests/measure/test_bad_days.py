@@ -23,7 +23,7 @@ from bench import Bench, ask_often, eventually, failures, launches, lives, short
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import ports, process_group
-from duetbench.measure import figures, launch, oha, oha_results, warmup
+from duetbench.measure import launch, oha, oha_results
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
@@ -42,14 +42,14 @@ GRACE = 0.5  # s to stop, and 1 s to get ready, are plenty where it never happen
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> Figures:
     found: Figures = {}
-    real = figures._conclude
+    real = launch._conclude
 
-    def conclude(seen: figures.Observation, neighbour: figures.Neighbour) -> tuple[Any, Any]:
+    def conclude(seen: launch.Observation, neighbour: launch.Neighbour) -> tuple[Any, Any]:
         metrics, flags = real(seen, neighbour)
         found[_name(seen.serving.case)] = metrics
         return metrics, flags
 
-    monkeypatch.setattr(figures, "_conclude", conclude)
+    monkeypatch.setattr(launch, "_conclude", conclude)
     return found
 
 
@@ -296,9 +296,9 @@ def told(launched: Launch) -> dict[str, str]:
 @pytest.mark.long
 def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
     """Status, content type and single answers are right, and so is no figure of theirs."""
-    real = warmup.warm_up
+    real = oha.warm_up
     briefly = {"window": 0.1, "limit": 0.6}
-    monkeypatch.setattr(warmup, "warm_up", lambda *one, **more: real(*one, **more | briefly))
+    monkeypatch.setattr(oha, "warm_up", lambda *one, **more: real(*one, **more | briefly))
     happen(monkeypatch, {"mask": Day("", "", change=ask_often)})
     done = bench.run("uneven", "mask", "keep", "quicken", "closing")
     assert done.code == 1, done

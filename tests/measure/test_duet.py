@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bench import Bench, declared, eventually, failures_of, shortened
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.protocol import duet_load
@@ -21,7 +21,7 @@ from duetbench.host import ports, tree_usage
 from duetbench.host.process_group import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.pairs import judged
-from duetbench.measure import duet, figures, oha, oha_results, validity
+from duetbench.measure import duet, launch, oha, oha_results, validity
 from duetbench.measure.runner import assemble
 from duetbench.measure.testbed import SideCase, server_of
 from duetbench.project.project import Project
@@ -331,15 +331,15 @@ def test_two_generators_share_their_cores() -> None:
     names = {flag.name for flag in validity.judge(facts(0.5, 0.4))}
     assert FlagName.CLIENT_SATURATED not in names
     found = [f for f in validity.judge(facts(0.5, 0.48)) if f.name is FlagName.CLIENT_SATURATED]
-    assert "the generators to use less than 95% of their 1 cores, found 0.98" in found[0].detail
+    assert "less than 95% of the 1 client cores to be used, found 0.98" in found[0].detail
 
 
 def test_the_other_side_is_no_noise_of_the_host() -> None:
     """1.7: 0.5 + 0.2 + 0.06 this side, 0.45 + 0.25 + 0.04 the other, 0.1 harness: 0.1 of others."""
-    empty, level = np.zeros(0), tree_usage.Level(1, 1, 1)
+    level = tree_usage.Level(1, 1, 1)
     seen = SimpleNamespace(
         result=oha.LoadResult(
-            oha_results.Rows(empty, empty, empty, empty.astype("i8"), empty.astype("i8")),
+            np.zeros(0, oha_results.RECORD).view(np.recarray),
             oha_results.OhaSummary.model_validate(
                 {"summary": {"total": 2.0}, "statusCodeDistribution": {}, "errorDistribution": {}}
             ),
@@ -351,15 +351,14 @@ def test_the_other_side_is_no_noise_of_the_host() -> None:
         checks=SimpleNamespace(sent=0),
         commands=0.06,
     )
-    beside = figures.Neighbour(server=0.45, client=0.25, commands=0.04)
-    assert figures._costs({}, cast(figures.Observation, seen), beside)[
-        "host_other"
-    ] == pytest.approx(0.1)
+    beside = launch.Neighbour(server=0.45, client=0.25, commands=0.04)
+    assert launch._costs({}, cast(launch.Observation, seen), beside)["host_other"] == pytest.approx(
+        0.1
+    )
 
 
 def answers(*ends: float) -> oha_results.Rows:
-    end = np.asarray(ends)
-    return oha_results.Rows(end, end, end, np.full(len(end), 200), np.ones(len(end), dtype="i8"))
+    return np.rec.fromrecords([(end, end, end, 200, 1) for end in ends], dtype=oha_results.RECORD)
 
 
 def test_drift_is_how_much_the_ratio_moved() -> None:

@@ -15,7 +15,7 @@ from bench import carrying
 from duetbench.cli import inprocess as cli
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.measure.asv import runs
+from duetbench.measure import asv_runs as runs
 from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from duetbench.host import paths
-from duetbench.measure.asv import runs
+from duetbench.measure import asv_runs as runs
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES

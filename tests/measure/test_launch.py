@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 from bench import PROJECT, Bench, declared, eventually, failures, shortened
-from duetbench.core.errors import LaunchError, SetupError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, LoadModel
 from duetbench.core.protocol import SPOT_SECONDS
@@ -72,8 +71,8 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         phase: Callable[[str], None] = lambda _name: None,
     ) -> Launch:
         given = testbed(assemble(Project.here(), [case], tmp_path / "logs"))
-        options = launch.Options(window=0.1, count=count, phase=phase)
-        outcome = launch.perform(case, given, options, tmp_path / "logs" / "server.log")
+        log = tmp_path / "logs" / "server.log"
+        outcome = launch.perform(case, given, log, window=0.1, count=count, phase=phase)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 

@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel
 from duetbench.measure import oha as load
-from duetbench.measure import warmup
 from duetbench.measure.oha_results import figures, sizes
 from duetbench.measure.verify import verify
 from tiny_http import Answer, TinyServer, real_oha, serving
@@ -264,10 +262,10 @@ def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=5)
-        assert found.steady == warmup.is_steady(found.windows)
-        assert len(found.windows) >= warmup.STEADY_WINDOWS
-        short = warmup.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=0.05)
+        found = load.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=5)
+        assert found.steady == load.is_steady(found.windows)
+        assert len(found.windows) >= load.STEADY_WINDOWS
+        short = load.warm_up(load.Client(oha, closed(), server.url), window=0.1, limit=0.05)
         assert (len(short.windows), short.steady) == (1, False)
 
 
@@ -285,4 +283,4 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
 )
 def test_steady_means_near_the_mean_and_going_nowhere(windows: list[float], steady: bool) -> None:
     """Worked out by hand; both limits are 5 %."""
-    assert warmup.is_steady(windows) is steady
+    assert load.is_steady(windows) is steady

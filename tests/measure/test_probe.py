@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.measure.identity import Identity, check_identity, probe
 from tiny_http import Answer, serving
 
@@ -17,16 +16,12 @@ LOCK = {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pywin32
 def identity(**changes: Any) -> Identity:
     known = {
         "pid": 100,
-        "thread": 100,
         "python": "3.14.7",
-        "implementation": "cpython",
         "build": "GCC 12.2.0 -O3 Py_GIL_DISABLED=0",
         "gil_enabled": True,
         "packages": {"fastapi": "0.163.2", "granian": "2.8.7", "pydantic": "2.14.3", "pip": "26"},
         "loop": "asyncio.unix_events._UnixSelectorEventLoop",
         "worker": "100-1",
-        "http_parser": "hyper",
-        "thread_limit": 40.0,
     }
     return Identity.model_validate(known | changes)
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Load, LoadModel
 from duetbench.measure import oha_results
@@ -18,9 +17,8 @@ RECORDED = Path(__file__).parents[1] / "data" / "oha"
 
 def made(*requests: tuple[float, float], status: int = 200) -> Rows:
     """Rows from (start, end) pairs, scheduled when they started."""
-    start, end = (np.array(column, dtype=float) for column in zip(*requests, strict=True))
-    count = len(start)
-    return Rows(start, start, end, np.full(count, status), np.zeros(count, dtype=int))
+    rows = [(start, start, end, status, 0) for start, end in requests]
+    return np.rec.fromrecords(rows, dtype=oha_results.RECORD)
 
 
 def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> OhaSummary:

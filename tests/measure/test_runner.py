@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from duetbench.core.errors import NothingMeasuredError
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Commands, Launch, Plan, Run, RunStatus, Status
+from duetbench.core.errors import FlagName, NothingMeasuredError
+from duetbench.core.model import Case, Commands, Flag, Launch, Plan, Run, RunStatus, Status
 from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner

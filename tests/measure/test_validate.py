@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.core.errors import FlagName
+from duetbench.core.model import Case, Endpoint, Expectation, Flag, Load, LoadModel
 from duetbench.measure.validity import Facts, judge
 
 CLOSED = Load(model=LoadModel.CLOSED, connections=128, duration=30, timeout=30)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from bench import eventually
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
 from duetbench.measure.verify import Answer as Found
 from duetbench.measure.verify import SpotChecks, check_answer, chosen, difference, verify

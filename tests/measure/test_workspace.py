@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from bench import failures, failures_of
-from duetbench.core.errors import UsageError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
 from duetbench.host import proc
 from duetbench.judge import counted
@@ -89,9 +88,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
 
 def perform(case: Case, testbed: Testbed) -> Launch:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = launch.perform(
-            case, testbed, launch.Options(window=0.1), testbed.logs / "server.log"
-        )
+        outcome = launch.perform(case, testbed, testbed.logs / "server.log", window=0.1)
         if not failures(outcome) & {"littles_law", "no_answer"}:
             break
     assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))

@@ -55,9 +55,8 @@ _SERVER: Final = """\
         ),
 """
 _METRIC: Final = """\
-    Metric("disk_per_request", "disk/request", "B", "lower", 0.004, units.size,
-           "Bytes written to disk per request.", rank=13, judged="always", compared=True,
-           column=True),
+    Metric("disk_per_request", size, "Bytes written to disk per request.", "disk/request",
+           lower=0.004, rank=13, judged="always", compared=True, column=True),
 """
 _INTERPRETER: Final = """\
 [tool.duetbench.interpreters."3.15"]
@@ -67,7 +66,7 @@ free_threaded = false
 """
 _ADDED: Final = {
     "pyproject.toml": ('[tool.duetbench.source-build."3.14.7"]', _INTERPRETER),
-    "scripts/duetbench/core/metrics.py": ('    Metric("warm_up", "warm-up"', _METRIC),
+    "scripts/duetbench/core/metrics.py": ('    Metric("warm_up"', _METRIC),
     "scripts/duetbench/project/servers.py": ("    )\n}\n", _SERVER),
 }
 """What is added to a file, and before what."""

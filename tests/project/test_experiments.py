@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import DeclarationError
-from duetbench.core.formula import FormulaError, evaluate
 from duetbench.core.model import Case, LoadModel, Profile
+from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.experiments import Experiment, Registry, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES

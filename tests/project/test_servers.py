@@ -160,8 +160,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
     case = next(case for case in cases if case.id == f"both/{case_id}")
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        options = launch.Options(window=0.1)
-        outcome = launch.perform(case, others, options, tmp_path / "server.log")
+        outcome = launch.perform(case, others, tmp_path / "server.log", window=0.1)
         if not failures(outcome) & {"littles_law", "no_answer"}:
             break
     assert not failures(outcome), (outcome.flags, (tmp_path / "server.log").read_text())

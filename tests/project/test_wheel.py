@@ -35,8 +35,8 @@ for table in (VERBS, CI, DEV):
     for name, row in table.items():
         Verb(name, *row).load()
 from duetbench.host import paths
-from duetbench.measure.instructions import valgrind
-print(valgrind._packages(), paths.OWN, sep=":")
+from duetbench.measure.instructions import counting
+print(counting._packages(), paths.OWN, sep=":")
 """
 
 

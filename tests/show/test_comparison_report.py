@@ -24,8 +24,8 @@ from comparing import (
     lines,
     micro,
 )
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Missing, Verdict
+from duetbench.core.errors import FlagName
+from duetbench.core.model import Flag, Missing, Verdict
 from duetbench.judge.statistics import Method
 from duetbench.show import formats
 from duetbench.show.report import LIMIT, print_comparison

@@ -8,11 +8,10 @@ from typer.testing import CliRunner
 
 import synthetic
 from duetbench.cli.show import findings_command
-from duetbench.core.errors import RecordError
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.interval import Interval
+from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import CaseResult, Profile, Run
+from duetbench.core.model import CaseResult, Flag, Profile, Run
+from duetbench.core.units import Interval
 from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published
 from duetbench.show.claims import change

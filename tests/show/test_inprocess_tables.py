@@ -12,7 +12,7 @@ from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
-from duetbench.measure.asv import runs
+from duetbench.measure import asv_runs as runs
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess
 from duetbench.show.findings import RunSource, write_findings

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import synthetic
-from duetbench.core.interval import Interval
+from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.project.project import Project
 from duetbench.show import formats

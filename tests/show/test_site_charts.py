@@ -9,9 +9,9 @@ import pytest
 
 import synthetic as runs
 from duetbench.core import units
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.interval import Interval
-from duetbench.core.model import Verdict
+from duetbench.core.errors import FlagName
+from duetbench.core.model import Flag, Verdict
+from duetbench.core.units import Interval
 from duetbench.show.site.charts import (
     CHANGE,
     Caption,

@@ -8,8 +8,8 @@ import random
 
 import sites
 from duetbench.core import units
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
+from duetbench.core.units import Interval
 from duetbench.host import paths
 from duetbench.show import formats
 

@@ -10,8 +10,8 @@ import pytest
 import site_builds
 import sites
 import synthetic
-from duetbench.core.interval import Interval
 from duetbench.core.model import Missing, Verdict
+from duetbench.core.units import Interval
 from duetbench.show.site.pages import packages as pages
 from duetbench.store import change
 from duetbench.store.comparison import COMPARISONS, save_comparison

@@ -47,12 +47,12 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     small, whole = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 3))
     partial = store.save_partial(tmp_path, small)
     assert store.save_partial(tmp_path, whole) == partial
-    assert store.load(partial) == store.rounded(whole)
+    assert store.load(partial) == whole
     assert store.partials(tmp_path) == [partial]
     final = store.finalise(tmp_path, whole)
     assert final == store.path_for(tmp_path, whole)
     assert not partial.exists()
-    assert store.load(final) == store.rounded(whole)
+    assert store.load(final) == whole
     assert leftovers(tmp_path) == []
 
 
@@ -120,5 +120,5 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match="the disk is full"):
             store.finalise(disk, large)
         (disk / BALLAST).unlink()
-        assert store.load(saved) == store.rounded(small)
+        assert store.load(saved) == small
         assert store.finalise(disk, large).exists()

@@ -14,8 +14,7 @@ import pytest
 
 import duetbench
 from duetbench import cli
-from duetbench.core.flags import Flag
-from duetbench.core.model import Case, Launch, Profile, Run, Status
+from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
 from duetbench.host import proc
 from duetbench.measure import verify
 from duetbench.project.project import Project

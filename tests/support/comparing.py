@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Load, LoadModel, Verdict
+from duetbench.core.errors import FlagName
+from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
 from duetbench.show.view import View
 from duetbench.store.comparison import (
     CaseComparison,

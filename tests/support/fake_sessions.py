@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Launch
+from duetbench.core.errors import FlagName
+from duetbench.core.model import Case, Flag, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.affected import Affected

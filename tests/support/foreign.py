@@ -11,7 +11,7 @@ from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
 from duetbench.host.machine import asv_profile
 from duetbench.measure.testbed import Testbed
-from duetbench.store import store
+from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
 from duetbench.store.night import NightPlan, Shard
@@ -106,7 +106,7 @@ def put(folder: Path, artifact: str, *runs: Run) -> None:
     for run in runs:
         place = folder / artifact / "runs" / run.machine.id / "2026"
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{run.id}.json").write_bytes(store.encode(run))
+        (place / f"{run.id}.json").write_bytes(files.encode(run))
 
 
 def inside(machine: Machine = MACHINES[0], **changes: Any) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import comparing
 import made_up
 import sites
 import synthetic as runs
-from duetbench.core.flags import Flag, FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     CaseResult,
     Commands,
+    Flag,
     InterpreterRecord,
     Missing,
     Run,
@@ -25,7 +26,7 @@ from duetbench.host import paths
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
-from duetbench.store import change, packages, store
+from duetbench.store import change, files, packages, store
 from duetbench.store import points as records
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
@@ -295,7 +296,7 @@ def runs_figures() -> dict[str, float]:
 def stored(results: Path, run: Run) -> None:
     path = results / "runs" / "machine" / run.started[:4] / f"{run.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(store.encode(run))
+    path.write_bytes(files.encode(run))
 
 
 def _hostile_run(day: int) -> Run:

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from duetbench.core.flags import Flag, FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Case,
     CaseResult,
     Commands,
     Endpoint,
     Expectation,
+    Flag,
     InterpreterRecord,
     Launch,
     Load,

@@ -17,8 +17,7 @@ from comparing import NOISY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.cli.verbs import VerbGroup
 from duetbench.core.errors import UsageError
-from duetbench.core.flags import Flag
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Flag
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.loop import Reporter

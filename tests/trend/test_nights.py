@@ -10,8 +10,7 @@ import pytest
 import foreign
 import synthetic
 from bench import Bench, make_checkout
-from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import DeclarationError, FlagName, UsageError
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
 from duetbench.host.git import Remote

@@ -5,8 +5,8 @@ import math
 import pytest
 
 import synthetic
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import CaseResult
+from duetbench.core.errors import FlagName
+from duetbench.core.model import CaseResult, Flag
 from duetbench.trend.summary import estimate, ratio, summarise_case
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)

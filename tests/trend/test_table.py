@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import synthetic as runs
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import CaseResult, RunStatus
-from duetbench.store import store
+from duetbench.core.errors import FlagName
+from duetbench.core.model import CaseResult, Flag, RunStatus
+from duetbench.store import files, store
 from duetbench.trend import events, reading
 from duetbench.trend import table as history
 from duetbench.trend.columns import of_run
@@ -88,7 +88,7 @@ def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
     results, cache = tmp_path / "results", tmp_path / "cache"
     path = store.finalise(results, a_run(1))
     reading.read(results, cache)
-    path.write_bytes(store.encode(a_run(1, steady(JSON, 6000.0), notes=("another",))))
+    path.write_bytes(files.encode(a_run(1, steady(JSON, 6000.0), notes=("another",))))
     for _ in range(3):
         (night,) = reading.read(results, cache).nights
         assert night.mean[0, night.header.metrics.index("throughput")] == 6000

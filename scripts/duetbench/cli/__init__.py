@@ -1,7 +1,9 @@
 """The verbs: arguments in, sentences out."""
 
+import shlex
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -69,13 +71,33 @@ def main() -> None:
         _say(f"{where}{error.strerror or error}; {remedy(error)}")
         sys.exit(FAILED)
     except Exception as error:
-        from duetbench.core.extras import lacking  # noqa: PLC0415 - as above
-
-        if isinstance(error, ModuleNotFoundError) and (hint := lacking(error, sys.argv[1:])):
+        if hint := lacking(error, sys.argv[1:]):
             _say(hint)
         else:
             traceback.print_exc()
         sys.exit(FAILED)
+
+
+def lacking(error: Exception, words: Sequence[str]) -> str | None:
+    """What to say of a module that an extra of duetbench brings; None: the error is another."""
+    # Only such an end waits for these.
+    from importlib import metadata  # noqa: PLC0415
+
+    from packaging.requirements import Requirement  # noqa: PLC0415
+    from packaging.utils import canonicalize_name  # noqa: PLC0415
+
+    name = isinstance(error, ModuleNotFoundError) and error.name
+    if not name:
+        return None
+    wanted, package = canonicalize_name(name.partition(".")[0]), metadata.metadata("duetbench")
+    for requirement in map(Requirement, package.get_all("Requires-Dist") or ()):
+        for extra in package.get_all("Provides-Extra") or ():
+            marker, ours = requirement.marker, canonicalize_name(requirement.name) == wanted
+            if ours and marker and marker.evaluate({"extra": extra}):
+                whole = f"duetbench[{extra}]"
+                again = shlex.join(["uvx", "--from", whole, "duetbench", *words])
+                return f"this needs {name}, which is not installed; it comes with {whole}: {again}"
+    return None
 
 
 def _say(sentence: str) -> None:

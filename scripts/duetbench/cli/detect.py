@@ -21,7 +21,7 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
-from duetbench.core.interval import Interval
+from duetbench.core.units import Interval
 from duetbench.github import actions
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, Narrator, errors, print_json

@@ -12,7 +12,7 @@ from duetbench.cli.options import JsonOption, clean_up, machine
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
-from duetbench.measure.asv import runs
+from duetbench.measure import asv_runs as runs
 from duetbench.project.project import Project
 from duetbench.project.suites import read_suites
 from duetbench.show import inprocess as pages

@@ -16,7 +16,6 @@ from duetbench.host import git, process_group
 from duetbench.host.console import Console, print_json
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
-from duetbench.measure import oha, workspace
 from duetbench.project.project import Project
 from duetbench.store import files
 
@@ -78,9 +77,11 @@ def workflow_option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A0
 
 def clean_up(console: Console) -> list[str]:
     """End what killed runs have left on this machine; a sentence per session, which is said."""
+    from duetbench.measure import oha, testbed  # noqa: PLC0415 - who only reads waits for neither
+
     sentences = process_group.reap()
     oha.sweep()
-    workspace.sweep()
+    testbed.sweep()
     for sentence in sentences:
         console.say(f"note: {sentence}")
     return sentences

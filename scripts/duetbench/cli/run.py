@@ -294,13 +294,19 @@ def _measure(
         shutil.rmtree(old, ignore_errors=True)
     numbers = count(sum(1 for _ in folder.iterdir()))
     progress = Progress(console)
-    options = launch.Options(
-        window=WINDOW_SECONDS[plan.profile], count=count_requests, phase=progress.phase
-    )
 
     def perform(case: Case, number: int, order: int) -> Launch:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return launch.perform(case, testbed, options, log, number=number, order=order)
+        return launch.perform(
+            case,
+            testbed,
+            log,
+            window=WINDOW_SECONDS[plan.profile],
+            count=count_requests,
+            phase=progress.phase,
+            number=number,
+            order=order,
+        )
 
     with machine():
         return runner.execute(

@@ -1,18 +1,16 @@
-"""Every error that duetbench raises on purpose, and what exit codes mean.
+"""Every error that duetbench raises on purpose, what exit codes mean, and every validity flag.
 
 A LaunchError ends one launch, and the others go on; any other error ends the verb with its code.
 A message says what was expected, what was found, and what to do. Exit code 1 is never an error's:
 it says that all was done, and what was found is bad.
+
+A *fail* flag voids a launch: it keeps a status and a reason, and loses every figure. A *warn* flag
+is shown beside the figures; from those with a `DISTURBING` one nothing is decided.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
-
-if TYPE_CHECKING:
-    from duetbench.core.flags import FlagName
-
+from enum import StrEnum
+from typing import ClassVar, Final, Literal, Self
 
 EXIT_CODES: Final[Mapping[str, str]] = {
     "0": "done; all that was to be judged was judged, and nothing is slower or broken",
@@ -85,6 +83,112 @@ class NothingMeasuredError(DuetbenchError):
     """No launch of the plan gave a usable figure."""
 
     exit_code = 3
+
+
+Severity = Literal["fail", "warn"]
+
+
+def _fail(name: str, meaning: str) -> tuple[str, Severity, str, bool]:
+    return name, "fail", meaning, False
+
+
+def _warn(name: str, meaning: str) -> tuple[str, Severity, str, bool]:
+    return name, "warn", meaning, False
+
+
+def _disturbs(name: str, meaning: str) -> tuple[str, Severity, str, bool]:
+    return name, "warn", meaning, True
+
+
+class FlagName(StrEnum):
+    """The name of a flag, as stored in run files."""
+
+    severity: Severity
+    meaning: str
+    disturbs: bool
+
+    def __new__(cls, name: str, severity: Severity, meaning: str, disturbs: bool) -> Self:
+        flag = str.__new__(cls, name)
+        flag._value_, flag.severity, flag.meaning = name, severity, meaning
+        flag.disturbs = disturbs
+        return flag
+
+    WRONG_STATUS = _fail("wrong_status", "a response had another status than declared")
+    WRONG_BODY = _fail("wrong_body", "a response had another content type or body than declared")
+    WRONG_SIZE = _fail("wrong_size", "under load, a body had another size than right ones have")
+    TRANSPORT_ERRORS = _fail("transport_errors", "connections failed, or requests timed out")
+    GIL_MISMATCH = _fail("gil_mismatch", "the GIL of a serving process was not as the case says")
+    VERSION_MISMATCH = _fail("version_mismatch", "a process ran other versions than the case names")
+    WORKER_RESTARTED = _fail("worker_restarted", "the serving processes changed under load")
+    SERVER_DIED = _fail("server_died", "the server ended before it was asked to")
+    SETUP_FAILED = _fail("setup_failed", "a command before or after the server failed")
+    NOT_READY = _fail("not_ready", "the server was not ready in time")
+    NOT_STOPPED = _fail("not_stopped", "a process of the server's session outlived it or SIGKILL")
+    COUNT_MISMATCH = _fail("count_mismatch", "the server counted other requests than were sent")
+    LITTLES_LAW = _fail(
+        "littles_law", "the requests in flight do not add up to the connections of the closed loop"
+    )
+    IMPOSSIBLE = _fail("impossible", "a figure above its ceiling, below its floor or contradictory")
+    NOT_CONCURRENT = _fail(
+        "not_concurrent", "requests that the experiment says overlap were served one after another"
+    )
+    NO_ANSWER = _fail("no_answer", "no good answer came while the load was on")
+    CLIENT_SATURATED = _fail(
+        "client_saturated",
+        "the load generator had no core time left: it, not the server, was measured",
+    )
+    CLIENT_FAILED = _fail("client_failed", "the load generator failed or printed rubbish")
+    CONNECTIONS_OVER_BACKPRESSURE = _fail(
+        "connections_over_backpressure", "the load opens more connections than the server accepts"
+    )
+    FOREIGN_LISTENER = _fail("foreign_listener", "another process listened on the server's port")
+    INTERRUPTED = _fail("interrupted", "the launch was interrupted")
+    HARNESS_ERROR = _fail("harness_error", "duetbench itself failed in this launch")
+
+    OVERLOADED = _warn("overloaded", "the server did not keep up with the offered rate")
+    SCHED_LAG = _disturbs("sched_lag", "the generator sent requests later than scheduled")
+    NOT_STEADY = _disturbs(
+        "not_steady",
+        "the warm-up ended before the throughput was steady, or its level moved in the load",
+    )
+    ABOVE_UNIT = _warn(
+        "above_unit", "the throughput was above what the fastest single request, alone, would allow"
+    )
+    MEMORY_GROWS = _disturbs("memory_grows", "the server kept memory for every request")
+    CONNECTIONS_REOPENED = _disturbs(
+        "connections_reopened", "connections that are to be kept alive were closed and opened again"
+    )
+    WORKER_IMBALANCE = _warn("worker_imbalance", "the connections were spread unevenly")
+    CORES_INSUFFICIENT = _warn(
+        "cores_insufficient",
+        "more workers than server cores: scaling with workers cannot be seen here",
+    )
+    CORES_SHARED = _warn("cores_shared", "server and generator share cores")
+    HOST_NOISE = _disturbs(
+        "host_noise", "other processes or the hypervisor took core time during the measurement"
+    )
+    FEW_SAMPLES = _warn("few_samples", "too few requests for the tail percentiles")
+    FEW_LAUNCHES = _warn("few_launches", "too few launches for an interval")
+    UNPINNED = _disturbs("unpinned", "server and generator could not be pinned to cores")
+    ANSWERS_DIFFER = _warn(
+        "answers_differ",
+        "the sides answer one request with different bodies, each always with the same",
+    )
+    ENV_CHANGED = _disturbs("env_changed", "kernel, governor or core count changed in the run")
+    # Some releases of servers do; what they had answered until then is no less true.
+    STOP_TIMEOUT = _warn(
+        "stop_timeout",
+        "the server did not end when it was asked to, and was killed after its figures",
+    )
+
+
+DISTURBING: Final = frozenset(name for name in FlagName if name.disturbs)
+"""Warnings that something besides the case was measured too, or something that does not last:
+nothing is decided from such figures.
+
+The other warnings describe the case or the machine (few cores, shared cores, an uneven spread);
+they belong to the answer.
+"""
 
 
 class LaunchError(DuetbenchError):

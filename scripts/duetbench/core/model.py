@@ -8,10 +8,18 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
-from duetbench.core.flags import Flag
+from duetbench.core.errors import FlagName, Severity
 from duetbench.core.metrics import METRICS
+from duetbench.core.units import rounded
 
 FORMAT_VERSION: Final = 2
 """Version of the run file.
@@ -36,6 +44,9 @@ def _moment(text: str) -> str:
 
 Moment = Annotated[str, AfterValidator(_moment)]
 """A time in ISO 8601 with its offset from UTC, as text."""
+
+Seconds = Annotated[float, Field(ge=0, le=_LONGEST_S), AfterValidator(rounded)]
+"""A time that was measured, s."""
 
 Profile = Literal["quick", "nightly", "published"]
 Interface = Literal["asgi", "wsgi"]
@@ -189,6 +200,17 @@ class Plan(Frozen):
     cases: tuple[Case, ...]
 
 
+class Flag(Frozen):
+    """A flag raised for one launch, with what was expected and found."""
+
+    name: FlagName
+    detail: str
+
+    @property
+    def severity(self) -> Severity:
+        return self.name.severity
+
+
 class Status(StrEnum):
     """How a launch ended."""
 
@@ -203,13 +225,23 @@ class Launch(Frozen):
     round: int = Field(ge=0, description="Which launch of its case, from 0.")
     order: int = Field(ge=0, le=10**9, description="Place in the run's sequence, from 0.")
     started: str = Field(description="UTC, ISO 8601.")
-    seconds: float = Field(ge=0, le=_LONGEST_S, description="Wall time of the whole launch.")
-    load_seconds: float = Field(
-        ge=0, le=_LONGEST_S, description="Wall time in which measured load was applied."
-    )
+    seconds: Seconds = Field(description="Wall time of the whole launch.")
+    load_seconds: Seconds = Field(description="Wall time in which measured load was applied.")
     status: Status
     flags: tuple[Flag, ...] = ()
     metrics: dict[str, float] = Field(default_factory=dict)
+
+    @field_validator("metrics")
+    @classmethod
+    def _possible_and_rounded(cls, metrics: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(metrics.keys() - METRICS):
+            raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
+        wrong = [reason for name in metrics if (reason := METRICS[name].wrong(metrics[name]))]
+        if wrong:
+            raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
+        return {
+            name: row.rounded(metrics[name]) for name, row in METRICS.items() if name in metrics
+        }
 
     @model_validator(mode="after")
     def _failure_is_never_a_number(self) -> Self:
@@ -218,14 +250,6 @@ class Launch(Frozen):
             raise ValueError("a failed launch has a fail flag with a reason, and no metrics")
         if self.status is Status.OK and (failing or not self.metrics):
             raise ValueError("a launch with a fail flag, or without metrics, is not ok")
-        unknown = sorted(set(self.metrics) - set(METRICS))
-        if unknown:
-            raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
-        wrong = [
-            reason for name, value in self.metrics.items() if (reason := METRICS[name].wrong(value))
-        ]
-        if wrong:
-            raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
         return self
 
 
@@ -320,7 +344,7 @@ class Run(Artefact):
     status: RunStatus
     started: Moment
     finished: str | None = None
-    wall_seconds: float = Field(default=0.0, ge=0, le=_LONGEST_S)
+    wall_seconds: Seconds = 0.0
     duetbench: str
     commit: str | None = Field(description="40 hex digits; null outside a git repository.")
     dirty: bool

@@ -1,7 +1,16 @@
-"""Numbers of the launch protocol that planning must know too, to say how long a launch takes."""
+"""What planning and measuring must both know: numbers of the protocol, and arithmetic in formulas.
 
+`min(c, slots) / floor` and the like, and nothing else: declarations are expanded with it (floors,
+slots, loads), and launches judged (their ceiling).
+"""
+
+import math
+from collections.abc import Mapping
 from typing import Final
 
+from simpleeval import InvalidExpression, SimpleEval
+
+from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case, Load, LoadModel, Profile
 
 WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
@@ -56,6 +65,39 @@ DUET_WARM_UP: Final = 0.5
 In windows the ratio of two servers that share a core scatters by more than 5 % from one 0.2 s to
 the next, even on a quiet machine. Whether it was long enough is seen in the load: `duet.drift`.
 """
+
+NO_UNIT: Final = 1e-9
+"""A unit in s by which no ceiling is limited: what is left of a formula is what was declared."""
+
+CEILING_NAMES: Final = ("c", "slots", "floor", "unit", "cores", "rate", "workers", "threads")
+"""What a ceiling may be a formula over; `slots`, `rate` and `threads` are inf where there is none.
+
+c: connections. slots: requests in service at once. floor: service floor, s. unit: fastest single
+request, s. cores: cores of the server. rate: offered requests/s.
+"""
+
+
+class FormulaError(DuetbenchError):
+    """A formula cannot be worked out; `reason` says why, in half a sentence."""
+
+    def __init__(self, formula: str, names: Mapping[str, float], reason: str) -> None:
+        self.reason = reason
+        self.allowed = f"arithmetic over {', '.join([*names, 'inf'])}, min() and max()"
+        super().__init__(f"formula {formula!r}: {reason}; allowed: {self.allowed}")
+
+
+def evaluate(formula: str, values: Mapping[str, float]) -> float:
+    """Work out a formula over `values`, with `min`, `max` and `inf`; FormulaError says why not."""
+    evaluator = SimpleEval(functions={"min": min, "max": max}, names={**values, "inf": math.inf})
+    try:
+        result = evaluator.eval(formula)
+    except ZeroDivisionError as error:
+        raise FormulaError(formula, values, "divides by zero") from error
+    except (InvalidExpression, SyntaxError, TypeError, ValueError, OverflowError) as error:
+        raise FormulaError(formula, values, str(error).partition("\n")[0]) from error
+    if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
+        raise FormulaError(formula, values, f"gives {result!r}, which is no number")
+    return float(result)
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

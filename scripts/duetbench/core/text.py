@@ -6,9 +6,7 @@ Standard library only: verbs that print plain text wait for no more. The others 
 
 import re
 import unicodedata
-from typing import Any, Final
-
-from duetbench.core.errors import ArtifactError
+from typing import Final
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Unicode's control characters, but for tabs and line ends."""
@@ -21,47 +19,14 @@ TURNING: Final = frozenset(
 TO_REPEAT: Final = "to repeat it, "
 """Begins the note that says which options the command of a comparison leaves out."""
 
-MOST: Final = 4000
-"""Characters that a text in a result may have; the longest of ours, a note, has a tenth of it."""
-
 ASCII: Final = str.maketrans(
-    {
-        "−": "-",
-        "…": "..",
-        "▼": "v",
-        "▲": "^",
-        "✕": "x",
-        "×": "x",
-        "→": "->",
-        "—": "-",
-        "±": "+/-",
-        "≥": ">=",
-        "≤": "<=",
-        "µ": "u",
-        "·": "*",
-        "\u2019": "'",
-        "\u00a0": " ",
-        "●": "o",
-        "├": "[",
-        "┤": "]",
-        "─": "-",
-        "┼": "+",
-        "│": "|",
-        "┊": ":",
-        "◄": "<",
-        "►": ">",
-    }
+    dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
+    | {"…": "..", "→": "->", "±": "+/-", "≥": ">=", "≤": "<="}
 )
 """Our typography where only ASCII can be shown."""
 
 _SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL.pattern}")
 _UNESCAPED: Final = re.compile(r"[\x7f-\x9f]")
-_REFUSED: Final = {
-    "Cc": "a control character",
-    "Cs": "half a character",
-    "Zl": "a line end",
-    "Zp": "a line end",
-}
 _REPLACED: Final = frozenset({"Cc", "Cs", "Cn"})
 _REPLACEMENT: Final = "\ufffd"
 
@@ -111,32 +76,6 @@ def clean(text: str) -> str:
     """
     # Nothing that is replaced is printable: most texts are done here.
     return text if text.isprintable() else "".join(map(_clean, text))
-
-
-def require_plain(document: Any) -> None:
-    """Refuse a JSON document with a text (or key) that is too long or acts on whoever shows it."""
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            _require_plain(value)
-        elif isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list):
-            waiting += value
-
-
-def _require_plain(text: str) -> None:
-    if len(text) > MOST:
-        raise ArtifactError(
-            f"a text of {len(text):,} characters, expected at most {MOST:,}: {printable(text)}"
-        )
-    if text.isascii() and text.isprintable():
-        return
-    for character in text:
-        turning = "a character that turns the text" if character in TURNING else None
-        if reason := turning or _REFUSED.get(unicodedata.category(character)):
-            raise ArtifactError(f"{reason} (U+{ord(character):04X}) in the text {printable(text)}")
 
 
 def _picture(match: re.Match[str]) -> str:

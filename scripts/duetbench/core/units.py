@@ -1,12 +1,13 @@
-"""Formats for people. Inside, everything is in SI units; this is the edge."""
+"""Figures: their interval, and their formats for people. Inside, everything is in SI units."""
 
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import ClassVar, Final, Literal
 
+Unit = Literal["s", "B", "1/s", "1"]
 Formatter = Callable[[float], str]
 Ladder = tuple[tuple[float, float, str], ...]
 """Units of an axis: from which figure on, what an SI figure is multiplied by, and its name."""
@@ -15,18 +16,60 @@ PLAIN: Final[Ladder] = ((0.0, 1.0, ""),)
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure in SI units, or a ratio, with its 95 % interval.
+
+    Attributes:
+        estimate: The figure itself.
+        low: Lower end; None, as `high`, where nothing is known of the scatter (one sample).
+        high: Upper end.
+        n: Samples that it rests on: launches, duets.
+    """
+
+    confidence: ClassVar[float] = 0.95
+
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+    n: int = 1
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Both ends, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def spread(self) -> float | None:
+        """The longer half as a share of the figure; None without ends, or of zero."""
+        if self.ends is None or self.estimate == 0:
+            return None
+        low, high = self.ends
+        return max(high - self.estimate, self.estimate - low) / abs(self.estimate)
+
+    def excludes(self, value: float) -> bool:
+        """Whether the value lies outside; False without ends."""
+        return self.ends is not None and not self.ends[0] <= value <= self.ends[1]
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """How figures of one kind are written.
 
     Attributes:
         name: As `formats.js` calls it.
+        unit: SI unit of the figures.
         write: Writes one figure, with its unit.
+        highest: What no launch on any machine comes near: a figure beyond it is a fault, or a lie.
         ladder: Units of an axis.
+        lowest: The same at the other end; only what can shrink is below zero.
     """
 
     name: str
+    unit: Unit
     write: Formatter
+    highest: float
     ladder: Ladder = PLAIN
+    lowest: float = 0.0
 
     def __call__(self, value: float) -> str:
         return self.write(value)
@@ -41,6 +84,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{round(value, decimals):,.{decimals}f}"
 
 
+def rounded(value: float) -> float:
+    """A measured value to six significant digits: a thousandth of any launch's noise, or less."""
+    return float(f"{value:.6g}")
+
+
 _SECONDS: Final[Ladder] = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (1e-6, 1e6, "µs"), (0.0, 1e9, "ns"))
 
 
@@ -49,16 +97,26 @@ def _seconds(value: float) -> str:
     return f"{significant(value * factor)} {unit}"
 
 
-plain: Final = Format("significant", significant)
-seconds: Final = Format("seconds", _seconds, _SECONDS)
-rate: Final = Format(
-    "rate", lambda value: f"{significant(value, 4 if value >= 1000 else 3)}/s", ((0.0, 1.0, "1/s"),)
-)
-# 10⁶ bytes, as the published articles do.
-size: Final = Format("size", lambda value: f"{significant(value / 1e6)} MB", ((0.0, 1e-6, "MB"),))
-share: Final = Format("share", lambda value: f"{significant(value * 100)} %", ((0.0, 100.0, "%"),))
-cores: Final = Format("cores", lambda value: f"{value:.2f}", ((0.0, 1.0, "cores"),))
-count: Final = Format("count", lambda value: f"{value:,.0f}")
+def _rate(value: float) -> str:
+    return f"{significant(value, 4 if value >= 1000 else 3)}/s"
+
+
+def _size(value: float) -> str:
+    return f"{significant(value / 1e6)} MB"  # 10⁶ bytes, as the published articles do
+
+
+def _share(value: float) -> str:
+    return f"{significant(value * 100)} %"
+
+
+plain: Final = Format("significant", "1", significant, 1e12)
+seconds: Final = Format("seconds", "s", _seconds, 1e6, _SECONDS)
+rate: Final = Format("rate", "1/s", _rate, 1e9, ((0.0, 1.0, "1/s"),))
+size: Final = Format("size", "B", _size, 1e15, ((0.0, 1e-6, "MB"),))
+share: Final = Format("share", "1", _share, 10, ((0.0, 100.0, "%"),))
+cores: Final = Format("cores", "1", "{:.2f}".format, 1e5, ((0.0, 1.0, "cores"),))
+count: Final = Format("count", "1", "{:,.0f}".format, 1e12)
+octets: Final = Format("count", "B", count.write, 1e9, lowest=-1e9)
 
 TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 """A time on a command line: 180s, 5m, 1h or 1h30m."""

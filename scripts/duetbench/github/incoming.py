@@ -18,7 +18,7 @@ from pydantic import Field
 
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
-from duetbench.core.text import printable, require_plain
+from duetbench.core.text import printable
 from duetbench.github import archives
 from duetbench.github.archives import Acceptance, Files, reason
 from duetbench.store import files as files_
@@ -240,7 +240,7 @@ def require_past(moment: datetime, now: datetime) -> None:
 def _parsed(kind: type[_Kind], data: bytes) -> _Kind:
     """A file whose texts are plain; raises RecordError or ArtifactError."""
     value = files_.parse(kind, data, "the file")
-    require_plain(json.loads(data))
+    files_.require_plain(json.loads(data))
     return value
 
 
@@ -251,7 +251,7 @@ def _stored(path: str, data: bytes, names: frozenset[str]) -> Any:
         raise ArtifactError(f"{printable(path)}, which is none of: {', '.join(sorted(names))}")
     value = kind.read(data, path, "the file")
     document = json.loads(data)
-    require_plain(document)
+    files_.require_plain(document)
     if kind.model is None:
         _require_figures(document)
     return value

@@ -27,9 +27,8 @@ from typing import Final
 
 import psutil
 
-from duetbench.core.errors import BusyError
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Machine
+from duetbench.core.errors import BusyError, FlagName
+from duetbench.core.model import Flag, Machine
 from duetbench.core.text import visible
 
 _CPUS: Final = Path("/sys/devices/system/cpu")

@@ -19,8 +19,7 @@ from typing import Final
 
 import psutil
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import proc
 
 _HOST: Final = "127.0.0.1"

@@ -33,8 +33,7 @@ from uuid import uuid4
 import psutil
 from pydantic import ValidationError
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
 from duetbench.host import proc
 from duetbench.host.paths import state_dir

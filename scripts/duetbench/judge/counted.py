@@ -23,8 +23,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Endpoint, Profile, Verdict
 from duetbench.host import paths, ports
 from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase
-from duetbench.measure.workspace import Workspace
+from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.project import Project
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import Instructions, Judgement, MicroComparison

@@ -72,8 +72,8 @@ class Real:
         return duet.perform(pairs, log, head_first=head_first, order=order, seconds=self._seconds)
 
     def launch(self, side: SideCase) -> Launch:
-        options = launch.Options(window=WINDOW_SECONDS["quick"])
-        return launch.perform(side.case, side.testbed, options, self._logs(side.case.id)("head"))
+        log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
+        return launch.perform(side.case, side.testbed, log, window=window)
 
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float

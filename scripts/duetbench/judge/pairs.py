@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from duetbench.core import metrics
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, LoadModel, Missing
 from duetbench.core.text import short

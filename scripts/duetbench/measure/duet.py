@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case, Load
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Case, Flag, Load
 from duetbench.core.protocol import (
     DUET_SECONDS,
     DUET_WARM_UP,
@@ -37,7 +36,8 @@ from duetbench.core.protocol import (
 )
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
-from duetbench.measure import figures, verify, warmup
+from duetbench.measure import launch, oha, verify
+from duetbench.measure.launch import Observation
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
@@ -136,7 +136,7 @@ class SideRun:
     def take(self, number: int) -> None:
         """Turn to one of the cases; nothing that was found of another is said of it."""
         self.serving.take(self._cases[number])
-        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
+        self.warm_up = oha.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
     @property
@@ -285,14 +285,14 @@ class _Duets:
         """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
         wave = self._slow()
         with ExitStack() as stack:
-            bursts: dict[SideRun, warmup.Burst] = {}
+            bursts: dict[SideRun, oha.Burst] = {}
             for side in self.order:
                 with side.blamed():
                     if not self._void:
-                        requests = warmup.wave_size(side.case) if wave else 0
+                        requests = oha.wave_size(side.case) if wave else 0
                         seconds = 0.0 if wave else DUET_WARM_UP
                         bursts[side] = stack.enter_context(
-                            warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
+                            oha.Burst(side.serving.client, seconds=seconds, requests=requests)
                         )
             for side, burst in bursts.items() if not self._void else ():
                 with side.blamed():
@@ -302,14 +302,14 @@ class _Duets:
     def _slow(self) -> bool:
         return any(side.serving.slow for side in self.order)
 
-    def _measure(self) -> dict[SideRun, figures.Observation] | None:
+    def _measure(self) -> dict[SideRun, Observation] | None:
         """Load both sides at once and look at everything together; None if one failed."""
-        observations: dict[SideRun, figures.Observation] = {}
+        observations: dict[SideRun, Observation] = {}
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
                 tree = stack.enter_context(tree_usage.TreeSampler(side.serving.session.members))
-                observations[side] = figures.Observation(side.serving, tree, side.warm_up)
+                observations[side] = Observation(side.serving, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
                 stack.enter_context(observations[side].load(count=side.case.workers > 1))
@@ -321,22 +321,20 @@ class _Duets:
             if not self._await_loads(observations):
                 return None
             for observation in observations.values():
-                observation.checks.end()
+                observation.checks.end()  # on both sides, before anything else is read
             for observation in observations.values():
                 observation.end()
             self._each(lambda side: observations[side].collect())
-        if self._void:
-            return None
-        return observations
+        return None if self._void else observations
 
-    def _drift(self, observations: Mapping[SideRun, figures.Observation]) -> float | None:
+    def _drift(self, observations: Mapping[SideRun, Observation]) -> float | None:
         rows = {side.name: observed.result.rows for side, observed in observations.items()}
         load = self.order[0].case.load
         if self._slow() or load.rate is not None:
             return None
         return drift(rows["base"], rows["head"], load.duration)
 
-    def _await_loads(self, observations: Mapping[SideRun, figures.Observation]) -> bool:
+    def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:
         """Wait until both loads are over; returns False as soon as either side has failed."""
         pending = list(self.order)
         while pending and not self._void:
@@ -349,10 +347,10 @@ class _Duets:
                 observations[pending[0]].generation.session.wait(_POLL_SECONDS)
         return not self._void
 
-    def _finish(self, side: SideRun, observations: Mapping[SideRun, figures.Observation]) -> None:
+    def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
         (other,) = (observed for key, observed in observations.items() if key is not side)
-        neighbour = figures.Neighbour(
+        neighbour = launch.Neighbour(
             other.usage.cores, other.result.client_cores or 0.0, commands=other.commands
         )
-        side.metrics = figures.finish(observations[side], neighbour)
+        side.metrics = launch.finish(observations[side], neighbour)
         self.beside[side.name] = tree_usage.memory_of(side.serving.session.members)

@@ -9,10 +9,10 @@ from typing import Final
 
 import httpx
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Frozen
 from duetbench.measure.entry.duetbench_entry import PATH
 from duetbench.store.files import first_problem
 
@@ -32,22 +32,16 @@ NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _PAUSE: Final = 0.02  # s between two attempts to reach a server that does not listen yet
 
 
-class Identity(BaseModel):
+class Identity(Frozen):
     """What a worker says about itself; see `entry.duetbench_entry`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     pid: int
-    thread: int
     python: str
-    implementation: str
     build: str
     gil_enabled: bool
     packages: dict[str, str]
     loop: str | None
     worker: str
-    http_parser: str | None
-    thread_limit: float | None
 
 
 def probe(
@@ -104,22 +98,18 @@ def check_identity(
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
     needed = {canonicalize_name(name) for name in required}
     for identity in identities:
-        problem = _wrong_gil(identity, free_threaded)
-        if problem:
+        if problem := _wrong_gil(identity, free_threaded):
             raise LaunchError(FlagName.GIL_MISMATCH, f"worker {identity.worker}: {problem}")
+        problems = [*_wrong_packages(identity, lock, needed)]
         if identity.python != python_version:
-            problem = (
-                f"expected Python {python_version}, found {identity.python}; run `duetbench setup`"
+            problems.append(f"expected Python {python_version}, found {identity.python}")
+        if loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
+            problems.append(f"expected the event loop {loop}, found {identity.loop}")
+        if problems:
+            raise LaunchError(
+                FlagName.VERSION_MISMATCH,
+                f"worker {identity.worker}: {'; '.join(problems)}; run `duetbench setup`",
             )
-        elif wrong := "; ".join(_wrong_packages(identity, lock, needed)):
-            problem = f"{wrong}; run `duetbench setup`"
-        elif loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
-            problem = (
-                f"expected the event loop {loop}, found {identity.loop}; "
-                "see the server's loop option"
-            )
-        if problem:
-            raise LaunchError(FlagName.VERSION_MISMATCH, f"worker {identity.worker}: {problem}")
 
 
 def _wrong_gil(identity: Identity, free_threaded: bool) -> str | None:
@@ -142,15 +132,10 @@ def _wrong_packages(
     installed: dict[str, str] = {
         canonicalize_name(name): version for name, version in identity.packages.items()
     }
-    for name in sorted(lock.keys() & installed.keys()):
-        if lock[name] != installed[name]:
-            yield f"{name}: expected {lock[name]}, found {installed[name]}"
-    for name in sorted(required):
-        if name not in installed:
-            version = lock.get(name, "a version in the lock")
-            yield f"{name}: expected {version}, found none installed"
-        elif name not in lock:
-            yield f"{name}: expected it in the lock, found {installed[name]} installed"
+    for name in sorted({*required, *(lock.keys() & installed.keys())}):
+        expected, found = lock.get(name, "it in the lock"), installed.get(name, "none")
+        if expected != found:
+            yield f"{name}: expected {expected}, found {found} installed"
 
 
 class _Search:

@@ -1,6 +1,7 @@
 """One launch: server start → verify → warm-up → measure → verify → stop.
 
-It ends with figures, or with a fail flag and a reason; in both cases nothing of it is left.
+It ends with figures, or with a fail flag and a reason; in both cases nothing of it is left. What is
+seen while load is on, and the figures and flags that follow from it, are a duet's as well.
 """
 
 import time
@@ -9,53 +10,49 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.model import Case, Launch, Status
-from duetbench.core.protocol import UNIT_REQUESTS
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Case, Flag, Launch, Status
+from duetbench.core.protocol import NO_UNIT, UNIT_REQUESTS
 from duetbench.core.units import utc_now
-from duetbench.host.tree_usage import TreeSampler
-from duetbench.measure import figures, warmup
+from duetbench.host import machine, ports, tree_usage
+from duetbench.measure import identity, oha, oha_results, validity
 from duetbench.measure.server import Counter, Serving
 from duetbench.measure.testbed import Testbed
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How launches are done, beyond what the case says.
-
-    Attributes:
-        window: Seconds of one warm-up window.
-        count: The server counts its requests too. Its metrics exporter then runs beside it: right
-            for proving that nothing is lost, not for figures to keep.
-        phase: Called with what the launch is doing.
-    """
-
-    window: float = 1.0
-    count: bool = False
-    phase: Callable[[str], None] = lambda _name: None
+from duetbench.measure.verify import SpotChecks
 
 
 def perform(
-    case: Case, testbed: Testbed, options: Options, log: Path, *, number: int = 0, order: int = 0
+    case: Case,
+    testbed: Testbed,
+    log: Path,
+    *,
+    window: float = 1.0,
+    count: bool = False,
+    phase: Callable[[str], None] = lambda _name: None,
+    number: int = 0,
+    order: int = 0,
 ) -> Launch:
     """Do one launch; its server's output goes to `log`. Only `InterruptedRun` is raised.
 
-    `number` is its round, and `order` its place in the run.
+    `window` is that of the warm-up, s. `count`: the server counts its requests too; its metrics
+    exporter then runs beside it, right for proving that nothing is lost, not for figures to keep.
+    `phase` is called with what the launch is doing. `number` is its round, `order` its place in the
+    run.
     """
     began, started = time.monotonic(), utc_now()
-    serving = Serving(case, testbed, log, count=options.count)
+    serving = Serving(case, testbed, log, count=count)
     metrics: dict[str, float] = {}
     try:
-        with _stopped(serving, options):
-            options.phase("starting")
+        with _stopped(serving, phase):
+            phase("starting")
             serving.start()
             serving.await_ready()
-            options.phase("verifying")
+            phase("verifying")
             serving.meet()
             serving.verify(repeats=UNIT_REQUESTS)
-            observation = _measure(serving, options)
-            options.phase("verifying")
-            metrics = figures.finish(observation)
+            observation = _measure(serving, window, phase)
+            phase("verifying")
+            metrics = finish(observation)
     except LaunchError as error:
         serving.fail(error.flag, error.detail)
     except Exception as error:
@@ -74,16 +71,18 @@ def perform(
     )
 
 
-def _measure(serving: Serving, options: Options) -> figures.Observation:
-    counter = None
-    if serving.metrics_port is not None and serving.server.counter is not None:
-        counter = Counter(serving.metrics_port, serving.server.counter)
-    with TreeSampler(serving.session.members) as tree:
-        options.phase("warming up")
-        warm = _warm_up(serving, options.window)
+def _measure(serving: Serving, window: float, phase: Callable[[str], None]) -> "Observation":
+    counter = serving.metrics_port and Counter(serving.metrics_port, str(serving.server.counter))
+    with tree_usage.TreeSampler(serving.session.members) as tree:
+        phase("warming up")
+        if serving.slow:  # by one full wave, all others until steady
+            with oha.Burst(serving.client, requests=oha.wave_size(serving.case)) as wave:
+                warm = wave.collect()
+        else:
+            warm = oha.warm_up(serving.client, window=window, limit=10 * window)
         earlier = counter.settled() if counter else 0
-        options.phase("measuring")
-        observation = figures.Observation(serving, tree, warm)
+        phase("measuring")
+        observation = Observation(serving, tree, warm)
         with observation.load() as generation:
             generation.wait_load()
             observation.end()
@@ -92,16 +91,8 @@ def _measure(serving: Serving, options: Options) -> figures.Observation:
         return observation
 
 
-def _warm_up(serving: Serving, window: float) -> warmup.WarmUp:
-    """Slow endpoints by one full wave, all others until steady."""
-    if serving.slow:
-        with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
-            return wave.collect()
-    return warmup.warm_up(serving.client, window=window, limit=10 * window)
-
-
 @contextmanager
-def _stopped(serving: Serving, options: Options) -> Iterator[None]:
+def _stopped(serving: Serving, phase: Callable[[str], None]) -> Iterator[None]:
     """After a good launch, a bad stop is its failure."""
     try:
         yield
@@ -110,5 +101,196 @@ def _stopped(serving: Serving, options: Options) -> Iterator[None]:
             serving.explain(error)
         serving.abandon()
         raise
-    options.phase("stopping")
+    phase("stopping")
     serving.stop()
+
+
+class Observation:
+    """Observes a server and its generator, from before the first request until the last answer.
+
+    `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
+    host and memory span that time, and so do the cores that the case's `commands` have used, such
+    as those of a data base; `connections` are per process in the middle of it (empty: nobody
+    looked); `opened` are those that clients opened, for spot checks too; `handled` is the server's
+    own count.
+    """
+
+    result: oha.LoadResult
+    handled: int | None = None
+
+    def __init__(self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: oha.WarmUp) -> None:
+        serving.require_ours()
+        self.serving, self.tree, self.warm_up = serving, tree, warm_up
+        self._earlier = ports.clients(serving.port)
+        self._host, self.before = machine.core_times(), tree.edge()
+        self._commands = serving.workspace.cpu_seconds()
+
+    @contextmanager
+    def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
+        """Offer the load, `count` connections in the middle of it, and check answers meanwhile."""
+        serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
+        checks = SpotChecks(
+            serving.request,
+            serving.port,
+            timeout=case.load.timeout,
+            cores=serving.client.cores,
+            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+        )
+        self.connections: dict[int, int] = {}
+        with oha.Generation(serving.client) as self.generation, checks as self.checks:
+            if count:
+                self.generation.midway = self._count_connections
+            yield self.generation
+
+    def _count_connections(self) -> bool:
+        found = ports.connections_per_process(self.serving.port, self.serving.session.members())
+        self.connections.update(found)
+        return bool(found)
+
+    def end(self) -> None:
+        """The last request has ended. All checks must, too, before anything else is read."""
+        self.checks.end()
+        self.after = self.tree.edge()
+        self.usage = tree_usage.between(self.before, self.after)
+        self.host = tree_usage.host_between(self._host, machine.core_times())
+        used = self.serving.workspace.cpu_seconds() - self._commands
+        self.commands = max(0.0, used) / self.usage.wall_seconds
+        seconds = time.monotonic() - self.before.at
+        self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+
+    def collect(self) -> None:
+        """Take the result; LaunchError if generator or server failed, or another one listens."""
+        self.result = self.generation.collect()
+        self.serving.load_seconds = self.result.summary.seconds
+        self.memory = self.tree.memory(self.before.at, self.after.at)
+        self.serving.require_alive()
+        self.serving.require_ours()
+        if problem := self.checks.problem:  # the first answer under load that was not right
+            self.serving.fail(problem.flag, problem.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """What else of ours worked at the same time, in cores; `client` on the same client cores."""
+
+    server: float = 0.0
+    client: float = 0.0
+    commands: float = 0.0
+
+
+ALONE = Neighbour()
+
+
+def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, float]:
+    """Verify once more, and conclude; LaunchError as `Serving.verify` and `require_same`."""
+    try:
+        observation.serving.verify(repeats=1)
+    finally:
+        # What was wrong with the load explains why the server is not right after it.
+        metrics, flags = _conclude(observation, neighbour)
+        observation.serving.flags += flags
+    observation.serving.require_same()
+    return metrics
+
+
+def _conclude(
+    observation: Observation, neighbour: Neighbour
+) -> tuple[dict[str, float], tuple[Flag, ...]]:
+    """Compute the metrics of a measurement, and all flags that they call for."""
+    serving, result = observation.serving, observation.result
+    case, testbed, unit = serving.case, serving.testbed, serving.unit
+    status = case.endpoint.expect.status
+    figures = oha_results.figures(
+        result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
+    )
+    figures |= _costs(figures, observation, neighbour)
+    figures["connections_reopened"] = max(
+        0, observation.opened - observation.checks.sent - case.load.connections
+    )
+    figures |= {"ready_time": serving.ready_time, "unit_service": unit}
+    figures["warm_up"] = observation.warm_up.seconds
+    held = _by_worker(observation.connections, serving.workers)
+    if any(held):
+        figures["connections_max_share"] = max(held) / sum(held)
+    ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
+    if ceiling is not None:
+        figures["ceiling"] = ceiling
+        if "throughput" in figures:
+            figures["efficiency"] = figures["throughput"] / ceiling
+    judged = validity.judge(
+        validity.Facts(
+            case=case,
+            figures=figures,
+            ceiling=sure,
+            ceiling_unit=ceiling if ceiling != sure else None,
+            server_cores=len(testbed.server_cores(case)),
+            client_cores=len(testbed.client_cores(case)),
+            client_beside=neighbour.client,
+            pinned=testbed.machine.pinned,
+            pids_before=frozenset(process.pid for process in observation.before.processes),
+            pids_after=frozenset(process.pid for process in observation.after.processes),
+            connections=held,
+            steady=observation.warm_up.steady,
+            backpressure=serving.server.backpressure(case.workers),
+            server_handled=observation.handled,
+            client_total=result.summary.answered + observation.checks.sent,
+            right_sizes=serving.right_sizes,
+            sizes=oha_results.sizes(result.rows, status),
+            throughputs=(
+                # In a duet only the ratio has to be steady.
+                oha_results.throughput_thirds(result.rows, case.load, status=status)
+                if neighbour is ALONE
+                else ()
+            ),
+            times=oha_results.time_thirds(result.rows, case.load, status=status),
+        )
+    )
+    changes = machine.environment_changes(testbed.machine, machine.fingerprint())
+    changed = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
+    return figures, (*judged, *changed)
+
+
+def _costs(
+    figures: dict[str, float], observation: Observation, neighbour: Neighbour
+) -> dict[str, float]:
+    used, result = observation.usage, observation.result
+    memory, host = observation.memory, observation.host
+    costs: dict[str, float] = {
+        # The whole load, with the drain after the deadline: its answers cost core time as well.
+        "server_cores": used.cpu_seconds / result.summary.seconds,
+        "rss_steady": memory.rss.steady,
+        "threads_peak": memory.threads_peak,
+        "host_steal": host.steal_share,
+    }
+    if requests := figures.get("requests", 0) + observation.checks.sent:
+        costs |= {
+            "server_cpu_per_request": used.cpu_seconds / requests,
+            "switches_voluntary": used.voluntary / requests,
+            "switches_involuntary": used.involuntary / requests,
+        }
+    if result.client_cores is not None:
+        costs["client_cores"] = result.client_cores
+        ours = used.cores + result.client_cores + observation.commands
+        ours += neighbour.server + neighbour.client + neighbour.commands
+        costs["host_other"] = max(0.0, host.busy_cores - host.harness_cores - ours)
+    if result.began is not None:
+        grown = oha_results.growth(memory.course, result.rows.end, result.began)
+        if grown is not None:
+            names = ("memory_per_request", "memory_per_request_low", "memory_per_request_high")
+            costs |= zip(names, grown, strict=True)
+    if memory.pss is not None:
+        pss = memory.pss
+        costs |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}
+    if memory.uss is not None:
+        costs["uss_steady"] = memory.uss.steady
+    return costs
+
+
+def _by_worker(
+    connections: dict[int, int], workers: tuple[identity.Identity, ...]
+) -> tuple[int, ...]:
+    """Connections of each worker process; none where workers share a process."""
+    pids = {worker.pid for worker in workers}
+    if len(pids) < len(workers) or not connections:
+        return ()
+    return tuple(connections.get(pid, 0) for pid in sorted(pids))

@@ -11,22 +11,19 @@ import math
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import PERCENTILES
 from duetbench.core.model import Load, LoadModel
 from duetbench.store.files import first_problem
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LAST_WAVE: Final = 1.5
 """The window may end with the last answer that was at most so many service times before its end.
@@ -39,32 +36,16 @@ WAVES_PER_WINDOW: Final = 4  # at least, or a window more or less is seen as ano
 THIRD_ANSWERS: Final = 5  # at least, for a median of times
 GROWTH_WINDOWS: Final = 5  # at least, for an interval
 
-_COLUMNS: Final = "start, start_latency_correction, end, status, len_bytes"
-_RECORD: Final = np.dtype(
-    [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("size", "i8")]
+RECORD: Final = np.dtype(
+    [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("length", "i8")]
 )
+Rows = np.recarray[Any, np.dtype[np.record]]
+"""One `RECORD` per answered request, whose fields are columns: `rows.end`.
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """One entry per answered request, in columns of equal length.
-
-    Attributes:
-        start: When the request was sent (the first one of a connection: when it was opened), s.
-        scheduled: When it should have been sent: its tick; for a closed loop its start, s.
-        end: When the whole answer had arrived, s.
-        status: HTTP status.
-        size: Bytes of the body as received, without the frames of chunks.
-    """
-
-    start: Floats
-    scheduled: Floats
-    end: Floats
-    status: Integers
-    size: Integers
-
-    def __len__(self) -> int:
-        return len(self.start)
+start: when the request was sent (the first one of a connection: when it was opened), s. scheduled:
+when it should have been sent: its tick; for a closed loop its start, s. end: when the whole answer
+had arrived, s. length: bytes of the body as received, without frames of chunks.
+"""
 
 
 class OhaSummary(BaseModel):
@@ -92,17 +73,6 @@ class OhaSummary(BaseModel):
         return sum(self.failures.values()) - self.timeouts
 
 
-class Window(NamedTuple):
-    """The time that throughput refers to, on the clock of the rows, in s."""
-
-    begin: float
-    finish: float
-
-    @property
-    def seconds(self) -> float:
-        return self.finish - self.begin
-
-
 def read_summary(text: str) -> OhaSummary:
     """Read oha's JSON; LaunchError client_failed if it is anything else."""
     try:
@@ -123,22 +93,17 @@ def read_rows(database: Path) -> Rows:
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as file:
             count = file.execute("SELECT count(*) FROM oha").fetchone()[0]
-            cursor = file.execute(f"SELECT {_COLUMNS} FROM oha")  # noqa: S608 - a constant
-            table = np.fromiter(cursor, dtype=_RECORD, count=count)
+            cursor = file.execute(
+                "SELECT start, start_latency_correction, end, status, len_bytes FROM oha"
+            )
+            rows = np.fromiter(cursor, dtype=RECORD, count=count).view(np.recarray)
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise LaunchError(
             FlagName.CLIENT_FAILED,
             f"expected oha's rows in {database.name}, found {error}; is the disk full?",
         ) from error
-    start = table["start"].copy()
-    rows = Rows(
-        start=start,
-        # NULL, read as NaN, without a rate.
-        scheduled=np.where(np.isnan(table["scheduled"]), start, table["scheduled"]),
-        end=table["end"].copy(),
-        status=table["status"].copy(),
-        size=table["size"].copy(),
-    )
+    # NULL, read as NaN, without a rate.
+    rows.scheduled = np.where(np.isnan(rows.scheduled), rows.start, rows.scheduled)
     ordered = (rows.scheduled <= rows.start) & (rows.start <= rows.end) & np.isfinite(rows.end)
     if not ordered.all():
         raise LaunchError(
@@ -149,8 +114,10 @@ def read_rows(database: Path) -> Rows:
     return rows
 
 
-def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
-    """Choose the time that throughput refers to. `floor` is the service floor, s.
+def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float, float]:
+    """Choose the time that throughput refers to, its begin and its end on the clock of the rows, s.
+
+    `floor` is the service floor, s.
 
     It ends at the deadline, with two exceptions.
 
@@ -169,14 +136,14 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> Window:
     good = rows.status == status
     if load.model is LoadModel.OPEN:
         last = float(rows.end[good].max(initial=0.0))
-        return Window(begin + floor, max(deadline + floor, last))
+        return begin + floor, max(deadline + floor, last)
     in_time = good & (rows.end <= deadline)
     if not in_time.any():
-        return Window(begin, deadline)
+        return begin, deadline
     last = float(rows.end[in_time].max())
     # Of those in time only: the ones that a stall held up would excuse it.
     usual = max(floor, float(np.median((rows.end - rows.start)[in_time])))
-    return Window(begin, last if deadline - last <= LAST_WAVE * usual else deadline)
+    return begin, last if deadline - last <= LAST_WAVE * usual else deadline
 
 
 def figures(
@@ -209,26 +176,13 @@ def figures(
 
 def ticks(load: Load) -> int:
     """Count the requests that a rate asks for: ticks i / rate before the deadline, from i = 0."""
-    if load.rate is None:
-        raise ValueError("a closed loop has no schedule")
     # 10/s for 0.7 s are 7 ticks, although 10 * 0.7 is a little more than 7 in binary.
-    return math.ceil(round(load.rate * load.duration, 9))
-
-
-def in_flight_mean(rows: Rows, span: Window) -> float:
-    """Average the number of requests in flight over the window.
-
-    This is the operational form of Little's law (Little, 1961; Denning and Buzen, 1978): the area
-    under the number in flight is the sum of the requests' times in the window. Unlike X * R it
-    holds exactly over a finite window, with waves and ramps; in a closed loop it must be c.
-    """
-    inside = np.minimum(rows.end, span.finish) - np.maximum(rows.start, span.begin)
-    return float(np.maximum(inside, 0).sum()) / span.seconds
+    return math.ceil(round((load.rate or 0.0) * load.duration, 9))
 
 
 def sizes(rows: Rows, status: int) -> dict[int, int]:
     """Count the answers of the declared status by the bytes of their bodies."""
-    sizes, counts = np.unique(rows.size[rows.status == status], return_counts=True)
+    sizes, counts = np.unique(rows.length[rows.status == status], return_counts=True)
     return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
 
@@ -313,16 +267,20 @@ def times(kind: str, seconds: Floats) -> dict[str, float]:
     }
 
 
-def _throughput(rows: Rows, good: NDArray[np.bool_], span: Window) -> dict[str, float]:
-    in_time = rows.end <= span.finish
-    if span.seconds <= 0 or not (good & in_time).any():
+def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) -> dict[str, float]:
+    begin, finish = span
+    in_time, seconds = rows.end <= finish, finish - begin
+    if seconds <= 0 or not (good & in_time).any():
         return {}
-    busy = Window(float(rows.start.min()), span.finish)
+    # The operational form of Little's law (Little, 1961; Denning and Buzen, 1978): the area under
+    # the number in flight is the sum of the requests' times in the window. Unlike X * R it holds
+    # exactly over a finite window, with waves and ramps; in a closed loop it must be c.
+    inside = np.maximum(np.minimum(rows.end, finish) - rows.start, 0)
     return {
-        "window": span.seconds,
-        "achieved": int(in_time.sum()) / span.seconds,
-        "throughput": int((good & in_time).sum()) / span.seconds,
-        "in_flight_mean": in_flight_mean(rows, busy),
+        "window": seconds,
+        "achieved": int(in_time.sum()) / seconds,
+        "throughput": int((good & in_time).sum()) / seconds,
+        "in_flight_mean": float(inside.sum()) / (finish - float(rows.start.min())),
     }
 
 

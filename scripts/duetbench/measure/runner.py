@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -10,7 +11,7 @@ from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError, UsageError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
-from duetbench.core.units import utc_now
+from duetbench.core.units import rounded, utc_now
 from duetbench.host import git
 from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
@@ -59,18 +60,25 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         status=RunStatus.PARTIAL,
         started=started,
         duetbench=__version__,
-        commit=commit,
         dirty=dirty,
         profile=plan.profile,
         launches=plan.launches,
         seed=plan.seed,
         machine=testbed.machine,
-        oha=oha.version(testbed.oha),
-        oha_origin=oha.origin(testbed.oha),
-        interpreters=tuple(interpreter.record() for interpreter in testbed.interpreters.values()),
-        stacks=tuple(stack.record() for stack in testbed.stacks.values()),
         results=(),
+        **_conditions(testbed, root),
     )
+
+
+def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
+    """What must be as it was for a run to go on, beside the machine."""
+    return {
+        "commit": revision(root)[0],
+        "oha": oha.version(testbed.oha),
+        "oha_origin": oha.origin(testbed.oha),
+        "interpreters": tuple(one.record() for one in testbed.interpreters.values()),
+        "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
+    }
 
 
 def revision(root: Path) -> tuple[str | None, bool]:
@@ -84,24 +92,9 @@ def revision(root: Path) -> tuple[str | None, bool]:
 
 def require_resumable(run: Run, testbed: Testbed, root: Path) -> None:
     """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
-    commit, _ = revision(root)
-    conditions = {
-        "commit": (commit, run.commit),
-        "machine": (testbed.machine.id, run.machine.id),
-        "oha": (
-            (oha.version(testbed.oha), oha.origin(testbed.oha)),
-            (run.oha, run.oha_origin or "source"),
-        ),
-        "stacks": (
-            {stack.name: stack.digest for stack in testbed.stacks.values()},
-            {stack.name: stack.digest for stack in run.stacks},
-        ),
-        "interpreters": (
-            {name: interpreter.record() for name, interpreter in testbed.interpreters.items()},
-            {record.name: record for record in run.interpreters},
-        ),
-    }
-    moved = [condition for condition, (now, then) in conditions.items() if now != then]
+    now = {"machine": testbed.machine.id, **_conditions(testbed, root)}
+    then = {**dict(run), "machine": run.machine.id}
+    moved = [name for name, value in now.items() if value != then[name]]
     if moved:
         raise UsageError(
             f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
@@ -146,15 +139,12 @@ def execute(
     launches = {(launch.case, launch.round): launch for launch in resumable(header)}
 
     def snapshot(status: RunStatus) -> Run:
+        done = sorted(launches)
         results = tuple(
             CaseResult(
                 case=case,
                 commands=commands(case),
-                launches=tuple(
-                    launches[case.id, number]
-                    for number in range(plan.launches)
-                    if (case.id, number) in launches
-                ),
+                launches=tuple(launches[key] for key in done if key[0] == case.id),
             )
             for case in plan.cases
         )
@@ -164,7 +154,7 @@ def execute(
                 "results": results,
                 "notes": tuple(notes),
                 "finished": utc_now() if status is RunStatus.COMPLETE else None,
-                "wall_seconds": header.wall_seconds + time.monotonic() - begun,
+                "wall_seconds": rounded(header.wall_seconds + time.monotonic() - begun),
             }
         )
 
@@ -209,11 +199,8 @@ def _line(launch: Launch, launches: int) -> Text:
         fails = [flag for flag in launch.flags if flag.severity == "fail"]
         outcome = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
     else:
-        outcome = ", ".join(
-            f"{METRICS[name].format(launch.metrics[name])} {label}".strip()
-            for name, label in BRIEF.items()
-            if name in launch.metrics
-        )
+        figures = {METRICS[name]: launch.metrics[name] for name in BRIEF if name in launch.metrics}
+        outcome = ", ".join(f"{row.format(value)} {row.title}" for row, value in figures.items())
         if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
             outcome += f"  [{warnings}]"
     style = "red" if launch.status is Status.FAILED else ""

@@ -1,28 +1,25 @@
 """One server under way for one case: started, questioned, watched, stopped, and proven gone."""
 
 import math
-import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import Flag, FlagName
-from duetbench.core.model import Case
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Case, Flag
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import log_tail, read_log, scrub
-from duetbench.host.process_group import Session
+from duetbench.host.process_group import Session, StopReport
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
-from duetbench.measure.testbed import Testbed
-from duetbench.measure.workspace import Workspace
+from duetbench.measure.testbed import Testbed, Workspace
 from duetbench.project.servers import SERVERS
 
 READY_SECONDS: Final = 30.0
@@ -33,9 +30,8 @@ FREE_SECONDS: Final = 5.0
 
 _POLL_SECONDS: Final = 0.02
 
-_SCRAPE_SECONDS: Final = 1.0  # the exporter collects from the workers once a second
-_COUNTER_LIMIT_SECONDS: Final = 10.0
-_COUNTER_POLL_SECONDS: Final = 0.2
+_COUNTER_SECONDS: Final = 10.0
+_SETTLED_SECONDS: Final = 2.2  # the exporter collects from the workers once a second
 
 
 class Serving:
@@ -49,8 +45,7 @@ class Serving:
         """From the start until every worker had answered, s."""
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
-        counting = count and self.server.counter is not None
-        self.metrics_port = ports.free_port() if counting else None
+        self.metrics_port = ports.free_port() if count and self.server.counter else None
         self.base = f"http://127.0.0.1:{self.port}"
         self._session: Session | None = None
         self.take(case)
@@ -125,21 +120,18 @@ class Serving:
 
     def await_ready(self) -> None:
         """Wait for the server's own ready lines; LaunchError not_ready."""
-        server, session, expected = self.server, self.session, self.server.ready_lines(self.case)
+        server, expected = self.server, self.server.ready_lines(self.case)
         deadline = time.monotonic() + READY_SECONDS
         while (count := len(server.ready.findall(read_log(self.log)))) < expected:
-            if session.wait(_POLL_SECONDS) is not None:
-                raise LaunchError(
-                    FlagName.NOT_READY,
-                    f"expected {expected} ready lines of {server.name}, but it ended with exit "
-                    f"code {session.poll()} after {count}; it said: {log_tail(self.log)}",
-                )
+            wanted = f"{expected} lines like {server.ready.pattern!r}, found {count}"
+            self._require_running(wanted)
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
-                    f"expected {expected} lines like {server.ready.pattern!r} of {server.name} in "
-                    f"{READY_SECONDS:.0f} s, found {count}; it said: {log_tail(self.log)}",
+                    f"expected {server.name} to print within {READY_SECONDS:.0f} s {wanted}; it "
+                    f"said: {log_tail(self.log)}",
                 )
+            self.session.wait(_POLL_SECONDS)
 
     def meet(self) -> None:
         """Identify the workers of a server that has just become ready."""
@@ -168,12 +160,11 @@ class Serving:
         )
         return identities
 
-    def _require_running(self) -> None:
-        code = self.session.poll()
-        if code is not None:
+    def _require_running(self, what: str = "an answer") -> None:
+        if (code := self.session.poll()) is not None:
             raise LaunchError(
                 FlagName.NOT_READY,
-                f"expected {self.server.name} to answer, but it ended with exit code {code}; it "
+                f"expected of {self.server.name} {what}, but it ended with exit code {code}; it "
                 f"said: {log_tail(self.log)}",
             )
 
@@ -220,36 +211,11 @@ class Serving:
 
     def require_alive(self) -> None:
         """Prove that the load did not end the server; LaunchError server_died."""
-        code = self.session.poll()
-        if code is not None:
+        if (code := self.session.poll()) is not None:
             raise LaunchError(
                 FlagName.SERVER_DIED,
                 f"it ended under load with exit code {code}; it said: {log_tail(self.log)}",
             )
-
-    @contextmanager
-    def connections(self, after: float) -> Iterator[dict[int, int]]:
-        """Count the connections per process once, `after` so many seconds, beside the load.
-
-        Where there are none it looks again: on a busy machine a generator may start that late.
-        """
-        counts: dict[int, int] = {}
-        over = threading.Event()
-
-        def look() -> None:
-            wait = after
-            while not counts and not over.wait(wait):
-                counts.update(ports.connections_per_process(self.port, self.session.members()))
-                wait = _POLL_SECONDS
-
-        looking = threading.Thread(target=look, daemon=True)
-        try:
-            looking.start()  # an interrupt may come as early as this
-            yield counts
-        finally:
-            over.set()
-            if looking.is_alive():
-                looking.join()
 
     def explain(self, error: LaunchError) -> None:
         """Whatever fails while the server is dead fails because it is dead: note that first."""
@@ -257,23 +223,19 @@ class Serving:
         if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
             self.fail(FlagName.SERVER_DIED, f"exit code {code}; it said: {log_tail(self.log)}")
 
-    def abandon(self) -> None:
-        """Stop the server after a failure: how it ends says nothing any more."""
-        with suppress(LaunchError), self._workspace_closed():
-            if self._session is not None:
-                self._session.stop(self.server.grace)
-
     @property
     def ended(self) -> bool:
         """Whether its master does not run, or not any more."""
         return self._session is None or self._session.poll() is not None
 
+    def abandon(self) -> None:
+        """Stop the server after a failure: how it ends says nothing any more."""
+        with suppress(LaunchError):
+            self._end(self.server.grace)
+
     def kill(self) -> None:
         """End the server at once, if it was started; LaunchError as `stop`, but for server_died."""
-        with self._workspace_closed():
-            if self._session is not None:
-                self._session.stop(0)
-                ports.wait_free(self.port, FREE_SECONDS)
+        self._end(0)
 
     def stop(self) -> None:
         """Stop the server, if it was started, and prove that nothing of it is left.
@@ -282,68 +244,59 @@ class Serving:
         not_stopped, server_died (a bad exit code), foreign_listener or setup_failed (a command
         after it): the server is gone unless a process survives SIGKILL.
         """
-        with self._workspace_closed():
-            if self._session is None:
-                return
-            server, report = self.server, self._session.stop(self.server.grace)
-            ports.wait_free(self.port, FREE_SECONDS)
-            if report.killed:
-                detail = (
-                    f"expected {server.name} to end by itself within {server.grace:g} s of "
-                    f"SIGTERM, but {len(report.killed)} of its processes had to be killed"
-                )
-                if (
-                    self._session.pid not in report.killed
-                ):  # what it left may have taken load unseen
-                    raise LaunchError(FlagName.NOT_STOPPED, detail)
-                self.flags.append(Flag(name=FlagName.STOP_TIMEOUT, detail=detail))
-                return
-            if report.exit_code not in server.exit_codes:
-                raise LaunchError(
-                    FlagName.SERVER_DIED,
-                    f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
-                    f"{report.exit_code}; it said: {log_tail(self.log)}",
-                )
+        server, report = self.server, self._end(self.server.grace)
+        if report is None:
+            return
+        if report.killed:
+            detail = (
+                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
+                f"but {len(report.killed)} of its processes had to be killed"
+            )
+            if self.session.pid not in report.killed:  # what it left may have taken load unseen
+                raise LaunchError(FlagName.NOT_STOPPED, detail)
+            self.fail(FlagName.STOP_TIMEOUT, detail)
+        elif report.exit_code not in server.exit_codes:
+            raise LaunchError(
+                FlagName.SERVER_DIED,
+                f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
+                f"{report.exit_code}; it said: {log_tail(self.log)}",
+            )
 
-    @contextmanager
-    def _workspace_closed(self) -> Iterator[None]:
-        """Close the workspace when its server is gone, however it went."""
+    def _end(self, grace: float) -> StopReport | None:
+        """End the server, and close its workspace however it went."""
+        report = None
         try:
-            yield
+            if self._session is not None:
+                report = self._session.stop(grace)
+                ports.wait_free(self.port, FREE_SECONDS)
         except BaseException:
             with suppress(LaunchError):
                 self.workspace.close()
             raise
         self.workspace.close()
+        return report
 
 
 class Counter:
     """Reads a counter of a Prometheus exporter, summed over its labels (the workers)."""
 
     def __init__(self, port: int, name: str) -> None:
-        self._url = f"http://127.0.0.1:{port}/metrics"
-        self._name = name
+        self._url, self._name = f"http://127.0.0.1:{port}/metrics", name
 
     def read(self) -> int:
         """Give the counter's value now; LaunchError count_mismatch if there is none."""
         try:
             answer = httpx.get(self._url, trust_env=False, timeout=5).raise_for_status()
-            values = [
-                sample.value
-                for family in text_string_to_metric_families(answer.text)
-                for sample in family.samples
-                if sample.name in {self._name, f"{self._name}_total"}
-            ]
+            names = {self._name, f"{self._name}_total"}
+            families = text_string_to_metric_families(answer.text)
+            samples = [one for family in families for one in family.samples if one.name in names]
         except (httpx.HTTPError, ValueError) as error:
-            raise LaunchError(
-                FlagName.COUNT_MISMATCH, f"expected the server's metrics, found {error}"
-            ) from error
-        if not values:
-            raise LaunchError(
-                FlagName.COUNT_MISMATCH,
-                f"expected {self._name} among the server's metrics, found none",
-            )
-        return int(sum(values))
+            found = f"the server's metrics, found {error}"
+        else:
+            if samples:
+                return int(sum(sample.value for sample in samples))
+            found = f"{self._name} among the server's metrics, found none"
+        raise LaunchError(FlagName.COUNT_MISMATCH, f"expected {found}")
 
     def settled(self) -> int:
         """Give the value once it has not moved for two collections of the exporter.
@@ -352,7 +305,7 @@ class Counter:
         LaunchError count_mismatch if there is no value within 10 s, or none any more.
         """
         value, since = None, time.monotonic()
-        deadline = since + _COUNTER_LIMIT_SECONDS
+        deadline = since + _COUNTER_SECONDS
         while True:
             over = time.monotonic() >= deadline
             try:
@@ -363,6 +316,6 @@ class Counter:
             else:
                 if now != value:
                     value, since = now, time.monotonic()
-                if over or time.monotonic() - since >= 2.2 * _SCRAPE_SECONDS:
+                if over or time.monotonic() - since >= _SETTLED_SECONDS:
                     return now
-            time.sleep(_COUNTER_POLL_SECONDS)
+            time.sleep(_POLL_SECONDS)

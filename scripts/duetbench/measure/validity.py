@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.flags import Flag, FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS, PERCENTILES
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case, Flag, LoadModel
 from duetbench.host.machine import STEAL
 
 LITTLES_LAW: Final = 0.05
@@ -126,26 +126,30 @@ def judge(facts: Facts) -> tuple[Flag, ...]:
     return tuple(sorted(raised, key=lambda flag: flag.severity != "fail"))
 
 
+def _flag(name: FlagName, detail: str) -> Flag:
+    return Flag(name=name, detail=detail)
+
+
 def _answers(facts: Facts) -> Iterator[Flag]:
     timeouts, errors, requests, good = (
         facts.figures.get(name, 0) for name in ("timeouts", "errors", "requests", "good")
     )
     if timeouts or errors:
-        yield Flag(
-            name=FlagName.TRANSPORT_ERRORS,
-            detail=f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors "
+        yield _flag(
+            FlagName.TRANSPORT_ERRORS,
+            f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors "
             f"beside {requests:.0f} answers; see the server's log",
         )
     if good and "throughput" not in facts.figures:
-        yield Flag(
-            name=FlagName.NO_ANSWER,
-            detail=f"expected good answers within {facts.case.load.duration:g} s, found all "
+        yield _flag(
+            FlagName.NO_ANSWER,
+            f"expected good answers within {facts.case.load.duration:g} s, found all "
             f"{good:.0f} of them later; load it for longer",
         )
     if requests > good:
-        yield Flag(
-            name=FlagName.WRONG_STATUS,
-            detail=f"expected status {facts.case.endpoint.expect.status} always, found another in "
+        yield _flag(
+            FlagName.WRONG_STATUS,
+            f"expected status {facts.case.endpoint.expect.status} always, found another in "
             f"{requests - good:.0f} of {requests:.0f} answers; see the server's log",
         )
 
@@ -161,9 +165,9 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
     if wrong:
         often = sorted(wrong, key=lambda size: -wrong[size])
         listed = ", ".join(f"{wrong[size]} of {size} bytes" for size in often[:SIZES_SHOWN])
-        yield Flag(
-            name=FlagName.WRONG_SIZE,
-            detail=f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
+        yield _flag(
+            FlagName.WRONG_SIZE,
+            f"expected bodies of {right} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {listed}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; mend the handler, or declare the size "
             "that its answers may have",
@@ -173,22 +177,22 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
 def _server(facts: Facts) -> Iterator[Flag]:
     handled, sent = facts.server_handled, facts.client_total
     if handled not in {None, sent}:
-        yield Flag(
-            name=FlagName.COUNT_MISMATCH,
-            detail=f"expected the server to count the {sent} requests sent, found {handled}; "
+        yield _flag(
+            FlagName.COUNT_MISMATCH,
+            f"expected the server to count the {sent} requests sent, found {handled}; "
             "does something else serve on, or send to, its port?",
         )
     if facts.pids_before != facts.pids_after:
-        yield Flag(
-            name=FlagName.WORKER_RESTARTED,
-            detail=f"expected the processes {sorted(facts.pids_before)} to the end, found "
+        yield _flag(
+            FlagName.WORKER_RESTARTED,
+            f"expected the processes {sorted(facts.pids_before)} to the end, found "
             f"{sorted(facts.pids_after)}; see the server's log",
         )
     limit, connections = facts.backpressure, facts.case.load.connections
     if limit is not None and connections > limit:
-        yield Flag(
-            name=FlagName.CONNECTIONS_OVER_BACKPRESSURE,
-            detail=f"expected at most {limit} connections, found {connections} in the load; "
+        yield _flag(
+            FlagName.CONNECTIONS_OVER_BACKPRESSURE,
+            f"expected at most {limit} connections, found {connections} in the load; "
             "raise the server's backpressure or lower the connections",
         )
 
@@ -200,18 +204,17 @@ def _littles_law(facts: Facts) -> Iterator[Flag]:
     mean = facts.figures.get("response_mean", 0.0)
     pause = TURNAROUND / mean if mean > 0 else 0.0
     if not 1 - max(LITTLES_LAW, pause) <= in_flight / load.connections <= 1 + LITTLES_LAW:
-        yield Flag(
-            name=FlagName.LITTLES_LAW,
-            detail=f"expected {load.connections} requests in flight on average (within "
+        yield _flag(
+            FlagName.LITTLES_LAW,
+            f"expected {load.connections} requests in flight on average (within "
             f"{LITTLES_LAW:.0%}), found {in_flight:.2f}; the generator left connections idle",
         )
 
 
 def _impossible(facts: Facts) -> Iterator[Flag]:
     for problem in _contradictions(facts):
-        yield Flag(
-            name=FlagName.IMPOSSIBLE,
-            detail=f"{problem}; the measurement is wrong, not the server good",
+        yield _flag(
+            FlagName.IMPOSSIBLE, f"{problem}; the measurement is wrong, not the server good"
         )
 
 
@@ -257,9 +260,9 @@ def _ticks(facts: Facts) -> float:
 def _unit(facts: Facts) -> Iterator[Flag]:
     limit, throughput = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
     if limit is not None and throughput > limit * CEILING_MEASURED + _ticks(facts):
-        yield Flag(
-            name=FlagName.ABOVE_UNIT,
-            detail=f"the fastest single request allows {units.rate(limit)}, found "
+        yield _flag(
+            FlagName.ABOVE_UNIT,
+            f"the fastest single request allows {units.rate(limit)}, found "
             f"{units.rate(throughput)}: single requests were slower than those of the load",
         )
 
@@ -271,13 +274,10 @@ def _client(facts: Facts) -> Iterator[Flag]:
     # Of two generators that share their cores, none is held back as long as some time is left.
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
-        who, possessive = (
-            ("the generators", "their") if facts.client_beside else ("the generator", "its")
-        )
-        yield Flag(
-            name=FlagName.CLIENT_SATURATED,
-            detail=f"expected {who} to use less than {SATURATED:.0%} of {possessive} "
-            f"{facts.client_cores} cores, found {units.cores(used)}; give it more cores",
+        yield _flag(
+            FlagName.CLIENT_SATURATED,
+            f"expected less than {SATURATED:.0%} of the {facts.client_cores} client cores to be "
+            f"used, found {units.cores(used)}; give the generator more",
         )
 
 
@@ -302,9 +302,9 @@ def _overload(facts: Facts) -> Iterator[Flag]:
             )
     if reasons:
         limit = f" with at most {load.connections} in flight"
-        yield Flag(
-            name=FlagName.OVERLOADED,
-            detail="; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
+        yield _flag(
+            FlagName.OVERLOADED,
+            "; ".join(reasons) + (limit if load.model is LoadModel.PACED else ""),
         )
 
 
@@ -312,9 +312,9 @@ def _schedule(facts: Facts) -> Iterator[Flag]:
     lag = facts.figures.get("sched_lag_p99")
     fixed, share = SCHEDULE_LAG
     if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
-        yield Flag(
-            name=FlagName.SCHED_LAG,
-            detail=f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their "
+        yield _flag(
+            FlagName.SCHED_LAG,
+            f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their "
             "response times lack that wait",
         )
 
@@ -322,22 +322,15 @@ def _schedule(facts: Facts) -> Iterator[Flag]:
 def _steady(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
-        yield Flag(
-            name=FlagName.NOT_STEADY, detail=f"the throughput still moved after {length} of warm-up"
-        )
+        yield _flag(FlagName.NOT_STEADY, f"the throughput still moved after {length} of warm-up")
     levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
         words = ", ".join(units.rate(level) for level in levels)
-        yield Flag(
-            name=FlagName.NOT_STEADY, detail=f"the throughput moved in the load, by thirds: {words}"
-        )
+        yield _flag(FlagName.NOT_STEADY, f"the throughput moved in the load, by thirds: {words}")
     # Only quicker: where a queue grows, times do.
     elif times and times[0] > QUICKER * times[-1]:
         words = ", ".join(units.seconds(time) for time in times)
-        yield Flag(
-            name=FlagName.NOT_STEADY,
-            detail=f"answers became quicker in the load, by thirds: {words}",
-        )
+        yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
 
 
 def _growth(facts: Facts) -> Iterator[Flag]:
@@ -345,9 +338,9 @@ def _growth(facts: Facts) -> Iterator[Flag]:
     least = figures.get("memory_per_request_low", 0.0)
     total = least * figures.get("requests", 0)
     if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
-        yield Flag(
-            name=FlagName.MEMORY_GROWS,
-            detail=f"the server kept {units.count(figures['memory_per_request'])} bytes per "
+        yield _flag(
+            FlagName.MEMORY_GROWS,
+            f"the server kept {units.count(figures['memory_per_request'])} bytes per "
             f"request, and {units.count(least)} at least: {units.size(total)} in this load",
         )
 
@@ -355,66 +348,47 @@ def _growth(facts: Facts) -> Iterator[Flag]:
 def _connections(facts: Facts) -> Iterator[Flag]:
     reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
     if reopened > REOPENED * requests:
-        yield Flag(
-            name=FlagName.CONNECTIONS_REOPENED,
-            detail=f"expected {facts.case.load.connections} connections kept alive, found "
+        yield _flag(
+            FlagName.CONNECTIONS_REOPENED,
+            f"expected {facts.case.load.connections} connections kept alive, found "
             f"{reopened:.0f} opened beside them for {requests:.0f} requests; who closes them?",
         )
     held = facts.connections
     share = max(held) / sum(held) if any(held) else 0.0
     if share * len(held) > IMBALANCE:
-        yield Flag(
-            name=FlagName.WORKER_IMBALANCE,
-            detail=f"the busiest of {len(held)} workers held {units.share(share)} of the "
+        yield _flag(
+            FlagName.WORKER_IMBALANCE,
+            f"the busiest of {len(held)} workers held {units.share(share)} of the "
             f"connections ({', '.join(map(str, held))})",
         )
 
 
 def _surroundings(facts: Facts) -> Iterator[Flag]:
     if facts.case.workers > facts.server_cores:
-        yield Flag(
-            name=FlagName.CORES_INSUFFICIENT,
-            detail=f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
+        yield _flag(
+            FlagName.CORES_INSUFFICIENT,
+            (f"{facts.case.workers} workers on {facts.server_cores} server core(s)"),
         )
     if facts.case.cores == "shared":
-        yield Flag(
-            name=FlagName.CORES_SHARED,
-            detail="server and generator run on the same cores, as declared",
+        yield _flag(
+            FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
         )
     if not facts.pinned:
-        yield Flag(
-            name=FlagName.UNPINNED, detail="the scheduler moved server and generator as it liked"
-        )
+        yield _flag(FlagName.UNPINNED, "the scheduler moved server and generator as it liked")
     steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
     if steal > STEAL:
-        yield Flag(
-            name=FlagName.HOST_NOISE,
-            detail=f"the hypervisor took {units.share(steal)} of the core time",
+        yield _flag(
+            FlagName.HOST_NOISE, f"the hypervisor took {units.share(steal)} of the core time"
         )
     if other > OTHER_CORES:
-        yield Flag(
-            name=FlagName.HOST_NOISE, detail=f"other processes used {units.cores(other)} cores"
-        )
+        yield _flag(FlagName.HOST_NOISE, f"other processes used {units.cores(other)} cores")
     good = facts.figures.get("good", 0)
     if good < FEW:
-        yield Flag(
-            name=FlagName.FEW_SAMPLES, detail=f"{good:.0f} good answers; {FEW} are the least"
-        )
+        yield _flag(FlagName.FEW_SAMPLES, f"{good:.0f} good answers; {FEW} are the least")
 
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
-    _answers,
-    _sizes,
-    _server,
-    _littles_law,
-    _impossible,
-    _unit,
-    _client,
-    _overload,
-    _schedule,
-    _steady,
-    _growth,
-    _connections,
-    _surroundings,
+    *(_answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule),
+    *(_steady, _growth, _connections, _surroundings),
 )
 """To add a flag of a single launch, add a check: it yields the flag, and why it is raised."""

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, Self
@@ -17,8 +18,7 @@ from typing import Final, NamedTuple, Self
 import httpx
 import jsonschema
 
-from duetbench.core.errors import LaunchError
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
 from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
 from duetbench.measure.identity import NO_TLS
@@ -67,10 +67,30 @@ def verify(
     """Ask an idle server and check every answer; all connections are closed afterwards.
 
     `repeats` requests go one after another, and one to each further path that is `chosen`; slow
-    endpoints that overlap need none. LaunchError
-    wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
+    endpoints that overlap need none. LaunchError wrong_status, wrong_body, transport_errors,
+    impossible (too fast to be true) or not_concurrent.
     """
-    return asyncio.run(_verify(endpoint, base_url.rstrip("/"), repeats, timeout))
+    return asyncio.run(_verify(endpoint, base_url, repeats, timeout))
+
+
+async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> list[Answer]:
+    # No proxy of the environment: the server is on this machine.
+    async with httpx.AsyncClient(
+        base_url=base_url,
+        timeout=timeout,
+        limits=httpx.Limits(max_connections=None),
+        trust_env=False,
+        verify=NO_TLS,
+        headers={"accept-encoding": "identity"},  # as the generator asks
+    ) as client:
+        overlaps = endpoint.overlap > 1
+        first, *others = chosen(endpoint)
+        alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
+        paths = [first] * alone + (others if alone else [])
+        answers = [await _ask(client, endpoint, path) for path in paths]
+        if overlaps:
+            await _overlap(client, endpoint, answers)
+    return answers
 
 
 def check_answer(expect: Expectation, where: str, status: int, media: str, body: bytes) -> None:
@@ -103,15 +123,17 @@ def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
     for path in before.keys() & after.keys():
         old, new = before[path], after[path]
         if old.body != new.body:
-            difference = f"base {old.excerpt} ({old.size} bytes), head {new.excerpt} ({new.size})"
-            return f"{path} is answered differently: {difference}"
+            return (
+                f"{path} is answered differently: base {old.excerpt} ({old.size} bytes), head "
+                f"{new.excerpt} ({new.size})"
+            )
     return None
 
 
 def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
-    by_path: dict[str, list[Answer]] = {}
+    by_path: defaultdict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
-        by_path.setdefault(answer.path, []).append(answer)
+        by_path[answer.path].append(answer)
     return {
         path: same[0]
         for path, same in by_path.items()
@@ -221,38 +243,11 @@ def _excerpt(body: bytes) -> str:
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: float) -> list[Answer]:
-    limits = httpx.Limits(max_connections=None)
-    # No proxy of the environment: the server is on this machine.
-    async with httpx.AsyncClient(
-        base_url=base_url,
-        timeout=timeout,
-        limits=limits,
-        trust_env=False,
-        verify=NO_TLS,
-        headers={"accept-encoding": "identity"},  # as the generator asks
-    ) as client:
-        overlaps = endpoint.overlap > 1
-        first, *others = chosen(endpoint)
-        alone = 0 if overlaps and endpoint.floor >= SLOW_FLOOR else max(1, repeats)
-        paths = [first] * alone + (others if alone else [])
-        answers = [await _ask(client, endpoint, path) for path in paths]
-        if overlaps:
-            await _overlap(client, endpoint, answers)
-    return answers
-
-
 async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answer:
     where, body = f"{endpoint.method} {path}", endpoint.body.encode() or None
     began = time.perf_counter()
     try:
         answer = await client.request(endpoint.method, path, content=body, headers=endpoint.headers)
-    except httpx.TimeoutException as error:
-        raise LaunchError(
-            FlagName.TRANSPORT_ERRORS,
-            f"{where}: expected an answer within {client.timeout.read:g} s, found none; "
-            "see the server's log",
-        ) from error
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final, Literal
 
 from duetbench.core.errors import DuetbenchError, SetupError
-from duetbench.core.flags import Flag
-from duetbench.core.model import Frozen, Machine
+from duetbench.core.model import Flag, Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.project import interpreters, oha, prune, stacks, tools
 from duetbench.project.project import Project

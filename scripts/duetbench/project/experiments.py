@@ -17,8 +17,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.formula import CEILING_NAMES, FormulaError, evaluate
 from duetbench.core.model import Case, Endpoint, Load, Profile
+from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
 from duetbench.host import paths
 from duetbench.project import requests
 from duetbench.project.schema import (
@@ -44,7 +44,7 @@ Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
 _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
-"""Placeholders that each launch fills in; see `measure.workspace`."""
+"""Placeholders that each launch fills in; see `measure.testbed`."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")

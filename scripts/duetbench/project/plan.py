@@ -13,9 +13,14 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core.errors import UsageError
-from duetbench.core.formula import evaluate
 from duetbench.core.model import Case, LoadModel, Plan, Profile, Run
-from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from duetbench.core.protocol import (
+    RATE_WINDOWS,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+    WINDOW_SECONDS,
+    evaluate,
+)
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import costs
 

@@ -1,7 +1,7 @@
 """`experiment.toml` as types, and how a mistake in any declaration is told.
 
 What the words refer to (servers, stacks, …) and the cases that follow are checked in `experiments`.
-A `Formula` (see `core.formula`) is over the profile's parameters and the case's axes.
+A `Formula` (see `core.protocol`) is over the profile's parameters and the case's axes.
 """
 
 import tomllib

@@ -9,8 +9,8 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.formula import FormulaError, evaluate
 from duetbench.core.model import Frozen
+from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.schema import read_toml, validated
 
 FOLDER: Final = "benchmarks"

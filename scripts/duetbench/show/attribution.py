@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.interval import Interval
 from duetbench.core.text import short
+from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import formats, layout
 from duetbench.store.attribution import (

@@ -21,11 +21,10 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from duetbench.core import units
-from duetbench.core.errors import DeclarationError
-from duetbench.core.flags import DISTURBING
-from duetbench.core.interval import Interval
+from duetbench.core.errors import DISTURBING, DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Frozen
+from duetbench.core.units import Interval
 from duetbench.project.published import Published, Shape
 from duetbench.show import formats
 from duetbench.trend import summary as over_launches

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
 
 GLOSSARY: Final = "docs/glossary.md"
 """What the words of reports mean."""

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetbench.core import units
-from duetbench.core.formula import evaluate
-from duetbench.core.interval import Interval
 from duetbench.core.model import Case
+from duetbench.core.protocol import evaluate
+from duetbench.core.units import Interval
 from duetbench.project.suites import SuiteColumn, SuiteDeclaration, SuiteShape, SuiteTable
 from duetbench.show import formats
 from duetbench.show.claims import ShapeResult, judge

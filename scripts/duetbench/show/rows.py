@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS, WORK
 from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats

@@ -6,9 +6,8 @@ docs/export.md names every column; a test compares it with what is written.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from duetbench.core.flags import Flag
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Run
+from duetbench.core.model import Case, Flag, Run
 from duetbench.store.comparison import Comparison, Judgement
 from duetbench.store.points import INSTRUCTIONS, Points
 

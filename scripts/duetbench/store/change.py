@@ -12,8 +12,8 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from duetbench.core.interval import Interval
 from duetbench.core.model import Artefact, Frozen, Verdict
+from duetbench.core.units import Interval
 from duetbench.store.comparison import PackageChange
 from duetbench.store.files import attempted, write
 from duetbench.store.files import read as read_file

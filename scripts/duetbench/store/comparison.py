@@ -13,14 +13,13 @@ from typing import ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from duetbench.core.errors import UsageError
-from duetbench.core.flags import DISTURBING, Flag, FlagName
-from duetbench.core.interval import Interval
+from duetbench.core.errors import DISTURBING, FlagName, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import (
     Artefact,
     Case,
     Commands,
+    Flag,
     Frozen,
     InterpreterRecord,
     Machine,
@@ -29,7 +28,7 @@ from duetbench.core.model import (
     StackRecord,
     Verdict,
 )
-from duetbench.core.units import read_time
+from duetbench.core.units import Interval, read_time
 from duetbench.host import paths
 from duetbench.store import files, store
 
@@ -396,21 +395,17 @@ def find_comparison(name: str, results: Path) -> Path | None:
     """
     if _MARK not in name:
         return None
-    if (meant := store.only_match(_comparisons(results), name)) is not None:
+    if (meant := store.only_match(comparisons_by_id(results), name)) is not None:
         return meant
-    there = ", ".join(newest_comparisons(results)) or "none"
+    there = ", ".join(sorted(comparisons_by_id(results))[-_NEWEST:]) or "none"
     raise UsageError(
         f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
         "or older than that: give its file"
     )
 
 
-def newest_comparisons(results: Path) -> list[str]:
-    """The ids of the newest that are kept, here and in a results folder."""
-    return sorted(_comparisons(results))[-_NEWEST:]
-
-
-def _comparisons(results: Path) -> dict[str, Path]:
+def comparisons_by_id(results: Path) -> dict[str, Path]:
+    """The files of all that are kept, here and in a results folder."""
     return {
         path.name.removesuffix(store.PARTIAL).removesuffix(".json"): path
         for place in (comparison_folder(), results / COMPARISONS)

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
@@ -17,8 +18,9 @@ from typing import Any, Final, NoReturn, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from duetbench.core.errors import RecordError
+from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.model import Artefact
+from duetbench.core.text import TURNING, printable
 
 MOST_BYTES: Final = 16_000_000
 """Of one file: many times what the largest of ours has."""
@@ -26,6 +28,10 @@ MOST_BYTES: Final = 16_000_000
 _T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
+MOST_CHARACTERS: Final = 4000
+"""Of a text in a result; the longest of ours, a note, has a tenth of it."""
+
+_CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000
 """Bytes: several times as many as a night's file has."""
 _REMEDIES: Final = {
@@ -179,6 +185,32 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
+def require_plain(document: Any) -> None:
+    """Refuse a JSON document with a text (or key) that is too long or acts on whoever shows it."""
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and (fault := _fault(value)):
+            raise ArtifactError(f"{fault} in the text {printable(value)}")
+
+
+def _fault(text: str) -> str | None:
+    if len(text) > MOST_CHARACTERS:
+        return f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"
+    if text.isascii() and text.isprintable():
+        return None
+    for character in text:
+        turns = character in TURNING
+        if turns or unicodedata.category(character) in _CONTROL:
+            kind = "a character that turns the text" if turns else "a control character"
+            return f"{kind} (U+{ord(character):04X})"
+    return None
+
+
 def replace(path: Path, data: bytes) -> None:
     """Write a file as a whole, in place of what was there; raises RecordError."""
     with written_beside(path, data) as temporary:
@@ -250,18 +282,13 @@ def require_writable(path: Path) -> None:
 
 def require_room(folder: Path) -> None:
     """Try whether a results folder can be written, before hours are spent; raises RecordError."""
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        require_writable(folder / f".{os.getpid()}.tmp")
     except OSError as problem:
         raise RecordError(
             f"{folder}: cannot be made ({problem.strerror}); {remedy(problem)}. Nothing was done"
         ) from problem
-    finally:
-        for place in new:
-            with contextlib.suppress(OSError):
-                place.rmdir()
+    require_writable(folder / f".{os.getpid()}.tmp")
 
 
 def remedy(problem: OSError) -> str:

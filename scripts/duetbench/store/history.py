@@ -63,15 +63,10 @@ def push(
 
     try:
         return patience.keep_trying(attempt, log)
-    except GitError as problem:
+    except (GitError, HopelessError) as problem:
         raise HistoryError(
-            f"the files could not be pushed to {remote.branch} in {patience.tries} tries; the last "
-            f"one: {problem}. They are where they were: push them again later"
-        ) from problem
-    except HopelessError as problem:
-        raise HistoryError(
-            f"the files could not be pushed to {remote.branch}: {problem}. They are where they "
-            "were: push them again afterwards"
+            f"the files could not be pushed to {remote.branch} in {tries} tries; the last one: "
+            f"{problem}. They are where they were: push them again later"
         ) from problem
     except OSError as problem:
         raise HistoryError(

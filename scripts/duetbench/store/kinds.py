@@ -15,7 +15,7 @@ from duetbench.core.model import Artefact, Run
 from duetbench.store import attribution, change, files, packages, points, store
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import COMPARISONS, Comparison, find_comparison, newest_comparisons
+from duetbench.store.comparison import COMPARISONS, Comparison, comparisons_by_id
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
@@ -41,10 +41,10 @@ class Kind:
     """One kind of file."""
 
     name: str
-    path: re.Pattern[str]  # where it is, below `results/`
-    model: type[Artefact] | None  # what it holds; None: a file of asv's
-    replaceable: bool  # whether it may change; a measurement may not
+    pattern: str  # where it is, below `results/`, without `.json`
     place: Callable[[Any], str | Path]  # where a value belongs below `results/`
+    model: type[Artefact] | None = None  # what it holds; None: a file of asv's
+    replaceable: bool = False  # whether it may change; a measurement may not
     # Whether the first one of a name stays: a commit is measured in the process once, and nights
     # without a new commit would measure it again.
     settled: bool = False
@@ -69,52 +69,35 @@ class Kind:
 def _of_asv(data: bytes, name: str) -> dict[str, Any]:
     """A file of asv's, of which no more is read here than where it belongs."""
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as problem:
+        return dict(json.loads(data))
+    except (TypeError, ValueError, RecursionError) as problem:
         raise RecordError(f"{name}: expected a file of asv's, found: {problem}") from problem
-    if not isinstance(document, dict):
-        raise RecordError(f"{name}: expected a file of asv's, found JSON of something else")
-    return document
-
-
-def _kind(
-    name: str,
-    pattern: str,
-    place: Callable[[Any], str | Path],
-    model: type[Artefact] | None = None,
-    *,
-    replaceable: bool = False,
-    settled: bool = False,
-) -> Kind:
-    return Kind(name, re.compile(rf"{pattern}\.json"), model, replaceable, place, settled)
 
 
 def _flat(name: str, folder: str, model: type[Artefact], *, replaceable: bool = True) -> Kind:
     """A kind whose files stand in one folder, each under its id."""
-    return _kind(
-        name,
-        f"{folder}/{_NAME}",
-        lambda value: f"{folder}/{value.id}.json",
-        model,
-        replaceable=replaceable,
-    )
+
+    def place(value: Any) -> str:
+        return f"{folder}/{value.id}.json"
+
+    return Kind(name, f"{folder}/{_NAME}", place, model, replaceable=replaceable)
 
 
 KINDS: Final = (
-    _kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: store.path_for(Path(), v), Run),
+    Kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: store.path_for(Path(), v), Run),
     _flat("comparison", COMPARISONS, Comparison, replaceable=False),
-    _kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", points.path_of, Points),
+    Kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", points.path_of, Points),
     _flat("attribution", attribution.FOLDER, Attribution),
-    _kind("night", rf"nights/\d{{4}}/{_NAME}", lambda v: v.path, NightRecord, replaceable=True),
+    Kind("night", rf"nights/\d{{4}}/{_NAME}", lambda v: v.path, NightRecord, replaceable=True),
     _flat("change", change.FOLDER, Change),
     _flat("links of a package", packages.FOLDER, PackageRecord),
-    _kind(
+    Kind(
         "figures inside the process",
         rf"asv/{_NAME}/[0-9a-f]{{8}}-duetbench-{_NAME}",
         lambda v: f"asv/{v['params']['machine']}/{v['commit_hash'][:8]}-{v['env_name']}.json",
         settled=True,
     ),
-    _kind(
+    Kind(
         "machine, for asv",
         rf"asv/{_NAME}/machine",
         lambda v: f"asv/{v['machine']}/machine.json",
@@ -126,7 +109,7 @@ KINDS: Final = (
 
 def kind_of(path: str) -> Kind | None:
     """The kind of a path below `results/`; None if it is no part of the history."""
-    return next((kind for kind in KINDS if kind.path.fullmatch(path)), None)
+    return next((k for k in KINDS if re.fullmatch(rf"{k.pattern}\.json", path)), None)
 
 
 def final(path: str) -> str:
@@ -177,10 +160,8 @@ def find(name: str, results: Path) -> Path:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: `latest`, and there is none.
     """
-    place = None if Path(name).is_file() else find_comparison(name, results)
-    if place is None and not Path(name).is_file():
-        place = store.only_match({path.stem: path for path in points.paths(results)}, name)
-    return place or store.find(results, name, newest_comparisons(results))
+    of_points = {path.stem: path for path in points.paths(results)}
+    return store.find(results, name, {**of_points, **comparisons_by_id(results)})
 
 
 def load(name: str | Path, results: Path) -> Run | Comparison | Points:
@@ -197,10 +178,9 @@ def load(name: str | Path, results: Path) -> Run | Comparison | Points:
 def type_of(path: Path) -> type[Run | Comparison | Points]:
     """What a file holds, by its keys; RecordError if it is JSON of something else."""
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        keys = list(dict(json.loads(path.read_bytes())))
+    except (OSError, TypeError, ValueError, RecursionError):
         return Run  # reading it as a run says what is wrong
-    keys = list(document) if isinstance(document, dict) else []
     if {"base", "head", "cases"} <= set(keys):
         return Comparison
     if {"anchor", "origin", "cases"} <= set(keys):

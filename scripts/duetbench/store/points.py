@@ -13,8 +13,8 @@ from typing import ClassVar, Final, Literal
 from pydantic import AwareDatetime, Field
 
 from duetbench.core import metrics
-from duetbench.core.interval import Interval
 from duetbench.core.model import Artefact, Frozen, InterpreterRecord, Machine, Missing, StackRecord
+from duetbench.core.units import Interval
 from duetbench.store import files
 from duetbench.store.change import Release
 

@@ -3,24 +3,19 @@
 Run files: `results/runs/<machine>/<year>/<run>.json`, strict JSON of `model.Run`.
 
 A run in progress is `<run>.partial.json`, replaced as a whole after every launch. A finished one is
-`<run>.json`, written once and never again. Measured values are rounded to `DIGITS` significant
-digits, a relative error of at most 5e-6, which is a thousand times below the noise of any launch.
-Counts and declared values are kept exactly.
+`<run>.json`, written once and never again.
 """
 
 import difflib
-import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from duetbench.core import units
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.metrics import METRICS
-from duetbench.core.model import Launch, Profile, Run
+from duetbench.core.model import Profile, Run
 from duetbench.store import files
 
 PARTIAL: Final = ".partial.json"
@@ -57,9 +52,7 @@ def partial_path_for(results: Path, run: Run) -> Path:
 
 def save_partial(results: Path, run: Run) -> Path:
     """Save a run that is still being measured in place of its last state; raises RecordError."""
-    path = partial_path_for(results, run)
-    files.replace(path, encode(run))
-    return path
+    return files.write(partial_path_for(results, run), run)
 
 
 def finalise(results: Path, run: Run) -> Path:
@@ -67,7 +60,7 @@ def finalise(results: Path, run: Run) -> Path:
 
     A file that is there with the same bytes is success.
     """
-    path, data = path_for(results, run), encode(run)
+    path, data = path_for(results, run), files.encode(run)
     with files.written_beside(path, data) as temporary:
         try:
             # A link, unlike a rename, never replaces what is there, even in a race.
@@ -84,7 +77,7 @@ def finalise(results: Path, run: Run) -> Path:
 
 def load(path: Path) -> Run:
     """Read a run file; raises RecordError."""
-    return decode(files.contents(path), str(path))
+    return files.read(Run, path)
 
 
 def runs(results: Path, *, profile: Profile | None = None, partial: bool = False) -> list[Path]:
@@ -103,11 +96,11 @@ def partials(results: Path) -> list[Path]:
     return [path for path in runs(results, partial=True) if path.name.endswith(PARTIAL)]
 
 
-def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
-    """The run file that a person means: a path, `latest`, a run's id, or enough of it.
+def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> Path:
+    """The file that a person means: a path, `latest` of the runs, an id, or enough of one.
 
-    `others` could have been named, too, where that was asked for. UsageError: nothing, or more than
-    one run, goes by that name. RecordError: `latest`, and there is none.
+    Of a run, or of one of `others`, by their ids. UsageError: nothing, or more than one thing, goes
+    by that name. RecordError: `latest`, and there is none.
     """
     if name == "latest":
         if finished := runs(results):
@@ -120,65 +113,24 @@ def find(results: Path, name: str, others: Sequence[str] = ()) -> Path:
         )
     if (path := Path(name)).is_file():
         return path
-    candidates = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
-    for candidate in (name, f"{name}.partial"):
-        if candidate in candidates:
-            return candidates[candidate]
+    recorded = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
+    candidates = {**recorded, **(others or {})}
     if (meant := only_match(candidates, name)) is not None:
         return meant
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.3) or list(candidates)[-3:]
     raise UsageError(
-        f"no run goes by {name!r} (expected 'latest', a run's id, or a file); "
+        f"nothing goes by {name!r} (expected 'latest', an id, or a file); "
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
-        + (f"; comparisons: {', '.join(others)}" if others else "")
     )
 
 
 def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:
-    """The only file whose name holds this one; None: there is none. UsageError: several have it."""
+    """The file of this name, or the only one whose name holds it; None: there is none.
+
+    UsageError: several have it.
+    """
     matching = [candidate for candidate in candidates if name in candidate]
-    if len(matching) > 1:
+    exact = [candidate for candidate in matching if candidate in {name, f"{name}.partial"}]
+    if len(exact or matching) > 1:
         raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
-    return candidates[matching[0]] if matching else None
-
-
-DIGITS: Final = 6
-
-
-def encode(run: Run) -> bytes:
-    """Turn a run into the bytes of its file; raises RecordError."""
-    try:
-        return files.encode(rounded(run))
-    except ValueError as problem:
-        raise RecordError(
-            f"run {run.id}: every figure must be a finite number, found one that is not "
-            f"({problem}); this is a fault of the launch that made it"
-        ) from problem
-
-
-def decode(data: bytes, name: str) -> Run:
-    """Turn the bytes of a run file into a run; RecordError, which calls it `name`: it is none."""
-    return files.parse(Run, data, name)
-
-
-def rounded(run: Run) -> Run:
-    """The run as it is read back: measured values rounded as in the file; raises ValueError."""
-
-    def figure(name: str, value: float) -> float:
-        if not math.isfinite(value):
-            raise ValueError(f"{name} is {value}")
-        if name in METRICS and METRICS[name].format is units.count and value.is_integer():
-            return value
-        return float(f"{value:.{DIGITS}g}")
-
-    def launch(sample: Launch) -> Launch:
-        times = {n: figure(n, getattr(sample, n)) for n in ("seconds", "load_seconds")}
-        metrics = {n: figure(n, sample.metrics[n]) for n in METRICS if n in sample.metrics}
-        return sample.model_copy(update={**times, "metrics": metrics})
-
-    results = tuple(
-        result.model_copy(update={"launches": tuple(map(launch, result.launches))})
-        for result in run.results
-    )
-    wall = figure("wall_seconds", run.wall_seconds)
-    return run.model_copy(update={"wall_seconds": wall, "results": results})
+    return candidates[(exact or matching)[0]] if matching else None

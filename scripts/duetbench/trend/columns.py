@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from duetbench.core.flags import DISTURBING
+from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
 from duetbench.core.model import Status as LaunchStatus

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import SetupError
+from duetbench.core.model import Run
 from duetbench.store import (
     attribution,
     change,
@@ -111,7 +112,7 @@ def _runs(results: Path, cache_dir: Path, problems: list[str]) -> dict[Path, Run
     def columns(file: Path) -> tuple[Path, RunColumns]:
         data = file.read_bytes()
         digest = f"{FORMAT} {hashlib.sha256(data).hexdigest()}"
-        used[digest] = known.get(digest) or of_run(store.decode(data, str(file)))
+        used[digest] = known.get(digest) or of_run(files.parse(Run, data, str(file)))
         return file, used[digest]
 
     found = dict(files.attempted(store.runs(results), columns, problems))

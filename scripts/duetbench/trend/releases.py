@@ -16,9 +16,9 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import row
 from duetbench.core.model import Machine, Verdict
+from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
 from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Points

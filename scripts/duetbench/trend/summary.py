@@ -14,10 +14,10 @@ from typing import Final, Literal
 import numpy as np
 
 from duetbench.core import units
-from duetbench.core.flags import FlagName
-from duetbench.core.interval import Interval
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
+from duetbench.core.units import Interval
 
 ENOUGH_LAUNCHES: Final = 3
 

@@ -19,7 +19,6 @@ import platform
 import re
 import sys
 import sysconfig
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -51,47 +50,16 @@ def _build() -> str:
     return f"{platform.python_compiler()} {optimisation} Py_GIL_DISABLED={gil_disabled}"
 
 
-def _running_loop() -> "asyncio.AbstractEventLoop | None":
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def _http_parser() -> "str | None":
-    """Tell which code parses HTTP: uvicorn loads one of two, the others bring their own."""
-    for module, parser in (
-        ("uvicorn.protocols.http.httptools_impl", "httptools"),
-        ("uvicorn.protocols.http.h11_impl", "h11"),
-        ("hypercorn", "h11"),
-        ("gunicorn", "gunicorn"),
-        ("granian", "hyper"),
-    ):
-        if module in sys.modules:
-            return parser
-    return None
-
-
-def _thread_limit(loop: "asyncio.AbstractEventLoop | None") -> "float | None":
-    """Read how many `def` handlers the framework runs at once; null without an event loop."""
-    to_thread = sys.modules.get("anyio.to_thread")
-    if loop is None or to_thread is None:
-        return None
-    return float(to_thread.current_default_thread_limiter().total_tokens)
-
-
 def identity() -> dict[str, Any]:
-    """Describe the process, interpreter, packages, event loop and worker that answer.
-
-    Loop and thread limit are those of the caller.
-    """
-    loop = _running_loop()
+    """Describe the process, interpreter, packages, event loop and worker that answer."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = None
     pid = os.getpid()
     return {
         "pid": pid,
-        "thread": threading.get_native_id(),
         "python": platform.python_version(),
-        "implementation": sys.implementation.name,
         "build": _build(),
         "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
         "packages": _packages(),
@@ -99,8 +67,6 @@ def identity() -> dict[str, Any]:
         # On 3.14t the ASGI workers of one process differ by their event loop; WSGI workers have
         # nothing of their own that could be seen from here.
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
-        "http_parser": _http_parser(),
-        "thread_limit": _thread_limit(loop),
     }
 
 

@@ -1,25 +1,30 @@
 """Instructions per unit of work, counted by Valgrind's Callgrind in one process per target.
 
 The same program under the same interpreter executes the same instructions every time, however noisy
-the machine. What would make a difference is held still (`valgrind`), and garbage collection happens
-between the counted phases. A unit's figure is the difference between doing it 2n and n times,
-divided by n, so that what is done once per phase is in no figure either. Valgrind runs one thread
-at a time: the figures tell what work costs, and nothing about contention.
+the machine. What would make a difference is held still: the seed of hashes, random numbers, the
+layout of the address space, and the environment; garbage collection happens between the counted
+phases. A unit's figure is the difference between doing it 2n and n times, divided by n, so that
+what is done once per phase is in no figure either. Valgrind runs one thread at a time: the figures
+tell what work costs, and nothing about contention. Whatever ends us ends the process, too.
 """
 
-import dataclasses
 import json
+import os
 import re
 import shutil
+import signal
 import statistics
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from duetbench.core.errors import CountError
-from duetbench.measure.instructions import phases, valgrind
+from duetbench.host import proc
+from duetbench.measure.instructions import phases
 
 ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
@@ -28,14 +33,34 @@ TIMEOUT_S: Final = 1800.0
 SPREAD_LIMIT: Final = 0.05
 # A phase without work costs some hundred instructions, an unmarked one millions.
 _NOTHING_LIMIT: Final = 50_000
-_MARKS: Final = ("--dump-before=", "Client Request")
+_MARKED: Final = ("--dump-before=", "Client Request")
 
-# Only head and totals of a dump are read (Callgrind's manual, "Callgrind Format Specification").
-_EVENTS: Final = re.compile(r"^events: *(.*)$", re.MULTILINE)
-_TRIGGER: Final = re.compile(r"^desc: Trigger: *(.*)$", re.MULTILINE)
-_NUMBER: Final = re.compile(r"^part: *(\d+)$", re.MULTILINE)
-_TOTALS: Final = re.compile(r"^totals: *(\d+(?: \d+)*)\n", re.MULTILINE)
-_INSTRUCTIONS: Final = "Ir"
+# Head and totals of a dump (Callgrind's manual, "Callgrind Format Specification").
+_DUMP: Final = re.compile(
+    r"^part: *(\d+)$.*?^desc: Trigger: *([^\n]*)$.*?^events: *Ir$.*^totals: *(\d+)\n", re.M | re.S
+)
+
+NEEDED: Final = {"valgrind": "valgrind", "setarch": "util-linux", "setpriv": "util-linux"}
+"""Programs that it takes, and Debian's packages of them."""
+
+# Everything else that the caller's environment says must not reach the counted program.
+_KEPT: Final = ("PATH", "LD_LIBRARY_PATH")
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+_SOURCE: Final = Path(__file__).with_name("fixed_random.c")
+_MARKS: Final = Path(__file__).with_name("marks.c")
+
+COUNTED: Final = (f"--zero-before={phases.ZERO}", f"--dump-before={phases.DUMP}")
+"""Options of a process whose instructions are counted."""
+
+SWITCHED: Final = ("--instr-atstart=no",)
+"""Options of one whose instructions are counted from the first mark on, by `marks.c`: quicker."""
+
+PROFILED: Final = (*SWITCHED, "--separate-callers=500", "--demangle=no")
+"""Options of one whose instructions are told apart by all callers: six or so a Python function."""
+
+_PREFIX: Final = "duetbench-count"
+_COMPILE_S: Final = 60.0  # 0.1 s measured
+LAST_WORDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +82,7 @@ class InstructionCount:
     Attributes:
         spread: Largest minus smallest round, as a share of `per_unit`; a repetition has the same.
         n: Units in a single phase.
-        seeded: Random numbers were the same as in every other counting (`valgrind.fixed_random`).
+        seeded: Random numbers were the same as in every other counting (`fixed_random`).
             If not, what draws some may differ by 0.1 % when it is counted again.
     """
 
@@ -81,10 +106,10 @@ Collect = Callable[[float], dict[str, InstructionCount | Uncounted]]
 
 def missing() -> str | None:
     """Say what counting needs and this machine has not; None if nothing."""
-    absent = [tool for tool in valgrind.NEEDED if shutil.which(tool) is None]
+    absent = [tool for tool in NEEDED if shutil.which(tool) is None]
     if not absent:
         return None
-    packages = dict.fromkeys(valgrind.NEEDED[tool] for tool in absent)
+    packages = dict.fromkeys(NEEDED[tool] for tool in absent)
     return (
         f"counting instructions needs {' and '.join(absent)} on PATH: on Debian, "
         f"`apt-get install {' '.join(packages)}`"
@@ -126,10 +151,10 @@ def started(
     lacking = missing()
     if lacking is not None:
         raise CountError(lacking)
-    options = valgrind.SWITCHED if switched else valgrind.COUNTED
+    options = SWITCHED if switched else COUNTED
     with (
-        valgrind.workspace({"targets": list(targets), "rounds": rounds}) as folder,
-        valgrind.Process(python, payload, folder, env or {}, options) as process,
+        workspace({"targets": list(targets), "rounds": rounds}) as folder,
+        Process(python, payload, folder, env or {}, options) as process,
     ):
 
         def collect(timeout: float) -> dict[str, InstructionCount | Uncounted]:
@@ -147,7 +172,7 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Unc
 
     CountError: the parts are not those of such a process.
     """
-    marked = [part for part in parts if part.trigger.startswith(_MARKS)]
+    marked = [part for part in parts if part.trigger.startswith(_MARKED)]
     if len(marked) != 2 + 2 * rounds or len(marked) != len(parts):
         raise CountError(
             f"expected Callgrind to write its counters down {2 + 2 * rounds} times, found "
@@ -178,34 +203,20 @@ def figure(parts: Sequence[Dump], n: int, rounds: int) -> InstructionCount | Unc
 
 def parse_dump(text: str, name: str) -> Dump:
     """Read one dump, called `name` in errors; CountError if it does not count instructions."""
-    number, trigger = _NUMBER.search(text), _TRIGGER.search(text)
-    events = _EVENTS.search(text)
-    # They end the dump: a file without them, or without their line end, was cut short.
-    totals = _TOTALS.search(text, max(0, text.rfind("\ntotals:")))
-    if number is None or trigger is None or events is None or totals is None:
-        missing = {"part": number, "desc: Trigger": trigger, "events": events, "totals": totals}
+    # Its totals end it: a file without them, or without their line end, was cut short.
+    found = _DUMP.search(text)
+    if found is None:
         raise CountError(
-            f"{name}: expected a dump of Callgrind, found no "
-            f"{', '.join(key for key, found in missing.items() if found is None)} "
-            f"in {len(text)} characters; is the disk full?"
+            f"{name}: expected a dump of Callgrind that counts instructions, with part, trigger, "
+            f"events and totals, found {len(text)} characters without; is the disk full?"
         )
-    names, counts = events[1].split(), totals[1].split()
-    if _INSTRUCTIONS not in names or len(counts) <= names.index(_INSTRUCTIONS):
-        raise CountError(
-            f"{name}: expected a count of instructions ({_INSTRUCTIONS}), found events {names} "
-            f"with {len(counts)} totals; was Valgrind started with other options?"
-        )
-    return Dump(int(number[1]), trigger[1], int(counts[names.index(_INSTRUCTIONS)]))
+    return Dump(int(found[1]), found[2], int(found[3]))
 
 
 def read_dumps(folder: Path, process: int) -> tuple[Dump, ...]:
     """Read the dumps `<process>.<number>` of a folder, in order; CountError if one is missing."""
-    parts = []
-    for file in folder.glob(f"{process}.*"):
-        try:
-            parts.append(parse_dump(file.read_text("utf-8", "replace"), file.name))
-        except OSError as error:
-            raise CountError(f"{file}: expected a dump of Callgrind: {error.strerror}") from error
+    files = folder.glob(f"{process}.*")
+    parts = [parse_dump(file.read_text("utf-8", "replace"), file.name) for file in files]
     parts.sort(key=lambda part: part.number)
     found = [part.number for part in parts]
     if found != list(range(1, len(parts) + 1)):
@@ -234,4 +245,161 @@ def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCo
     found = figure(read_dumps(folder, report["process"]), report["n"], rounds)
     if isinstance(found, Uncounted):
         return found
-    return dataclasses.replace(found, seeded=report["seeded"])
+    return replace(found, seeded=report["seeded"])
+
+
+@contextmanager
+def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
+    """Make the folder of a counted process, with its `plan.json` (`phases.run`), and remove it.
+
+    `padding` makes its path longer: memory then lies elsewhere.
+    """
+    base = Path(tempfile.gettempdir())
+    proc.sweep_scratch(_PREFIX, base)
+    outer = proc.make_scratch(_PREFIX, base)
+    try:
+        folder = outer / ("p" * padding)
+        folder.mkdir(exist_ok=True)
+        (folder / "plan.json").write_text(json.dumps({**plan, "reports": "."}), "utf-8")
+        yield folder
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+class Process:
+    """A payload under Valgrind; use it as a context manager, which ends it whatever happened."""
+
+    def __init__(
+        self,
+        python: Path,
+        payload: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str],
+        options: Sequence[str] = COUNTED,
+    ) -> None:
+        """Start it in `folder`, which holds `plan.json` and gets the dumps `<process>.<number>`.
+
+        CountError: what `SWITCHED` and `PROFILED` processes need cannot be compiled.
+        """
+        self._argv, self._log = _argv(python, payload, folder, options), folder / "log"
+        with self._log.open("wb") as output:
+            self._popen = subprocess.Popen(
+                self._argv,
+                cwd=folder,
+                env=environment(env, folder, marks=options is not COUNTED),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self, timeout: float) -> None:
+        """Wait for its end, for so many seconds; CountError if it failed or took too long."""
+        try:
+            code = self._popen.wait(max(timeout, 0))
+        except subprocess.TimeoutExpired as error:
+            raise CountError(
+                f"expected Valgrind to finish in {timeout:g} s, and it has not; "
+                f"{_last_words(self._log)}"
+            ) from error
+        if code != 0:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise CountError(
+                f"{self._argv[0]} … {self._argv[-1]} {how}, no instructions counted; "
+                f"{_last_words(self._log)}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
+
+
+def fixed_random(folder: Path, *, marks: bool = False) -> Path | None:
+    """Compile a library for LD_PRELOAD that gives the same random numbers every time.
+
+    With `marks` it switches Callgrind's instrumentation, too; CountError if that cannot be made.
+
+    Python's own hashes get their seed from PYTHONHASHSEED; compiled packages ask the kernel. With
+    another seed the keys of a hash table collide elsewhere: 0.1 % of Pydantic's JSON parser. None:
+    there is no C compiler that could make it.
+    """
+    sources, library = (_SOURCE, _MARKS) if marks else (_SOURCE,), folder / phases.LIBRARY
+    # Some libcs have dlsym in a library of its own.
+    argv = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), *map(str, sources), "-ldl"]
+    try:
+        subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        if not marks:
+            return None
+        raise CountError(
+            "to find functions a C compiler and Valgrind's header callgrind.h are needed (on "
+            f"Debian, `apt-get install gcc libc6-dev valgrind`), found: {last_words(error)}"
+        ) from error
+    return library
+
+
+def last_words(error: Exception) -> str:
+    """What a program said before it failed, or why it could not be started."""
+    said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
+    return said[-LAST_WORDS:] or str(error)
+
+
+def _argv(python: Path, payload: Sequence[str], folder: Path, options: Sequence[str]) -> list[str]:
+    return [
+        # However we end, the kernel ends Valgrind. What ends its caller, such as asv when its time
+        # is over, reaches the caller's process group only. Targets see to it themselves.
+        *("setpriv", "--pdeathsig", "KILL"),
+        *("setarch", "-R"),  # no randomised addresses: the hashes of objects depend on them
+        *("valgrind", "--quiet", "--vgdb=no", "--tool=callgrind"),
+        f"--callgrind-out-file={folder}/%p",
+        *options,
+        str(python),
+        *payload,
+    ]
+
+
+def environment(env: Mapping[str, str], folder: Path, *, marks: bool = False) -> dict[str, str]:
+    """The environment of a counted program whose plan is `plan.json` in `folder`."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {
+        **kept,
+        **env,
+        "HOME": str(folder),  # where Valgrind would look for options of the user's
+        "LC_ALL": "C.UTF-8",
+        # setpriv and setarch load it as well, and draw nothing.
+        "LD_PRELOAD": _joined(fixed_random(folder, marks=marks), env.get("LD_PRELOAD")),
+        # The allocator of 3.14t asks for memory at random addresses, but not for so much at once.
+        "MIMALLOC_ARENA_RESERVE": "2GiB",
+        # … and gives it back when the clock says so.
+        "MIMALLOC_PURGE_DELAY": "-1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": _joined(_packages(), env.get("PYTHONPATH")),
+        # Seen from the working directory: letters that change from count to count would be
+        # interned, and collide in tables now and then.
+        phases.PLAN: "plan.json",
+    }
+
+
+def _packages() -> Path:
+    """Where the counted program finds duetbench, and nothing else that is not the stack's."""
+    beside = _PACKAGE.parent
+    if beside.name == "scripts":  # of a checkout
+        return beside
+    # Only where it is installed: the stacks' environments have not what this needs.
+    from duetbench.host import cache, paths  # noqa: PLC0415
+
+    return cache.alone(_PACKAGE, paths.cache_dir() / "tools")
+
+
+def _joined(*folders: Path | str | None) -> str:
+    return os.pathsep.join(str(folder) for folder in folders if folder)
+
+
+def _last_words(log: Path) -> str:
+    words = log.read_text("utf-8", "replace").strip()
+    return f"it said: {words[-LAST_WORDS:]}" if words else "it said nothing"

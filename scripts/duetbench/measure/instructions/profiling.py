@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from duetbench.core.errors import CountError
-from duetbench.measure.instructions import counting, valgrind
+from duetbench.measure.instructions import counting
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
@@ -114,8 +114,8 @@ def profile(
     lacking = counting.missing()
     if lacking is not None:
         raise CountError(lacking)
-    with valgrind.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
-        with valgrind.Process(python, payload, folder, env or {}, valgrind.PROFILED) as process:
+    with counting.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
+        with counting.Process(python, payload, folder, env or {}, counting.PROFILED) as process:
             process.wait(timeout)
         return _read_profile(folder)
 
@@ -268,24 +268,23 @@ def count_entries(
     Raises:
         CountError: Nothing could be observed.
     """
-    with valgrind.workspace({"targets": list(targets), "observe": True}) as folder:
+    with counting.workspace({"targets": list(targets), "observe": True}) as folder:
         # Tables of objects are in the order of their addresses.
         fixed = ["setarch", "-R"] if shutil.which("setarch") else []
         try:
             subprocess.run(
                 [*fixed, str(python), *payload],
                 cwd=folder,
-                env=valgrind.environment(env or {}, folder),
+                env=counting.environment(env or {}, folder),
                 timeout=timeout,
                 check=True,
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            words = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
             raise CountError(
-                f"{python} … {payload[-1]}: expected to observe what is entered: {error} "
-                f"{words[-valgrind.LAST_WORDS :]}"
+                f"{python} … {payload[-1]}: expected to observe what is entered: "
+                f"{counting.last_words(error)}"
             ) from error
         return {
             target: _read_entries(counting.report_of(folder / f"{index}.json"))

@@ -13,9 +13,9 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from duetbench.core import units
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
 from duetbench.show import formats
 from duetbench.show.site.words import drawing
 

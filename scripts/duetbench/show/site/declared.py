@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from duetbench.core import units
-from duetbench.core.flags import DISTURBING
-from duetbench.core.interval import Interval
+from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import METRICS
-from duetbench.core.units import count
+from duetbench.core.units import Interval, count
 from duetbench.project.published import (
     KEYS,
     BarsLayout,

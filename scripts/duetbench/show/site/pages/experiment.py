@@ -6,7 +6,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duetbench.core.flags import FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Run
 from duetbench.project import names
 from duetbench.project.published import ChartLayout

@@ -6,10 +6,10 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from duetbench.core import units
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import clean
+from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import addresses, formats
 from duetbench.show import change as change_text

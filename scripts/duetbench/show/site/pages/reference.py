@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from duetbench.core.flags import FlagName
-from duetbench.core.interval import Interval
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
+from duetbench.core.units import Interval
 from duetbench.show import addresses
 from duetbench.show.site.pages.site import PageFile, Site, json_file, render
 from duetbench.show.site.pages.trends import FORMAT

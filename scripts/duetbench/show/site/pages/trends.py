@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from duetbench.core.interval import Interval
 from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.core.units import Interval
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
 from duetbench.show.site import charts, words

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Any, Final
 
@@ -203,7 +203,5 @@ def runner_variables(
 
 
 def _touches(glob: str, suite: str) -> bool:
-    """Whether a glob can name benchmarks of a suite: it begins like them, or with a wildcard."""
-    literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
-    prefix = f"{suite}."
-    return literal.startswith(prefix) or (prefix.startswith(literal) and literal != glob)
+    """Whether a glob can name benchmarks of a suite."""
+    return fnmatchcase(suite, glob.partition(".")[0])

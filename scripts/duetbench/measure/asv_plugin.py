@@ -25,7 +25,7 @@ from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host import machine
 from duetbench.host.console import Narrator
 from duetbench.host.machine import held_for_us, measuring
-from duetbench.measure.asv import runs
+from duetbench.measure import asv_runs as runs
 from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
 from duetbench.project.types import Stack

@@ -1,1 +1,0 @@
-"""Benchmarks inside the process: asv's environments and suites."""
