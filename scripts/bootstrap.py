@@ -24,7 +24,6 @@ import os  # noqa: E402
 import re  # noqa: E402
 import shutil  # noqa: E402
 import subprocess  # noqa: E402
-import tempfile  # noqa: E402
 from collections.abc import Iterator, Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 
@@ -118,52 +117,39 @@ def ensure_uv() -> Path:
 
 
 def install_uv(home: Path, locked: str) -> None:
-    """Install uv with pip into an environment of its own, and put it in its place when whole."""
+    """Install uv with pip into an environment of its own; one that was cut off is made again."""
     say("fetching uv, which installs everything else")
-    for left in home.parent.glob(f".making-{home.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f".making-{home.name}-", dir=home.parent) as folder:
-        made = Path(folder) / "venv"
-        done = said([PYTHON, "-m", "venv", made])
-        if done.returncode != 0:
-            sys.exit(
-                f"{PYTHON} cannot make environments ({last(done.stdout + done.stderr)}): "
-                "install its venv module (Debian: apt-get install python3-venv)"
-            )
-        requirements = Path(folder) / "uv.txt"
-        requirements.write_text(locked + "\n")
-        pip = [made / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes"]
-        run([*pip, "--only-binary", ":all:", "--no-deps", "-r", requirements])
-        # The program stands alone: its environment was only the way to it.
-        placed = Path(folder) / "uv"
-        (placed / "bin").mkdir(parents=True)
-        (made / "bin" / "uv").rename(placed / "bin" / "uv")
-        shutil.rmtree(home, ignore_errors=True)
-        placed.rename(home)
+    done = said([PYTHON, "-m", "venv", "--clear", home])
+    if done.returncode != 0:
+        sys.exit(
+            f"{PYTHON} cannot make environments ({(done.stdout + done.stderr).strip()}): "
+            "install its venv module (Debian: apt-get install python3-venv)"
+        )
+    requirements = home / "uv.txt"
+    requirements.write_text(locked + "\n")
+    pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes"]
+    run([*pip, "--only-binary", ":all:", "--no-deps", "-r", requirements])
 
 
 def answers(uv: Path, version: str) -> bool:
     """Whether this uv runs and is of the locked version."""
     try:
-        done = said([uv, "--version"])
+        return said([uv, "--version"]).stdout.split()[1:2] == [version]
     except OSError:
         return False
-    return done.returncode == 0 and done.stdout.split()[1:2] == [version]
 
 
 def run(argv: Sequence[str | Path]) -> None:
     """Run a step; if it fails, end with one sentence."""
     done = said(argv)
     if done.returncode != 0:
-        network = re.search(
-            r"dns|resolve|connect|network|offline|timed out|no matching", done.stderr, re.IGNORECASE
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        telling = [line for line in lines if line.lower().startswith(("error", "cause"))]
+        reason = ([*filter(None, lines), *telling] or ["no output"])[-1][:300]
+        sys.exit(
+            f"`{Path(argv[0]).name}` failed: {reason}: mend that (the network, or the proxy "
+            "settings?), then run `make setup` again"
         )
-        remedy = (
-            "check the network and the proxy settings, then run `make setup` again"
-            if network
-            else "mend that, then run `make setup` again"
-        )
-        sys.exit(f"`{Path(argv[0]).name}` failed: {last(done.stdout + done.stderr)}: {remedy}")
 
 
 def said(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
@@ -191,13 +177,6 @@ def exclusive(lock: Path) -> Iterator[None]:
 def digest(text: str) -> str:
     """Sixteen hex digits that change when the text does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def last(output: str) -> str:
-    """The last line that says something, shortened."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if line.lower().startswith(("error", "cause"))]
-    return (telling or lines or ["no output"])[-1][:300]
 
 
 def say(sentence: str) -> None:

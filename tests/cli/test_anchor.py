@@ -13,9 +13,8 @@ from bench import Done, invoke
 from duetbench.cli import anchor as cli_anchor
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.github import incoming
-from duetbench.project import anchor as declared
-from duetbench.project import resolution
 from duetbench.project.project import Project
+from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files, points
 from duetbench.store.night import NightPlan
 from duetbench.trend import anchored
@@ -59,9 +58,7 @@ def scene(
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
-        write(
-            root, "apps/stacks/one.txt", resolution.resolve(Project(root), "one", date(2026, 1, 15))
-        )
+        write(root, "apps/stacks/one.txt", Project(root).resolve("one", date(2026, 1, 15)))
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
@@ -101,7 +98,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
         (cpu,) = (point for point in one.points if point.metric == CPU)
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
 
-    text = declared.place(scene.root).read_text()
+    text = anchor_file(scene.root).read_text()
     text = text.replace("protocol = 2", 'protocol = 2\ncanary = "tiny/alone/py3.14"')
     commit(scene.root, "Canary", **{"apps/anchor.toml": text})
     done = scene.call("anchor", "play", "--results", scene.results)
@@ -112,8 +109,8 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
     assert coverage([made])[1] == len([one for one in itself.points if one.duets == 5])
 
     second = scene.anchored("second")
-    assert declared.load(scene.root).canary == "tiny/alone/py3.14"
-    assert declared.load(scene.root).previous == "first"
+    assert load_anchor(scene.root).canary == "tiny/alone/py3.14"
+    assert load_anchor(scene.root).previous == "first"
     (chain,) = (one for one in read(scene) if one.origin == "renewal")
     assert (chain.anchor, chain.label, chain.commit) == ("first", "anchor second", second)
     assert min(point.duets for one in chain.cases for point in one.points[:1]) >= 20
@@ -121,7 +118,7 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
 
 def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> None:
     scene.anchored("first")
-    old = declared.place(scene.root).read_text()
+    old = anchor_file(scene.root).read_text()
     commit(scene.root, "Other duets", **{
         "apps/anchor.toml": old.replace(f"protocol = {DUET_PROTOCOL}", "protocol = 99"),
     })  # fmt: skip
@@ -131,7 +128,7 @@ def test_an_anchor_that_cannot_be_played_any_more_is_replaced(scene: Scene) -> N
         assert "goes with version 99" in done.err
         assert "duetbench anchor renew NAME --anew" in done.err
     scene.anchored("second", "--anew")
-    assert declared.load(scene.root).previous is None
+    assert load_anchor(scene.root).previous is None
     assert scene.instruments.played == []
 
 
@@ -191,5 +188,5 @@ def test_a_shallow_clone_fetches_the_anchor(
     subprocess.run(["git", "clone", "--quiet", "--depth=1", origin, clone], check=True)
     monkeypatch.setenv("DUETBENCH_ROOT", str(clone))
     assert "is fetched when it is needed" in scene.call("anchor", "show").out
-    anchored.fetch(clone, declared.load(clone))
+    anchored.fetch(clone, load_anchor(clone))
     assert json.loads(scene.call("anchor", "show", "--json").out)["present"]

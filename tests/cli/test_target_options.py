@@ -77,7 +77,7 @@ def test_what_is_private_is_not_repeated() -> None:
         "before": ("rm x",), "after": (), "headers": {"authorization": "secret"},
     }  # fmt: skip
     assert " ".join(repeated(options, ["3.13"])) == (
-        "--factory --app a:b --workers 2 --connections 8 --request /x --request POST /y "
+        "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 "
         "--python 3.13"
     )
     (said,) = left_out(options)

@@ -18,7 +18,7 @@ from duetbench.judge.dependencies import Dependencies, Installed
 from duetbench.measure.runner import assemble
 from duetbench.project import stacks
 from duetbench.project.project import Project
-from duetbench.project.types import Stack
+from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from fake_sessions import paired, side
 from synthetic import make_case

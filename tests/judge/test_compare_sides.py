@@ -14,7 +14,6 @@ from duetbench.judge import affected, revisions, sides
 from duetbench.judge.affected import Affected
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
-from duetbench.project import resolution
 from duetbench.project.project import Project
 from repos import (
     SHOP_CASE,
@@ -320,7 +319,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        resolution.lock(Project.here(), QUIET, as_of=date(2026, 2, 20))
+        Project.here().renew_locks(QUIET, as_of=date(2026, 2, 20))
         yield root
 
 

@@ -19,7 +19,7 @@ from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
 from duetbench.judge.pairs import Pair
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
-from duetbench.project import oha
+from duetbench.project import interpreters
 from duetbench.store import comparison
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side
@@ -30,7 +30,7 @@ Compare = Callable[..., Comparison]
 
 @pytest.fixture
 def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
-    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
+    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
 
     def do(
         fake: FakeInstruments,
@@ -174,7 +174,7 @@ def test_too_many_cases_are_left_out_evenly() -> None:
 
 
 def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
+    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
     affected = Affected((), 24, (), (), nothing="only documents differ")
     base, head = side("base", ()), side("head", ())
     found = session.unmeasured(Question(base, head, affected, 90.0, notes=("before",)))

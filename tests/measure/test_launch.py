@@ -192,7 +192,7 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
     with Session.start(
         ["sh", "-c", commands.server], role="server", cores=None, env=env, cwd=PROJECT, log=log
     ):
-        ready, lines = SERVERS[case.server].ready, SERVERS[case.server].ready_lines(case)
+        ready, lines = SERVERS[case.server].ready, case.workers
         eventually("it is ready", lambda: len(ready.findall(read_log(log))) >= lines)
         verify.verify(case.endpoint, base)
         with pytest.raises(LaunchError, match="expected status 200, found 404"):

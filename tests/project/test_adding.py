@@ -47,7 +47,6 @@ _SERVER: Final = """\
                 "--worker-class", case.loop, *_factory(case), case.endpoint.app,
             ],
             ready=re.compile(r"Listening on TCP"),
-            ready_lines=lambda case: case.workers,
             backpressure=lambda _workers: None,
             worker_kind=lambda _case: "process",
             grace=10.0,

@@ -14,7 +14,7 @@ from duetbench.project.experiments import Experiment, Registry, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
-from duetbench.project.types import InterpreterSpec
+from duetbench.project.settings import InterpreterSpec
 from foreign import make_testbed
 from synthetic import MACHINE
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import RecordError
-from duetbench.project import metadata
 from duetbench.store import kinds, packages
 from duetbench.store.packages import VersionLinks
 
@@ -28,7 +27,7 @@ def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
         description="New: [1.2](https://forge.example/a/web/releases/tag/v1.2.0)",
     )  # fmt: skip
     installed(place, "quiet", "0.1")
-    assert metadata.of_environment(tmp_path / "bin" / "python") == {
+    assert packages.of_environment(tmp_path / "bin" / "python") == {
         ("py-web", "1.2.0"): VersionLinks(
             links={
                 "home": "https://web.example",
@@ -58,7 +57,7 @@ def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
 )
 def test_what_is_no_plain_address_is_left_out(tmp_path: Path, line: str) -> None:
     installed(tmp_path, "web", "1.0", line)
-    assert metadata.read(tmp_path) == {("web", "1.0"): VersionLinks()}
+    assert packages.of_folder(tmp_path) == {("web", "1.0"): VersionLinks()}
 
 
 def test_files_grow_with_versions_and_belong_to_the_history(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Endpoint, Expectation
 from duetbench.project.requests import read
 
 
@@ -44,10 +43,6 @@ def test_a_line_says_what_is_sent(
     found = read(line, folder)
     assert (found.method, list(found.paths), found.headers) == (method, asked, headers)
     assert (found.body, found.title) == (body, title)
-    endpoint = Endpoint(
-        name="x", app="a:b", interface="asgi", floor=0, expect=Expectation(), **found.fields()
-    )
-    assert [endpoint.path, *endpoint.paths] == asked
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from subprocess import Popen
 
 import pytest
 
-from duetbench.host import paths
-from duetbench.project import tools
+from duetbench.host import command, paths
 
 ROOT = paths.project_root()
 # Python itself, not that of .venv: an environment made from an environment would depend on it.
@@ -34,7 +33,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """The locked uv on PATH, what it fetched in its cache, no network, a cache of our own."""
     return {
         **os.environ,
-        "PATH": f"{tools.uv().parent}:/usr/bin:/bin",
+        "PATH": f"{command.uv().parent}:/usr/bin:/bin",
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or uv_cache(),
         "UV_OFFLINE": "1",
@@ -42,7 +41,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def uv_cache() -> str:
-    done = subprocess.run([tools.uv(), "cache", "dir"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [command.uv(), "cache", "dir"], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from bare import QUIET
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Narrator
-from duetbench.project import cpython, interpreters, oha, tools
+from duetbench.project import cpython, interpreters, tools
 from duetbench.project.project import Project
-from duetbench.project.types import Interpreter, OhaSpec
+from duetbench.project.settings import Interpreter, OhaSpec
 
 _LEFT_OUT = ("__pycache__", "/test/", "config-3", "libpython3", "idlelib", "tkinter", "made.json")
 
@@ -101,11 +101,11 @@ class Release:
     @property
     def program(self) -> Path:
         """Where it is once it is made."""
-        return oha.place(self.spec) / "bin" / "oha"
+        return interpreters.oha_place(self.spec) / "bin" / "oha"
 
     def fetch(self) -> bool:
         """Take it, and hear what is told."""
-        return oha.fetch(self.spec, QUIET)
+        return tools.fetch_oha(self.spec, QUIET)
 
     def offer(self, content: bytes) -> None:
         """Answer with that for this machine's file of the release."""
@@ -126,9 +126,9 @@ def file() -> str:
 @pytest.fixture
 def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     """A server in place of GitHub, and a cache in which nothing was made."""
-    real = oha.find(Project.here().settings.oha).read_bytes()
+    real = interpreters.find_oha(Project.here().settings.oha).read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv(oha.RELEASES, httpserver.url_for(""))
+    monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
     return Release(httpserver, real, Project.here().settings.oha)
 
 
@@ -141,15 +141,15 @@ def test_a_prebuilt_oha_is_taken_proven_and_kept(
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     configured = Project.here().settings.model_copy(update={"oha": release.spec})
-    assert oha.ensure(configured, QUIET)
+    assert tools.ensure_oha(configured, QUIET)
     assert tools.version(release.program) == release.spec.version
-    assert oha.origin(oha.find(release.spec)) == "prebuilt"
+    assert interpreters.oha_origin(interpreters.find_oha(release.spec)) == "prebuilt"
     release.server.clear()  # it is not asked for again
-    assert not oha.ensure(configured, QUIET)
+    assert not tools.ensure_oha(configured, QUIET)
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
     release.pin(b"another")
-    assert oha.fault(release.spec, oha.place(release.spec)) == (
+    assert tools.oha_fault(release.spec, interpreters.oha_place(release.spec)) == (
         "its program is not one of those that are pinned"
     )
 
@@ -163,6 +163,6 @@ def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Re
         release.fetch()
     pinned = hashlib.sha256(b"what was pinned").hexdigest()
     assert f"expected SHA-256 {pinned}, found " in str(caught.value)
-    assert f"with {oha.RELEASES} set to nothing" in str(caught.value)
-    assert not oha.place(release.spec).exists()
+    assert f"with {tools.RELEASES} set to nothing" in str(caught.value)
+    assert not interpreters.oha_place(release.spec).exists()
     assert not started.exists()

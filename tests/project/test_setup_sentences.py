@@ -10,13 +10,14 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from bare import NOBODY, QUIET, Programs
+from duetbench.cli.setup import set_up
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from duetbench.project import cpython, oha, settings, setup
+from duetbench.project import cpython, tools
 from duetbench.project.project import Project
+from duetbench.project.settings import SourceBuild
 from duetbench.project.tools import VALGRIND, Package, ensure
-from duetbench.project.types import SetupSpec, SourceBuild
 
 
 @pytest.mark.usefixtures("offline")
@@ -29,11 +30,9 @@ def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
 ) -> None:
     """With nothing prebuilt in reach: tools, a cargo that is only a shim, and room, each once."""
     programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
-    configured = Project.here().settings
-    vast = configured.model_copy(update={"setup": SetupSpec(disk_gb=1e9)})
-    monkeypatch.setattr(settings, "load", lambda _root=None: vast)
+    monkeypatch.setattr(tools, "ROOM_GB", 1e9)
     with pytest.raises(SetupError) as caught:
-        setup.set_up(Project.here(), narrator)
+        set_up(Project.here(), narrator)
     first, *faults = str(caught.value).splitlines()
     assert first == "5 things are missing, so nothing was built:"
     expected = (
@@ -63,10 +62,10 @@ def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: 
     programs.write("cc", "exit 0")
     if says:
         programs.write("cargo", says)
-    found = oha.faults(Project.here().settings)
+    found = tools.oha_faults(Project.here().settings.oha)
     assert re.search(told, found[0]) if told else found == []
     page = paths.project_root() / "docs" / "install.md"
-    assert f"cargo (Rust ≥ {oha.RUST})" in page.read_text("utf-8")
+    assert f"cargo (Rust ≥ {tools.RUST})" in page.read_text("utf-8")
 
 
 def test_another_crate_or_program_is_refused(
@@ -79,11 +78,11 @@ def test_another_crate_or_program_is_refused(
     crate.write_bytes(b"something else")
     monkeypatch.setenv("CARGO_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=f"expected SHA-256 {spec.sha256}, found "):
-        oha.require_crate(spec)
+        tools.require_crate(spec)
     (tmp_path / "bin").mkdir()
     Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
     (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
-    assert oha.fault(spec, tmp_path) == "its program is not the one that was made"
+    assert tools.oha_fault(spec, tmp_path) == "its program is not the one that was made"
 
 
 def fetched(tmp_path: Path) -> Path:
@@ -122,7 +121,7 @@ def test_archive_comes_from_the_mirrors_of_apt(
     with pytest.raises(SetupError, match=f"apt names no mirror.*set {cpython.ARCHIVE}"):
         fetched(tmp_path)
     address = httpserver.url_for("")
-    tried = f"echo {address}/none/; echo {NOBODY}/debian/; echo mirror+file:/none/"
+    tried = f"echo {address}/none/; echo {NOBODY}/debian/"
     httpserver.expect_request("/none/pool/python.tar").respond_with_data(b"", status=404)
     programs.write("apt-get", tried)
     told = f"answered 404.*no connection.*set {cpython.ARCHIVE} to a copy"
@@ -132,12 +131,9 @@ def test_archive_comes_from_the_mirrors_of_apt(
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    assert cpython.mirrors() == (
+    assert cpython._mirrors() == (
         f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
     )  # fmt: skip
-    (tmp_path / "mirrors").write_text(f"{address}/first/\tpriority:1\n{address}/debian/\n")
-    programs.write("apt-get", f"echo cdrom:/x; echo mirror+file:{tmp_path}/mirrors/")
-    assert cpython.mirrors() == (f"{address}/first/", f"{address}/debian/")
     assert fetched(tmp_path).read_bytes() == b"source"
 
 

@@ -10,7 +10,7 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import interpreters, locks, resolution, settings, stacks, tools
+from duetbench.project import interpreters, settings, stacks, tools
 from duetbench.project.project import Project
 from tiny_index import Index, serving
 
@@ -50,18 +50,16 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
-    moves = resolution.lock(Project.here(), QUIET, as_of=date(2026, 2, 1))
-    assert moves == tuple(locks.Move(name, None, "1.0", "one") for name in ("alpha", "beta"))
+    moves = Project.here().renew_locks(QUIET, as_of=date(2026, 2, 1))
+    assert moves == tuple(stacks.Move(name, None, "1.0", "one") for name in ("alpha", "beta"))
     before = lock.read_text().splitlines()
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
     assert Project.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
 
-    assert resolution.lock(Project.here(), QUIET, ["one"]) == (
-        locks.Move("beta", "1.0", "2.0", "one"),
-    )
+    assert Project.here().renew_locks(QUIET, ["one"]) == (stacks.Move("beta", "1.0", "2.0", "one"),)
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
-    assert resolution.lock(Project.here(), QUIET) == ()
+    assert Project.here().renew_locks(QUIET) == ()
 
 
 @pytest.mark.usefixtures("checkout")
@@ -70,7 +68,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 ) -> None:
     """Made once; found by name; a package changed by hand is a fault that is mended."""
     interpreter = Project.here().interpreter("3.14t")
-    resolution.lock(Project.here(), QUIET)
+    Project.here().renew_locks(QUIET)
     stack = Project.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
@@ -93,7 +91,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""
     interpreter = Project.here().interpreter("3.14")
-    resolution.lock(Project.here(), QUIET)
+    Project.here().renew_locks(QUIET)
     lock = Project.here().lock_file("one")
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
@@ -109,14 +107,14 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     When uv finds no solution the sentence has its words, and no lock changes.
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        resolution.lock(Project.here(), QUIET, ["two"])
+        Project.here().renew_locks(QUIET, ["two"])
     with pytest.raises(SetupError, match="run `duetbench stack lock one`"):
         Project.here().lock("one")
-    resolution.lock(Project.here(), QUIET)
+    Project.here().renew_locks(QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     before = lock.read_bytes()
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        resolution.lock(Project.here(), QUIET, as_of=date(2020, 1, 1))
+        Project.here().renew_locks(QUIET, as_of=date(2020, 1, 1))
     assert lock.read_bytes() == before
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -128,9 +126,9 @@ def test_no_release_runs_code_where_that_is_asked_for(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        resolution.lock(Project.here(), QUIET)
+        Project.here().renew_locks(QUIET)
     monkeypatch.setenv("UV_NO_BUILD", "1")
-    resolution.lock(Project.here(), QUIET)
+    Project.here().renew_locks(QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
 
@@ -155,7 +153,7 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, some for nobody's package, none where that is declared."""
     today = datetime.now(UTC).date()
-    resolution.lock(Project.here(), QUIET)
+    Project.here().renew_locks(QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
@@ -166,8 +164,8 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
         text = text.replace("cooldown-days = 3\n", "")
         (checkout / "pyproject.toml").write_text(text.replace(own, f"{declared}\n{own}", 1))
         settings.load.cache_clear()
-        until, exempt = resolution.cooled(Project(checkout))
-        resolution.lock(Project.here(), QUIET, as_of=until, exempt=exempt)
+        until, exempt = Project(checkout).cooldown
+        Project.here().renew_locks(QUIET, as_of=until, exempt=exempt)
         return dict(Project.here().lock("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}

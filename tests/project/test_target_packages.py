@@ -9,11 +9,11 @@ import pytest
 
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.project import resolution, settings, stacks, target_locks, tools, wheels
+from duetbench.host import command
+from duetbench.project import settings, stacks, target_locks, wheels
 from duetbench.project.project import Deployment, Project
-from duetbench.project.settings import Target
+from duetbench.project.settings import Interpreter, Target
 from duetbench.project.target_locks import ProjectPackages
-from duetbench.project.types import Interpreter
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -86,7 +86,7 @@ def laid(root: Path) -> Path:
 
 
 def uv(root: Path, *arguments: str) -> None:
-    subprocess.run([tools.uv(), "--quiet", *arguments], cwd=root, check=True)
+    subprocess.run([command.uv(), "--quiet", *arguments], cwd=root, check=True)
 
 
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
@@ -147,13 +147,13 @@ def test_other_versions_are_resolved_from_what_the_project_asks_for(
     target_locks.locked(root, given(root, python), ["granian"], python, QUIET)
     project = deployed(root)
     keep = project.lock_file("project").read_text()
-    text = resolution.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
+    text = project.resolve("project", None, keep=keep, pins=["granian==1.0"])
     assert stacks.parse(text, "it", python.version) == {
         "alpha": "1.0",
         "beta": "1.0",
         "granian": "1.0",
     }
-    text = resolution.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
+    text = project.resolve("project", None, keep=keep, pins=["beta==2.0"])
     assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 

@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench import __version__
-from duetbench.host import paths
-from duetbench.project import settings, tools
+from duetbench.host import command, paths
+from duetbench.project import settings
 from repos import git
 
 ROOT: Final = paths.OWN
@@ -69,7 +69,7 @@ class Installed:
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive, and the wheel that is built from it, by what is locked."""
     folder = tmp_path_factory.mktemp("dist")
-    argv: list[str | Path] = [tools.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
+    argv: list[str | Path] = [command.uv(), "build", "--quiet", "--offline", "--no-build-isolation"]
     argv += ["--python", sys.executable, "--out-dir", folder]
     subprocess.run(argv, cwd=ROOT, check=True)
     return folder
@@ -93,7 +93,7 @@ def installed(
 ) -> Installed:
     """With the versions of the lock; `uv` has them in its cache since it made our environment."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    uv, python = tools.uv(), folder / "venv" / "bin" / "python"
+    uv, python = command.uv(), folder / "venv" / "bin" / "python"
     offline = {**os.environ, "UV_OFFLINE": "1"}
     make: list[str | Path] = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
     subprocess.run([*make, folder / "venv"], check=True, env=offline)

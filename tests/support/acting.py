@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from duetbench.core.errors import SetupError
-from duetbench.project import setup, tools
+from duetbench.project import interpreters, tools
 from duetbench.project.project import Project
 from fake_github import FakeGitHub
 
@@ -47,8 +47,8 @@ def need(name: str) -> Path:
     """A program that set-up builds for tests; without it the test is skipped, but never in CI."""
     try:
         spec = Project.here().settings.go_tools[name]
-        place = setup.go_place(name, spec)
-        return tools.made(name, spec.version, place, "duetbench setup --tests")
+        place = tools.go_place(name, spec)
+        return interpreters.made_program(name, spec.version, place, "duetbench setup --tests")
     except SetupError as absent:
         if os.environ.get("CI"):
             raise

@@ -18,7 +18,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
-from duetbench.project import locks, resolution, stacks
+from duetbench.project import stacks
 from duetbench.project.project import Project
 from fake_github import FakeGitHub, State
 from repos import borrow_cache, commit, git, write
@@ -182,8 +182,8 @@ def make_apps(root: Path, endpoints: Sequence[str] = ENDPOINTS) -> None:
 
 
 def lock(root: Path) -> None:
-    text = resolution.resolve(Project(root), "current", None)
-    locks.write(stacks.lock_file("current", root), text)
+    text = Project(root).resolve("current", None)
+    stacks.write_lock(root / "apps" / "stacks" / "current.txt", text)
 
 
 def keep(root: Path) -> str:

@@ -24,10 +24,8 @@ from duetbench.judge.loop import Reporter
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import anchor as declared
-from duetbench.project import resolution
-from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
+from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
@@ -265,8 +263,8 @@ def declare(root: Path, **changes: Any) -> Anchor:
             "stacks": {"one": Project(root).lock("one").digest}, **changes,
         }
     )  # fmt: skip
-    declared.place(root).write_text(declared.text(made), "utf-8")
-    assert declared.load(root) == made
+    anchor_file(root).write_text(anchor_text(made), "utf-8")
+    assert load_anchor(root) == made
     return made
 
 
@@ -288,7 +286,7 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     monkeypatch.setattr(backfill, "Real", lambda _: instruments)
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
-        text = resolution.resolve(Project(anchored), "one", date(2026, 1, 15))
+        text = Project(anchored).resolve("one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -337,7 +335,7 @@ def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measure
     words += ["--narrow", "--profile", "quick", "--most", "4", "--results", str(tmp_path / "out")]
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index, 5)
-        text = resolution.resolve(Project(anchored), "one", date(2026, 1, 15))
+        text = Project(anchored).resolve("one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -359,5 +357,5 @@ def _released(index: Index, months: int = 3) -> None:
 
 def test_without_an_anchor(anchored: Path) -> None:
     with pytest.raises(UsageError, match="declare the present state as one"):
-        declared.load(anchored)
+        load_anchor(anchored)
     assert {"anchor", "backfill"} <= set(VerbGroup.listed)

@@ -29,7 +29,7 @@ from detecting import (
 )
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import Verdict
-from duetbench.project import oha
+from duetbench.project import interpreters
 from duetbench.store import change as changes
 from duetbench.store import files
 from duetbench.store.change import (
@@ -174,7 +174,7 @@ Compared = Callable[..., Comparison]
 @pytest.fixture
 def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     """A real comparison by instruments that measure nothing."""
-    monkeypatch.setattr(oha, "version", lambda _: "1.16.0")
+    monkeypatch.setattr(interpreters, "oha_version", lambda _: "1.16.0")
 
     def do(*names: str, seconds: float | None = None, **slower: float) -> Comparison:
         cases = tuple(busy(f"x/{name}") for name in names)

@@ -36,9 +36,8 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
-from duetbench.project import anchor as declared
-from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
+from duetbench.project.settings import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.show.report import print_points
 from duetbench.store import files, points
 from duetbench.store.night import assignment
@@ -57,7 +56,7 @@ of a quick case, in 4 minutes of it."""
 def show_command(as_json: JsonOption = False) -> None:
     """Show the anchor of this checkout: its commit, locks and interpreters."""
     root = paths.project_root()
-    anchor = declared.load(root)
+    anchor = load_anchor(root)
     here = anchored.present(root, anchor)
     lines = [
         f"{anchor.name}: commit {anchor.commit[:12]}, since {anchor.since}"
@@ -115,7 +114,7 @@ def play_command(
         # By its name: the other user of a machine cannot write what git makes of files around us.
         commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
-    anchor, limit = declared.load(root), budget_seconds(budget)
+    anchor, limit = load_anchor(root), budget_seconds(budget)
     precision = replace(NIGHTLY, se=se)
 
     def keep(made: Points) -> None:
@@ -157,7 +156,7 @@ def renew_command(
     state = revisions.working(root)
     if state.dirty:
         raise UsageError("expected a checkout without changes, found some: commit them first")
-    before = declared.load(root) if declared.place(root).is_file() else None
+    before = load_anchor(root) if anchor_file(root).is_file() else None
     if before is not None and before.name == name:
         raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
     made = Anchor(
@@ -178,8 +177,8 @@ def renew_command(
         renewal = renewal.model_copy(update=update)
         _keep(folder, renewal, as_json=as_json)
         chained = not renewal.missing
-    files.replace(declared.place(root), declared.text(made).encode())
-    console.say(f"{declared.place(root)}: commit it, and nights go on with {name}")
+    files.replace(anchor_file(root), anchor_text(made).encode())
+    console.say(f"{anchor_file(root)}: commit it, and nights go on with {name}")
     if not chained:
         raise Exit(1)
 

@@ -26,8 +26,8 @@ from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
 from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
-from duetbench.project import anchor as declared
 from duetbench.project.project import Project
+from duetbench.project.settings import load_anchor
 from duetbench.show.report import print_points
 from duetbench.store import files
 from duetbench.store.points import Points
@@ -97,7 +97,7 @@ def backfill_command(
     folder = results or project.results
     console = Console(stderr=as_json)
     reporter = Reporter(console)
-    anchor = declared.load(project.root)
+    anchor = load_anchor(project.root)
     first = day(from_, "--from")
     last = datetime.now(UTC).date() if to == TODAY else day(to, "--to", ", or today")
     # Whoever sets the variable knows why; a release from its source takes minutes, or a compiler.

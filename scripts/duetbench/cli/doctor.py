@@ -1,6 +1,9 @@
 """`duetbench doctor`: what this machine has, and what that does to figures."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -8,12 +11,37 @@ from typer import Exit
 
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
+from duetbench.core.errors import DuetbenchError, SetupError
+from duetbench.core.model import Flag, Frozen, Machine
+from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
-from duetbench.project import doctor, prune
-from duetbench.project.doctor import Diagnosis, Finding
+from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
 
-_STYLES = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
+_STEAL_WINDOW_S: Final = 0.5
+_STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
+
+
+class Finding(Frozen):
+    """One thing that measuring needs; it is `absent` where it is not needed."""
+
+    what: str
+    state: Literal["ok", "missing", "wrong", "absent"]
+    detail: str
+
+
+class Diagnosis(Frozen):
+    """Everything that `duetbench doctor` shows; `conditions` are what the machine has, in words."""
+
+    machine: Machine
+    conditions: dict[str, str]
+    findings: tuple[Finding, ...]
+    flags: tuple[Flag, ...]
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """What has to be there for measuring, and is not or is wrong."""
+        return tuple(one.what for one in self.findings if one.state in {"missing", "wrong"})
 
 
 def doctor_command(as_json: JsonOption = False) -> None:
@@ -22,78 +50,129 @@ def doctor_command(as_json: JsonOption = False) -> None:
     Exit code 0: all that measuring needs is there. 1: something is missing or wrong, with what to
     do; warnings alone are none.
     """
-    diagnosis = doctor.diagnose(Project.here())
+    diagnosis = diagnose(Project.here())
     console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
-        for table in tables(diagnosis):
+        for table in _tables(diagnosis):
             console.print(table)
-        unused = f"{diagnosis.cache_unused} parts unused for {prune.DAYS} days"
-        unused = f"; {unused}: duetbench setup --prune" if diagnosis.cache_unused else ""
-        console.say(f"Cache: {diagnosis.cache} ({diagnosis.cache_free_gb:g} GB free{unused})")
         console.say(summary(diagnosis))
-    if not diagnosis.healthy:
+    if diagnosis.lacking:
         raise Exit(1)
 
 
 def summary(diagnosis: Diagnosis) -> str:
     """What it comes to, in a line."""
-    wrong = [finding for finding in diagnosis.findings if finding.state in {"missing", "wrong"}]
-    if wrong:
-        names = ", ".join(finding.what for finding in wrong)
-        return f"Not ready to measure: {names}; the remedies are above"
+    if diagnosis.lacking:
+        return f"Not ready to measure: {', '.join(diagnosis.lacking)}; run `duetbench setup`"
     if diagnosis.flags:
         return f"Ready to measure; warnings: {', '.join(flag.name for flag in diagnosis.flags)}"
     return "Ready to measure"
 
 
-def tables(diagnosis: Diagnosis) -> tuple[Table, ...]:
+def diagnose(project: Project) -> Diagnosis:
+    """Look at everything; what is missing becomes a finding, never an error."""
+    first, started = machine.core_times(), time.monotonic()
+    findings = tuple(_findings(project))
+    # A reading of steal needs some time between its ends; the looking above may have been it.
+    time.sleep(max(0.0, _STEAL_WINDOW_S - (time.monotonic() - started)))
+    last = machine.core_times()
+    here, limits, steal = machine.fingerprint(), machine.limits(), last.steal_share(first)
+    return Diagnosis(
+        machine=here,
+        conditions=_conditions(here, limits, steal, last.steal / (last.total or 1.0)),
+        findings=findings,
+        flags=machine.expected_flags(here, limits, steal),
+    )
+
+
+def _conditions(
+    here: Machine, limits: machine.CgroupLimits, steal: float, since_boot: float
+) -> dict[str, str]:
+    server, client = (", ".join(map(str, own)) for own in (here.server_cores, here.client_cores))
+    shared = list(machine.siblings_split(machine.allocate()))
+    cores = "unlimited" if limits.cores is None else units.cores(limits.cores)
+    memory = "unlimited" if limits.memory is None else units.size(limits.memory)
+    return {
+        "CPU": here.cpu,
+        "cores": f"{here.cores}: server {server}, generator {client}"
+        + (f"; hyper-threads of one core: {shared}" if shared else ""),
+        "pinning": "each on its own cores" if here.pinned else "impossible: one core for both",
+        "memory": units.size(here.memory),
+        "system": f"{here.os}, kernel {here.kernel}",
+        "hypervisor": here.virtual or "none seen",
+        "frequency governor": here.governor or "none shown",
+        "steal": f"{units.share(steal)} now, {units.share(since_boot)} since boot",
+        "control groups": f"cores {cores}, memory {memory}",
+        "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
+    }
+
+
+def _findings(project: Project) -> Iterator[Finding]:
+    declared = project.known_stacks
+    yield _finding("oha", partial(_oha, project))
+    for name in project.settings.interpreters if declared else ():
+        yield _finding(f"CPython {name}", partial(_interpreter, project, name))
+    for name, pythons in declared.items():
+        for python in pythons:
+            yield _finding(f"{name} for {python}", partial(_environment, project, name, python))
+    for package in tools.PACKAGES:
+        if place := package.find():
+            yield Finding(what=package.name, state="ok", detail=str(place))
+        else:
+            detail = f"not required; {package.why}: {package.remedy}"
+            yield Finding(what=package.name, state="absent", detail=detail)
+
+
+def _finding(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what=what, state="ok", detail=look())
+    except DuetbenchError as error:
+        state: Literal["missing", "wrong"] = "missing" if isinstance(error, SetupError) else "wrong"
+        return Finding(what=what, state=state, detail=str(error))
+
+
+def _interpreter(project: Project, name: str) -> str:
+    interpreter = project.interpreter(name)
+    proof = interpreters.prove(interpreter.executable)
+    if different := interpreters.mismatch(project.settings.interpreters[name], proof):
+        raise DuetbenchError(different)
+    gil = "on" if proof["gil"] else "off"
+    return f"{proof['version']}, GIL {gil}, {interpreter.origin}; {interpreter.executable}"
+
+
+def _environment(project: Project, stack_name: str, python_name: str) -> str:
+    stack, python = project.lock(stack_name), project.interpreter(python_name)
+    stacks.executable(stack, python)
+    if fault := stacks.environment_fault(stack, stacks.place(stack, python)):
+        raise DuetbenchError(fault)
+    return f"{len(stack.packages)} packages, lock {stack.digest[:12]}"
+
+
+def _oha(project: Project) -> str:
+    spec = project.settings.oha
+    program = interpreters.find_oha(spec)
+    if fault := tools.oha_fault(spec, interpreters.oha_place(spec)):
+        raise DuetbenchError(fault)
+    return f"{spec.version}, {interpreters.oha_origin(program)}; {program}"
+
+
+def _tables(diagnosis: Diagnosis) -> Iterator[Table]:
     """The diagnosis as tables for people."""
-    kinds = ("Interpreters", "Tools", "Stacks")
-    groups = ((kind, getattr(diagnosis, kind.lower())) for kind in kinds)
-    findings = (findings_table(kind, findings) for kind, findings in groups if findings)
+    title = f"Machine {diagnosis.machine.id}"
+    table = Table(title=title, title_justify="left", show_header=False)
+    for name, value in diagnosis.conditions.items():
+        table.add_row(name, Text(value))
+    yield table
+    table = Table("what", "state", title="What measuring needs", title_justify="left")
+    table.add_column("detail", overflow="fold")  # checksums and paths are shown whole
+    for finding in diagnosis.findings:
+        state = Text(finding.state, style=_STYLES[finding.state])
+        table.add_row(finding.what, state, Text(finding.detail))  # no mark-up in it
+    yield table
     title = "Warnings that launches here will get"
     flags = Table("flag", "because", title=title, title_justify="left")
     for flag in diagnosis.flags:
         flags.add_row(flag.name, flag.detail)
-    return (_machine(diagnosis), *findings, flags)
-
-
-def _machine(diagnosis: Diagnosis) -> Table:
-    machine = diagnosis.machine
-    table = Table(title=f"Machine {machine.id}", title_justify="left", show_header=False)
-    quota, limit = diagnosis.cores_quota, diagnosis.memory_limit
-    split = machine.server_cores, machine.client_cores
-    server, client = (", ".join(map(str, cores)) for cores in split)
-    shared = list(diagnosis.hyper_threads_shared)
-    rows = {
-        "CPU": machine.cpu,
-        "cores": f"{machine.cores}: server {server}, generator {client}"
-        + (f"; hyper-threads of one core: {shared}" if shared else ""),
-        "pinning": "each on its own cores" if machine.pinned else "impossible: one core for both",
-        "memory": units.size(machine.memory),
-        "system": f"{machine.os}, kernel {machine.kernel}",
-        "hypervisor": machine.virtual or "none seen",
-        "frequency governor": machine.governor or "none shown",
-        "steal": f"{units.share(diagnosis.steal_now)} now, "
-        f"{units.share(diagnosis.steal_since_boot)} since boot",
-        "control groups": "no limits"
-        if quota is None and limit is None
-        else f"cores {'unlimited' if quota is None else units.cores(quota)}, "
-        f"memory {'unlimited' if limit is None else units.size(limit)}",
-    }
-    for name, value in rows.items():
-        table.add_row(name, Text(value))
-    return table
-
-
-def findings_table(title: str, findings: Iterable[Finding]) -> Table:
-    """Findings with their remedies as a table."""
-    table = Table("what", "state", title=title, title_justify="left")
-    table.add_column("detail", overflow="fold")  # checksums and paths are shown whole
-    for finding in findings:
-        remedy = f"\nremedy: {finding.remedy}" if finding.remedy else ""
-        state = Text(finding.state, style=_STYLES[finding.state])
-        table.add_row(finding.what, state, Text(finding.detail + remedy))  # no mark-up in it
-    return table
+    yield flags

@@ -1,21 +1,61 @@
 """`duetbench init`: keep how an application is measured."""
 
+import ast
 import json
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from typer import Option
 
 from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console
-from duetbench.project import discover, settings, target_locks, target_python
+from duetbench.project import settings, target_locks, target_python
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import FILE
 from duetbench.store import files
 
-_HEADER = "[tool.duetbench]"
+FRAMEWORKS: Final = {
+    "FastAPI": "FastAPI",
+    "Starlette": "Starlette",
+    "Litestar": "Litestar",
+    "Quart": "Quart",
+    "BlackSheep": "BlackSheep",
+    "Flask": "Flask",
+    "Bottle": "Bottle",
+    "falcon.App": "Falcon",
+    "falcon.asgi.App": "Falcon",
+    "get_asgi_application": "Django",
+    "get_wsgi_application": "Django",
+}
+"""Callables that give an application, with the framework they are of."""
+
+_HEADER: Final = "[tool.duetbench]"
+_USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
+"""Names of modules and attributes, the most usual first."""
+
+_TESTS: Final = {"tests", "test", "benchmarks"}
+_SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
+_FACTORIES: Final = ("create_", "make_", "build_", "get_")
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An application in a repository.
+
+    Attributes:
+        name: module:attribute, from `src/` or the top.
+        factory: Whether the attribute is called for it.
+        paths: What it answers to GET without being told more, by order.
+    """
+
+    name: str
+    framework: str
+    factory: bool
+    paths: tuple[str, ...]
 
 
 def init_command(
@@ -56,12 +96,18 @@ def init_command(
     lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]
     requests = (_text(f"GET {request}") for request in path or chosen.paths[:2] or ("/",))
     lines.append(f"requests = [{', '.join(requests)}]")
-    own = root / "pyproject.toml"
-    place = own if own.is_file() else root / FILE
-    text = _written(own, lines) if place == own else "".join(f"{line}\n" for line in lines)
+    place, before = root / FILE, ""
+    if (own := root / "pyproject.toml").is_file():
+        read_toml(own)  # one that cannot be read is not added to
+        place, before = own, own.read_bytes().decode()
+        lines = [_HEADER, *lines]
+    # In its own line ends, after an empty line.
+    end = "\r\n" if "\r\n" in before else "\n"
+    gap = 0 if not before or before.endswith(2 * end) else 1 if before.endswith(end) else 2
+    text = before + gap * end + "".join(f"{line}{end}" for line in lines)
     tomllib.loads(text)  # what is written can be read
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
-    for line in (_HEADER, *lines) if place == own else lines:
+    for line in lines:
         console.say(f"  {line}")
     if dry_run:
         return
@@ -72,18 +118,18 @@ def init_command(
     )
 
 
-def _chosen(root: Path, app: str | None, console: Console) -> discover.Application:
-    applications = discover.applications(root)
+def _chosen(root: Path, app: str | None, console: Console) -> Application:
+    found = applications(root)
     if app is not None:
-        match = next((each for each in applications if each.name == app), None)
-        return match or discover.Application(app, "", factory=False, paths=())
-    if not applications:
-        known_ones = ", ".join(sorted({*discover.FRAMEWORKS.values()}))
+        match = next((each for each in found if each.name == app), None)
+        return match or Application(app, "", factory=False, paths=())
+    if not found:
+        known_ones = ", ".join(sorted({*FRAMEWORKS.values()}))
         raise UsageError(
             f"{root}: expected an application of {known_ones}, found none: name it with --app "
             "module:attribute"
         )
-    first, *others = applications
+    first, *others = found
     how = f" makes it ({first.framework})" if first.factory else f" ({first.framework})"
     console.say(f"application: {first.name}{how}")
     if others:
@@ -96,12 +142,72 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _written(file: Path, lines: list[str]) -> str:
-    """The file with the table at its end, in its own line ends; `UsageError`: it is no TOML."""
-    read_toml(file)
-    before = file.read_bytes().decode()
-    end = "\r\n" if "\r\n" in before else "\n"
-    gap = (
-        "" if not before or before.endswith(2 * end) else end if before.endswith("\n") else 2 * end
-    )
-    return before + gap + "".join(f"{line}{end}" for line in (_HEADER, *lines))
+def applications(root: Path) -> tuple[Application, ...]:
+    """Find the applications of a repository's modules, the likeliest first; none is executed.
+
+    Found is what frameworks are used for plainly: an attribute of a module that is made by one of
+    their classes, or a function that returns one.
+    """
+    # What is imported from src/ is not imported from the top as well.
+    tops = [root / "src", root] if (root / "src").is_dir() else [root]
+    found: dict[Path, list[Application]] = {}
+    for top in tops:
+        for file in sorted(top.rglob("*.py")):
+            parts = file.relative_to(top).parts
+            hidden = any(part in _SKIPPED or part[0] == "." for part in parts)
+            folders = (top.joinpath(*parts[:n]) for n in range(1, len(parts)))
+            environment = any((folder / "pyvenv.cfg").exists() for folder in folders)
+            if file not in found and not hidden and not environment:
+                found[file] = list(_of(file, ".".join(file.relative_to(top).with_suffix("").parts)))
+    return tuple(sorted((one for many in found.values() for one in many), key=_unlikely))
+
+
+def _unlikely(application: Application) -> tuple[bool, int, int, str]:
+    module, _, attribute = application.name.partition(":")
+    last = module.rpartition(".")[2]
+    place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
+    return application.factory, place, module.count("."), application.name
+
+
+def _of(file: Path, module: str) -> Iterator[Application]:
+    try:
+        tree = ast.parse(file.read_text("utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return
+    module, paths = module.removesuffix(".__init__"), _paths(tree)
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and (framework := _framework(node.value)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    name = f"{module}:{target.id}"
+                    yield Application(name, framework, factory=False, paths=paths)
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith(_FACTORIES):
+            if len(node.args.args) > len(node.args.defaults):
+                continue
+            inside = (n for n in ast.walk(node) if isinstance(n, ast.Assign | ast.Return))
+            if framework := next(filter(None, (_framework(n.value) for n in inside)), ""):
+                yield Application(f"{module}:{node.name}", framework, factory=True, paths=paths)
+
+
+def _framework(value: ast.expr | None) -> str:
+    """The framework whose application a call gives; empty: of none."""
+    if not isinstance(value, ast.Call):
+        return ""
+    name = ast.unparse(value.func)
+    return FRAMEWORKS.get(name) or FRAMEWORKS.get(name.rpartition(".")[2], "")
+
+
+def _paths(tree: ast.AST) -> tuple[str, ...]:
+    """What decorators such as `@app.get("/items")` of a module answer, without parameters."""
+    paths: list[str] = []
+    for node in ast.walk(tree):
+        for call in getattr(node, "decorator_list", ()):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+                continue
+            methods = next((k.value for k in call.keywords if k.arg == "methods"), None)
+            got = call.func.attr in {"get", "route"} and (not methods or "GET" in ast.dump(methods))
+            text = getattr(call.args[0], "value", None) if got and call.args else None
+            if isinstance(text, str) and text.startswith("/") and not set(text) & set("{}<>: "):
+                paths.append(text)
+    return tuple(dict.fromkeys(paths))

@@ -17,8 +17,8 @@ from duetbench.core.errors import NothingMeasuredError
 from duetbench.github import actions
 from duetbench.host.console import Console, duration
 from duetbench.measure import runner
-from duetbench.project import anchor as declared
 from duetbench.project import plan as planning
+from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files
 from duetbench.trend import anchored, nights
 
@@ -55,7 +55,7 @@ def plan_command(
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, project.settings.fleet)
     commit, _ = runner.revision(root)
-    anchor = declared.load(root).name if declared.place(root).is_file() else None
+    anchor = load_anchor(root).name if anchor_file(root).is_file() else None
     night = nights.make(shards, commit=commit, anchor=anchor)
     files.write(output, night)
     actions.outputs(nights.outputs(night))

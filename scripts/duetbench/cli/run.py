@@ -3,8 +3,7 @@
 import json
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import count, groupby
 from pathlib import Path
 from typing import Annotated, Final
@@ -39,7 +38,7 @@ from duetbench.cli.target_options import (
 )
 from duetbench.core import units
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.core.model import Case, Launch, Plan, Profile, Run, Status
+from duetbench.core.model import Case, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.github import actions
 from duetbench.host import paths
@@ -52,11 +51,10 @@ from duetbench.project.plan import expected
 from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.show import page as pages
-from duetbench.show.page import RunPage
 from duetbench.show.run import as_markdown, print_cases, print_page
 from duetbench.store import files, store
 from duetbench.store.night import Assignment, assignment
-from duetbench.trend.summary import RunSummary, summarise
+from duetbench.trend.summary import summarise
 
 KEPT_LOGS: Final = 20
 """Runs whose server logs are kept: they explain failures, and nobody reads old ones."""
@@ -120,18 +118,14 @@ def run_command(
     project = repository(console)
     results = results or project.results
     left = [] if dry_run else clean_up(console)
-    earlier = _earlier(resume, results)
-    assigned = assignment(plan_file, shard)
+    earlier, assigned = _earlier(resume, results), assignment(plan_file, shard)
+    pythons = [python] if python else []
     narrator = Narrator(console)
-    project = with_options(project, options, [python] if python else [])
-    with deployed(project, narrator) as project:
-        plan = _planned(project, earlier, assigned, profile, select, launches, seed, seconds)
-        for name, wanted, has in (("profile", profile, plan.profile), ("seed", seed, plan.seed)):
-            if is_set(context, name) and wanted != has:
-                raise UsageError(
-                    f"--{name} {wanted}: the plan of --resume or --plan has {has}; leave it out, "
-                    "or start a new run"
-                )
+    with deployed(with_options(project, options, pythons), narrator) as project:
+        plan = _given(context, earlier, assigned)
+        if plan is None:
+            plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed)
+            plan = planning.lasting(plan, seconds) if seconds is not None else plan
         if dry_run:
             _show(console, plan, project, output, cases=details)
             return
@@ -151,48 +145,38 @@ def run_command(
         }
         new = (note for note, holds in notes.items() if holds)
         start = start.model_copy(update={"notes": (*start.notes, *new)})
-        with _advising(project, start, results, options, [python] if python else []):
+        try:
             finished, path = _measure(
                 plan, start, testbed, results, console, count_requests=count_requests
             )
-    performed = [launch for result in finished.results for launch in result.launches]
-    failed = sum(launch.status is Status.FAILED for launch in performed)
-    loaded = sum(launch.load_seconds for launch in performed)
-    wanted_views = bool(output or markdown or details)
-    if assigned is None or wanted_views:  # a shard is one of many, whose night has a page
-        summary = summarise(finished)
-        root = project.repository
+        except InterruptedRun as interruption:
+            advice = _advice(project, start, results, repeated(options, pythons))
+            interruption.advice = "; ".join((advice, *left_out(options))) if advice else ""
+            raise
+    if assigned is None or output or markdown or details:  # a shard is one of many; see its night
+        summary, root = summarise(finished), project.repository
         page = pages.make_page(summary, load_published(root), pages.read_about(root))
-        _write(summary, page, document=output, markdown=markdown)
+        text = as_markdown(page)
+        actions.summary(text)  # on the page of the job of GitHub Actions that this is
+        answers.put(text, markdown)
+        answers.put(finished.model_dump_json(indent=1) + "\n", output)
         if details:
             print_page(console, page)
         else:
             print_cases(console, summary)
+    performed = [launch for result in finished.results for launch in result.launches]
+    failed = sum(launch.status is Status.FAILED for launch in performed)
+    loaded = sum(launch.load_seconds for launch in performed)
     console.say(
         f"{len(performed) - failed} of {len(performed)} launches valid; load was measured in "
         f"{loaded / finished.wall_seconds:.0%} of {finished.wall_seconds:.0f} s"
     )
-    here = Path.cwd()
-    place = path.relative_to(here) if path.is_relative_to(here) else path
+    place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     console.say(f"Saved {place}; read it: duetbench show {finished.id}{_in(project, results)}")
     # Of a shard nothing is missing here: a launch that failed is recorded with its reason, and what
     # fails night after night is shown on the site.
     if failed and assigned is None:
         raise Exit(1)
-
-
-def _write(
-    summary: RunSummary,
-    page: RunPage,
-    *,
-    document: Path | None,
-    markdown: Path | None,
-) -> None:
-    """Write a run as files, and on the page of the job of GitHub Actions that this is."""
-    text = as_markdown(page)
-    actions.summary(text)
-    answers.put(text, markdown)
-    answers.put(summary.run.model_dump_json(indent=1) + "\n", document)
 
 
 def _earlier(resume: str | None, results: Path) -> Run | None:
@@ -207,34 +191,20 @@ def _earlier(resume: str | None, results: Path) -> Run | None:
     return store.load(path)
 
 
-def _planned(
-    project: Project,
-    earlier: Run | None,
-    assigned: Assignment | None,
-    profile: Profile,
-    select: list[str] | None,
-    launches: int | None,
-    seed: int,
-    seconds: float | None,
-) -> Plan:
-    """What is to be measured: the plan of an earlier run, of a shard, or of the options."""
-    selected = bool(select or launches or seconds)
-    if earlier is not None and (selected or assigned):
+def _given(context: Context, earlier: Run | None, assigned: Assignment | None) -> Plan | None:
+    """The plan of an earlier run, or of a shard, beside which no option says what is measured."""
+    own = ("select", "launches", "seconds", "profile", "seed")
+    given = earlier is not None or assigned is not None
+    stray = [f"--{name}" for name in own if given and is_set(context, name)]
+    stray += ["--plan"] if earlier is not None and assigned is not None else []
+    if stray:
         raise UsageError(
-            "--resume goes on with the run's own plan: leave --select, --launches, --seconds and "
-            "--plan out"
+            f"{', '.join(stray)}: what is measured is in the plan of --resume or --plan: leave it "
+            "out, or start a new run"
         )
-    if assigned is not None and selected:
-        raise UsageError(
-            "--plan says what is measured: leave --select, --launches and --seconds out, or give "
-            "them to `duetbench ci plan`"
-        )
-    if earlier is not None:
-        return planning.of_run(earlier)
     if assigned is not None:
         return assigned.plan
-    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, seed)
-    return planning.lasting(plan, seconds) if seconds is not None else plan
+    return planning.of_run(earlier) if earlier is not None else None
 
 
 def _show(
@@ -318,19 +288,6 @@ def _measure(
             results=results,
             progress=progress,
         )
-
-
-@contextmanager
-def _advising(
-    project: Project, begun: Run, results: Path, options: Options, pythons: Sequence[str]
-) -> Iterator[None]:
-    """Whoever interrupts is told how to go on, and what of the target's options to add for that."""
-    try:
-        yield
-    except InterruptedRun as interruption:
-        advice = _advice(project, begun, results, repeated(options, pythons))
-        interruption.advice = "; ".join((advice, *left_out(options))) if advice else ""
-        raise
 
 
 def _advice(project: Project, begun: Run, results: Path, target: Sequence[str]) -> str:

@@ -1,19 +1,35 @@
-"""`duetbench setup`: make everything that measuring needs."""
+"""`duetbench setup`: make everything that measuring needs, first what fails fastest."""
 
+import contextlib
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
 
 from typer import Option
 
 from duetbench.cli.options import machine
-from duetbench.core import units
-from duetbench.core.errors import UsageError
-from duetbench.host import paths
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.host import cache, command, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
-from duetbench.project import prune as pruning
-from duetbench.project import setup
+from duetbench.project import cpython, interpreters, stacks, tools
 from duetbench.project.project import Project
+
+DAYS: Final = 30.0
+"""A month: longer than a pull request is usually looked at, and a night's locks are used once."""
+
+_UNUSED: Final = (
+    "environments/*",
+    "interpreters/*",
+    "snapshots/*",
+    "resolved/*",
+    "tools/oha-*",
+    "site/columns/*",
+    "wheels/*",
+    "sources/*",
+)
+"""Where the cache has a folder for every lock and every build, whose time is that of its use."""
 
 
 def setup_command(
@@ -29,38 +45,109 @@ def setup_command(
     ] = False,
     days: Annotated[
         float, Option("--days", min=0, help="With --prune: unused for so long.")
-    ] = pruning.DAYS,
+    ] = DAYS,
 ) -> None:
     """Make interpreters, load generator and environments; a second run only checks them.
 
     Every lock has environments of its own, and the cache keeps those of older ones, since going
-    back costs nothing then. With --prune, what no run has used for a month goes; what this checkout
-    declares stays, and anything else can be made again.
+    back costs nothing then. With --prune, what nothing has used for a month goes; what this set-up
+    has made or checked stays, and anything else can be made again.
     """
-    if days != pruning.DAYS and not prune:
+    if days != DAYS and not prune:
         raise UsageError("--days belongs to --prune: what has been unused for so long is removed")
-    console = Console()
-    narrator = Narrator(console)
-    started = time.monotonic()
-    project = Project.here()
+    narrator, started = Narrator(Console()), time.monotonic()
     with interruptible():
-        outcome = setup.set_up(project, narrator, tests=tests, with_stacks=not no_stacks)
-    if outcome.made:
+        done = set_up(Project.here(), narrator, tests=tests, with_stacks=not no_stacks)
+    made = "; ".join(label for label, now in done.items() if now)
+    ready = "; ".join(label for label, now in done.items() if not now)
+    if made:
         passed = duration(time.monotonic() - started)
-        made = "; ".join(outcome.made)
         narrator.say(f"made in {passed}: {made}. What is ours is in {paths.cache_dir()}")
-    if outcome.ready:
-        narrator.say(f"ready and checked: {'; '.join(outcome.ready)}")
+    if ready:
+        narrator.say(f"ready and checked: {ready}")
     if prune:
-        _prune(project, narrator, days)
+        with machine():
+            names = remove_unused(days)
+        gone = f"removed: {'; '.join(names)}" if names else "nothing has been unused"
+        narrator.say(f"{gone} for {days:g} days")
 
 
-def _prune(project: Project, narrator: Narrator, days: float) -> None:
-    with machine():
-        done = pruning.prune(project, days)
-    if done.names:
-        narrator.say(f"removed, {units.size(done.freed)}: {'; '.join(done.names)}")
-    else:
-        narrator.say(f"nothing has been unused for {days:g} days")
-    if done.busy:
-        narrator.say(f"kept, somebody is making it: {'; '.join(done.busy)}")
+@contextlib.contextmanager
+def _writable_cache() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SetupError(
+            f"{error.filename or paths.cache_dir()}: {error.strerror or error}: the cache must be "
+            "a folder that can be written; set XDG_CACHE_HOME to choose another"
+        ) from error
+
+
+@_writable_cache()
+def set_up(
+    project: Project, narrator: Narrator, *, tests: bool = False, with_stacks: bool = True
+) -> dict[str, bool]:
+    """Make what is missing and check what is there: what it is, and whether it was made now.
+
+    It can be interrupted and repeated at any time, and reaches for the network only for what is
+    missing. Programs of the system's own packages that cannot be had are told, with the command
+    that installs them, and are no error; some are for `tests` only.
+
+    Raises:
+        DeclarationError: The declarations are wrong.
+        SetupError: Something cannot be made; what was made before is kept.
+    """
+    configured = project.settings
+    wanted = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]
+    made: dict[str, bool] = {}
+    # Where nothing is declared, what an application needs is made when it is measured.
+    pythons_now = bool(wanted) and not interpreters.whole(configured)
+    oha_now = tools.oha_fault(configured.oha, interpreters.oha_place(configured.oha)) is not None
+    pythons_built = pythons_now and not cpython.fetch(configured, narrator)
+    oha_built = oha_now and not tools.fetch_oha(configured.oha, narrator)
+    # All that is still needed is tried before the first build, whose end is minutes away.
+    remedy = "install it (Debian: apt-get install git)"
+    lacking = command.missing("git", "to say what is measured", remedy)
+    lacking += cpython.faults() if pythons_built else []
+    lacking += tools.oha_faults(configured.oha) if oha_built else []
+    command.require(lacking)
+    if pythons_built:
+        cpython.build(configured, narrator)
+    located = {name: project.interpreter(name) for name in configured.interpreters if wanted}
+    origins = ", ".join(sorted({python.origin for python in located.values()}))
+    if located:
+        made[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
+    for stack, pythons in wanted if with_stacks else ():
+        for python in pythons:
+            now = stacks.make_environment(stack, located[python], narrator)
+            made[f"stack {stack.name} for {python}"] = now
+    if oha_built:
+        tools.build_oha(configured.oha, narrator)
+    origin = interpreters.oha_origin(interpreters.find_oha(configured.oha))
+    made[f"oha {configured.oha.version} ({origin})"] = oha_now
+    had = {
+        package.name: tools.ensure(package, narrator)
+        for package in tools.PACKAGES
+        if tests or not package.tests_only
+    }
+    for name, spec in configured.go_tools.items() if tests else ():
+        had[f"{name} {spec.version}"] = tools.ensure_go_tool(name, spec, narrator)
+    return made | {label: now for label, now in had.items() if now is not None}
+
+
+def remove_unused(days: float) -> list[str]:
+    """Remove from the cache what nothing has used for so long, but for what somebody is making.
+
+    The caller holds the machine. What set-up has just looked at is in use.
+    """
+    folders = [path for pattern in _UNUSED for path in sorted(paths.cache_dir().glob(pattern))]
+    return [path.name for path in folders if _is_unused(path, days) and cache.remove(path)]
+
+
+def _is_unused(path: Path, days: float) -> bool:
+    # What is linked is somebody else's, which we only use.
+    if not path.is_dir() or path.is_symlink() or path.parent.is_symlink() or path.name[0] == ".":
+        return False
+    # Folders of several artefacts are as old as the newest in them.
+    used = max(entry.lstat().st_mtime for entry in (path, *path.iterdir()))
+    return time.time() - used > days * 86400

@@ -12,7 +12,7 @@ from duetbench.judge import revisions, targets
 from duetbench.judge import sides as sides_
 from duetbench.judge.pairs import Sides
 from duetbench.judge.sides import Scope
-from duetbench.project import oha
+from duetbench.project import tools
 from duetbench.project.project import Project
 from duetbench.project.settings import STACK
 
@@ -75,6 +75,6 @@ def deployed(project: Project, narrator: Narrator) -> Iterator[Project]:
 
     Whoever measures one need not have set up anything. SetupError: something cannot be made here.
     """
-    oha.ensure(project.settings, narrator)
+    tools.ensure_oha(project.settings, narrator)
     with revisions.copies() as copies:
         yield targets.working(project, narrator, copies)

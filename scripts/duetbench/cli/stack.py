@@ -1,5 +1,6 @@
 """`duetbench stack`: the stacks under test and their locks."""
 
+import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -8,15 +9,15 @@ from rich.table import Table
 from typer import Argument, Option, Typer
 
 from duetbench.cli.options import JsonOption, ResultsOption, day, tell
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.github import actions, lock_branch
 from duetbench.github.lock_branch import StackBump
+from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, print_json, write
 from duetbench.host.git import remote_of
 from duetbench.host.signals import interruptible
-from duetbench.project import metadata, resolution
-from duetbench.project.locks import Move
 from duetbench.project.project import Project
+from duetbench.project.stacks import Move, Stack
 from duetbench.store import packages
 
 stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
@@ -34,7 +35,7 @@ def lock_command(
     """Resolve stacks again, write their locks, and show which packages moved."""
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
-        moves = resolution.lock(Project.here(), Narrator(errors()), names, resolved)
+        moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
     if as_json:
         print_json([asdict(move) for move in moves])
     elif moves:
@@ -77,10 +78,9 @@ def bump_command(
     root, console = project.root, errors()
 
     def renew(place: Path) -> tuple[Move, ...]:
-        if as_is:
-            return ()
-        until, exempt = resolution.cooled(project)
-        return resolution.lock(Project(place), Narrator(console), None, until, exempt=exempt)
+        until, exempt = project.cooldown
+        narrator = Narrator(console)
+        return () if as_is else Project(place).renew_locks(narrator, None, until, exempt=exempt)
 
     def hand_on(moved: bool, commit: str) -> None:
         actions.outputs({"moved": str(moved).lower(), "commit": commit})
@@ -112,30 +112,6 @@ def bump_command(
         write(f"commit {bumped.commit}\n", None)
 
 
-@stack_app.command("list")
-def list_command(as_json: JsonOption = False) -> None:
-    """Show the declared stacks, their locks and the interpreters they are made for."""
-    table, rows = Table("stack", "interpreters", "packages", "lock"), []
-    project = Project.here()
-    for name, made_for in project.stacks.items():
-        pythons = list(made_for)
-        row: dict[str, object] = {"name": name, "interpreters": pythons}
-        try:
-            stack = project.lock(name)
-        except SetupError as error:
-            rows.append({**row, "digest": None, "packages": None, "missing": str(error)})
-            cells = ("—", str(error))
-        else:
-            found = {"digest": stack.digest, "packages": stack.packages, "missing": None}
-            rows.append({**row, **found})
-            cells = (str(len(stack.packages)), f"SHA-256 {stack.digest[:12]}")
-        table.add_row(name, ", ".join(pythons), *cells)
-    if as_json:
-        print_json(rows)
-    else:
-        Console().print(table)
-
-
 @stack_app.command("links")
 def links_command(
     results: ResultsOption = None,
@@ -153,7 +129,23 @@ def links_command(
     links: dict[tuple[str, str], packages.VersionLinks] = {}
     with interruptible():
         for name in project.stacks:
-            links |= metadata.of_lock(project.lock(name), project.version, narrator)
+            links |= _links_of(project.lock(name), project.version, narrator)
     written = packages.remember(results or project.results, links, to)
     summary = f"{len(links)} versions of packages; {len(written)} files are new or have grown"
     tell([summary], lambda: [str(path) for path in written], as_json=as_json)
+
+
+def _links_of(stack: Stack, version: str, narrator: Narrator) -> packages.LinksByVersion:
+    """Read the metadata of what a lock has for a version of Python; none of it is run.
+
+    Raises:
+        SetupError: A package cannot be had, or only as its source.
+    """
+    with tempfile.TemporaryDirectory(prefix="duetbench-metadata-") as folder:
+        argv: list[str | Path] = [command.uv(), "pip", "sync", "--no-config", "--require-hashes"]
+        argv += ["--no-build", "--target", folder, stack.lock]
+        argv += ["--python-version", version]
+        with narrator.step(f"stack {stack.name}", "unpacking its packages") as tick:
+            log = command.new_log(f"metadata-{stack.name}")
+            command.run(argv, what=f"unpacking stack {stack.name}", log=log, tick=tick)
+        return packages.of_folder(Path(folder))

@@ -3,36 +3,45 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_origin
 
 from typer import Option
 
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Interface
 from duetbench.core.text import TO_REPEAT
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.project import target
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
+from duetbench.project.settings import Target
 
 _PANEL: Final = "An application of yours (each is also a key of tool.duetbench)"
 
-_REPEATED: Final = (
-    "app",
-    "interface",
-    "expect-status",
-    "server",
-    "workers",
-    "threads",
-    "loop",
-    "connections",
-    "rate",
-)
+_OF_KEY: Final = {"requests": ("path", "request"), "headers": ("header",)}
+"""Key → the options that give its values one by one, where they are called otherwise."""
+
+_METAVARS: Final = {
+    "app": "MODULE:ATTRIBUTE",
+    "path": "PATH",
+    "request": "LINE",
+    "header": "'NAME: VALUE'",
+    "server": f"<{'|'.join(SERVERS)}>",
+    "env": "NAME[=VALUE]",
+    "env_file": "FILE",
+    "before": "COMMAND",
+    "after": "COMMAND",
+}
+
+_HELP: Final = {"path": "What is asked for, '/items/7'; each is a case."}
+"""Of what `Target` does not describe."""
+
+_PRIVATE: Final = ("env", "env-file", "headers", "before", "after")
+"""Keys that hold secrets, or run commands."""
 
 Options = Mapping[str, Any]
 """Options that tell a target, spelled as the keys of `[tool.duetbench]` are."""
@@ -48,100 +57,42 @@ PythonOption = Annotated[
 ]
 
 
-def _option(*names: str, help: str, **settings: Any) -> Any:  # noqa: A002 - typer's word
-    return Option(*names, help=help, rich_help_panel=_PANEL, show_default=False, **settings)
+def _parameters() -> Iterator[inspect.Parameter]:
+    """The options as typer reads them from a signature: one or two for each key of a `Target`."""
+    for key, field in Target.model_fields.items():
+        kind: Any = field.annotation
+        if get_origin(kind) in {tuple, dict}:
+            kind = list[str]
+        for name in _OF_KEY.get(key, (key,)) if field.description else ():
+            option = Option(
+                f"--{name.replace('_', '-')}",
+                metavar=_METAVARS.get(name),
+                help=_HELP.get(name, field.description),
+                rich_help_panel=_PANEL,
+                show_default=False,
+            )
+            yield inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if kind is bool else None,
+                annotation=Annotated[kind if kind is bool else kind | None, option],
+            )
 
 
-def _options(
-    app: Annotated[
-        str | None,
-        _option("--app", metavar="MODULE:ATTRIBUTE", help="An ASGI or WSGI application."),
-    ] = None,
-    factory: Annotated[
-        bool, _option("--factory", help="The attribute is called for the application.")
-    ] = False,
-    interface: Annotated[
-        Interface | None, _option("--interface", help="asgi or wsgi; default: found out.")
-    ] = None,
-    path: Annotated[
-        list[str] | None,
-        _option("--path", metavar="PATH", help="What is asked for, '/items/7'; each is a case."),
-    ] = None,
-    request: Annotated[
-        list[str] | None,
-        _option(
-            "--request",
-            metavar="LINE",
-            help="A request, 'POST /orders @order.json'; several paths with their shares, "
-            "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        _option("--header", metavar="'NAME: VALUE'", help="Of every request; repeatable."),
-    ] = None,
-    expect_status: Annotated[
-        int | None, _option("--expect-status", min=100, max=599, help="Of a right answer (200).")
-    ] = None,
-    server: Annotated[
-        str | None,
-        _option(
-            "--server",
-            metavar=f"<{'|'.join(SERVERS)}>",
-            help="Default: the one that the project has locked, or granian.",
-        ),
-    ] = None,
-    workers: Annotated[int | None, _option("--workers", min=1, help="Of the server (1).")] = None,
-    threads: Annotated[
-        int | None, _option("--threads", min=1, help="Blocking threads per worker (WSGI: 8).")
-    ] = None,
-    loop: Annotated[
-        str | None, _option("--loop", help="Event loop: asyncio (default), uvloop, rloop.")
-    ] = None,
-    connections: Annotated[
-        int | None, _option("--connections", min=1, help="Kept alive, all at work (64).")
-    ] = None,
-    rate: Annotated[
-        float | None, _option("--rate", min=0, help="Requests/s; default: as fast as it goes.")
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        _option(
-            "--env",
-            metavar="NAME[=VALUE]",
-            help="A variable of its server, whose value is recorded nowhere; {tmp} is a fresh "
-            "folder per launch. Without a value it is taken from here. Repeatable.",
-        ),
-    ] = None,
-    env_file: Annotated[
-        list[str] | None, _option("--env-file", metavar="FILE", help="Lines of NAME=VALUE.")
-    ] = None,
-    before: Annotated[
-        list[str] | None,
-        _option("--before", metavar="COMMAND", help="Run before each start of the server."),
-    ] = None,
-    after: Annotated[
-        list[str] | None, _option("--after", metavar="COMMAND", help="Run after each stop of it.")
-    ] = None,
-) -> Options:
+_PARAMETERS: Final = {parameter.name: parameter for parameter in _parameters()}
+
+
+def _read(values: dict[str, Any]) -> Options:
     """Read the options into keys; UsageError: a header or variable is none."""
+    lists = {name: tuple(values.pop(name) or ()) for name in ("path", "request", "header", "env")}
     return {
-        "app": app,
-        "factory": factory,
-        "interface": interface,
-        "requests": (*(path or ()), *(request or ())),
-        "headers": dict(_pair("--header", text, ":") for text in header or ()),
-        "expect-status": expect_status,
-        "server": server,
-        "workers": workers,
-        "threads": threads,
-        "loop": loop,
-        "connections": connections,
-        "rate": rate,
-        "env": dict(map(_variable, env or ())),
-        "env-file": tuple(env_file or ()),
-        "before": tuple(before or ()),
-        "after": tuple(after or ()),
+        **{
+            key.replace("_", "-"): tuple(value) if isinstance(value, list) else value
+            for key, value in values.items()
+        },
+        "requests": (*lists["path"], *lists["request"]),
+        "headers": dict(_pair("--header", text, ":") for text in lists["header"]),
+        "env": dict(map(_variable, lists["env"])),
     }
 
 
@@ -161,15 +112,15 @@ def _variable(text: str) -> tuple[str, str]:
 
 def with_target(verb: Callable[..., None]) -> Callable[..., None]:
     """A verb with the options that tell a target, which it gets as its parameter `options`."""
-    ours, theirs = inspect.signature(_options), inspect.signature(verb)
+    theirs = inspect.signature(verb)
     parameters = [p for name, p in theirs.parameters.items() if name != "options"]
 
     @functools.wraps(verb)
     def wrapped(**values: Any) -> None:
-        options = _options(**{name: values.pop(name) for name in ours.parameters})
+        options = _read({name: values.pop(name) for name in _PARAMETERS})
         verb(**values, options=options)
 
-    parameters = [*parameters, *ours.parameters.values()]
+    parameters += _PARAMETERS.values()
     wrapped.__signature__ = theirs.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
@@ -201,18 +152,18 @@ def with_options(project: Project, options: Options, pythons: Sequence[str] = ()
 
 def repeated(options: Options, pythons: Sequence[str]) -> list[str]:
     """The options that say the same again, without what is private or runs commands."""
-    words = ["--factory"] * bool(options["factory"])
-    for name in _REPEATED:
-        if options[name] is not None:
-            words += [f"--{name}", f"{options[name]}"]
-    words += [word for line in options["requests"] for word in ("--request", line)]
+    words: list[str] = []
+    for key, value in options.items():
+        if key == "requests":
+            words += [word for line in value for word in ("--request", line)]
+        elif key not in _PRIVATE and target.was_given(value):
+            words += [f"--{key}"] if value is True else [f"--{key}", f"{value}"]
     return [*words, *(["--python", pythons[0]] if len(pythons) == 1 else [])]
 
 
 def left_out(options: Options) -> tuple[str, ...]:
     """A sentence on what `repeated` leaves out; none where that is nothing."""
-    private = ("env", "env-file", "headers", "before", "after")
-    names = [target.option(name) for name in private if target.was_given(options[name])]
+    names = [target.option(name) for name in _PRIVATE if target.was_given(options[name])]
     if not names:
         return ()
     return (f"{TO_REPEAT}add {', '.join(names)} again: its command leaves that out",)

@@ -55,7 +55,6 @@ CI: Final[Table] = {
 """The verbs of `duetbench ci`."""
 
 DEV: Final[Table] = {
-    "pins": ("pins", "Renew oha and CPython in pyproject.toml, each with its checksums."),
     "findings": ("show", "Answer each experiment's question from the reference runs."),
     "schema": ("show", "Write the JSON Schema of run files (kept as results/schema.json)."),
 }

@@ -14,12 +14,15 @@ from typing import Final
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
 from duetbench.host.git import GitError, HopelessError, Patience, Remote
-from duetbench.project.locks import Move, listed, title
+from duetbench.project.stacks import Move
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
 BRANCH: Final = "duetbench/stack"
 """On which nights renew the locks."""
+
+
+_SUBJECT: Final = 68  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,24 @@ def message(moves: Sequence[Move]) -> str:
     """The commit's message: a subject that names releases, and a list of all of them."""
     stacks: dict[str, list[str]] = {}
     for move in moves:
-        stacks.setdefault(listed([move]), []).append(move.stack)
+        line = f"- {move.package} {move.before or '(new)'} → {move.after or '(gone)'}"
+        stacks.setdefault(line, []).append(move.stack)
     lines = [f"{line} ({', '.join(names)})" for line, names in stacks.items()]
-    return "\n".join((title("Stacks", moves), *([""] if lines else []), *lines)) + "\n"
+    return "\n".join((_subject(moves), *([""] if lines else []), *lines)) + "\n"
+
+
+def _subject(moves: Sequence[Move]) -> str:
+    """As many releases as a line has room for."""
+    packages = list(dict.fromkeys(f"{move.package} {move.after or 'gone'}" for move in moves))
+    if not packages:
+        return "Stacks: other files of the same versions"
+    line = f"Stacks: {packages[0]}"
+    for number, name in enumerate(packages[1:], start=1):
+        left = len(packages) - number
+        if len(f"{line}, {name} and {left} more") > _SUBJECT:
+            return f"{line} and {left} more"
+        line += f", {name}"
+    return line
 
 
 def commit(root: Path, text: str) -> StackBump:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import uv as uv_package
+
 from duetbench.core.errors import SetupError
 from duetbench.core.text import without_control
 from duetbench.host import paths
@@ -30,6 +32,36 @@ _CAUSES: Final = {
     r"|newconnectionerror|no matching distribution":
         "the network or the index cannot be reached: check the connection and the proxy settings",
 }  # fmt: skip
+
+
+def uv() -> Path:
+    """The locked uv of the harness's own environment.
+
+    Raises:
+        SetupError: The package is there and its program is not.
+    """
+    try:
+        return Path(uv_package.find_uv_bin())
+    except FileNotFoundError as error:
+        raise SetupError(
+            "uv has gone from the environment of duetbench: install duetbench again"
+        ) from error
+
+
+def no_build() -> tuple[str, ...]:
+    """Options of `uv pip` by which no release runs code here, where UV_NO_BUILD asks for it.
+
+    uv itself reads that variable for other commands only.
+    """
+    forbidden = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
+    return ("--no-build",) if forbidden else ()
+
+
+def new_log(name: str) -> Path:
+    """Where a tool's output goes, without what an earlier one has said there."""
+    log = paths.cache_dir() / "logs" / f"{name}.log"
+    log.unlink(missing_ok=True)
+    return log
 
 
 def missing(tool: str, why: str, remedy: str) -> list[str]:

@@ -29,11 +29,11 @@ from duetbench.judge import revisions
 from duetbench.judge.counted import Job, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
 from duetbench.judge.pairs import Pair, Side, Sides, some
-from duetbench.project.anchor import FILE as ANCHOR
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
+from duetbench.project.settings import ANCHOR
 from duetbench.project.settings import FILE as TARGET
-from duetbench.project.types import Stack
+from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 
 EVERYTHING: Final = "asked for with --all"

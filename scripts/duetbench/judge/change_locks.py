@@ -22,10 +22,10 @@ from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import locks, resolution
+from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.schema import read_toml
-from duetbench.project.types import Stack
+from duetbench.project.stacks import Stack
 from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import Comparison, Judgement, PackageChange, SideName, SideRecord
 
@@ -52,14 +52,14 @@ def resolved(
     keep = "" if day else project.lock_file(name).read_text("utf-8")
     how = f"as of {day}" if day else f"with {', '.join(texts)}"
     with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
-        text = resolution.resolve(project, name, day, tick, keep=keep, pins=texts)
+        text = project.resolve(name, day, tick, keep=keep, pins=texts)
     return kept(project, name, text)
 
 
 def kept(project: Project, name: str, text: str) -> Stack:
     """Keep a lock in the cache, as a stack that can be made."""
     lock = _place(cache.digest(text), name)
-    locks.write(lock, text)
+    stacks.write_lock(lock, text)
     return project.read_lock(name, lock)
 
 
@@ -216,7 +216,7 @@ def _recorded(
     pins = [f"{package}=={version}" for package, version in versions.items() if version]
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        return resolution.resolve(project, name, None, tick, keep=keep, pins=pins)
+        return project.resolve(name, None, tick, keep=keep, pins=pins)
 
 
 def lock_text(project: Project, state: StackState, commit: str | None) -> str | None:

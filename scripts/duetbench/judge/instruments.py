@@ -30,7 +30,7 @@ from duetbench.host import cache, command, paths, proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.testbed import SideCase, Testbed, server_of
-from duetbench.project.types import Interpreter
+from duetbench.project.settings import Interpreter
 from duetbench.store.comparison import Duet, Instructions, SideName
 
 KEPT_LOGS: Final = 20

@@ -17,12 +17,12 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
 from duetbench.judge.pairs import some
-from duetbench.project.anchor import FILE as ANCHOR
 from duetbench.project.experiments import Experiment, expand_all
 from duetbench.project.project import Project
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
-from duetbench.project.types import Settings, Stack
+from duetbench.project.settings import ANCHOR, Settings
+from duetbench.project.stacks import Stack
 
 _APART: Final = {"app", "takes"}
 """Fields of an endpoint that each side declares itself: its application, and how long it takes."""

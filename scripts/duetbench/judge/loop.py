@@ -20,8 +20,7 @@ from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, d
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
 from duetbench.measure.testbed import SideCase
-from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain
-from duetbench.project.servers import costs
+from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Duet, Instructions
 
 
@@ -142,7 +141,7 @@ def duet_seconds(case: Case) -> tuple[float, float]:
     load = case.load.duration + Costs.generator
     # Both sides start at once, and are killed. Then they share the cores, so that each step of one
     # also waits for the other's; waiting does not.
-    launch = costs(case.server).start(case.workers) + 2 * Costs.probes
+    launch = start(case.workers) + 2 * Costs.probes
     apart = verify + drain(case)
     return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
 

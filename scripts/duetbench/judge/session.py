@@ -33,7 +33,7 @@ from duetbench.judge.decide import SequentialTest, State, events, judge, seconds
 from duetbench.judge.loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.statistics import Method
-from duetbench.project import oha
+from duetbench.project import interpreters
 from duetbench.project.plan import expected
 from duetbench.store import comparison as store
 from duetbench.store.comparison import METHOD_VERSION, CaseComparison, Comparison, Duet, Judgement
@@ -368,7 +368,7 @@ def _record(
         finished=utc_now() if status == "complete" else None,
         budget_seconds=question.seconds,
         duetbench=__version__,
-        oha=oha.version(head.testbed.oha),
+        oha=interpreters.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
         cross=question.cross,
         base=base.record,

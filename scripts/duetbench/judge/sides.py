@@ -27,10 +27,11 @@ from duetbench.judge.pairs import Pair, Side, Sides, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase, equip
-from duetbench.project import cpython, interpreters, oha, stacks
+from duetbench.project import cpython, interpreters, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.project import Project
-from duetbench.project.types import Interpreter, Settings, Stack
+from duetbench.project.settings import Interpreter, Settings
+from duetbench.project.stacks import Stack
 from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
 
 
@@ -294,8 +295,8 @@ def _generator(project: Project, scope: Scope) -> Path:
     """Make the load generator, where servers will be loaded."""
     if not scope.loaded:
         return Path("oha")
-    oha.ensure(project.settings, scope.narrator)
-    return oha.find(project.settings.oha)
+    tools.ensure_oha(project.settings, scope.narrator)
+    return interpreters.find_oha(project.settings.oha)
 
 
 def _require_readable(project: Project, whose: str) -> None:

@@ -20,8 +20,8 @@ from duetbench.measure.testbed import find_interface
 from duetbench.project import interpreters, stacks, target, target_locks, target_python
 from duetbench.project.project import Deployment, Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import FOLDER, STACK, Target
-from duetbench.project.types import Interpreter, Stack
+from duetbench.project.settings import FOLDER, STACK, Interpreter, Target
+from duetbench.project.stacks import Stack
 
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI by itself."""

@@ -28,7 +28,7 @@ from duetbench.host.machine import held_for_us, measuring
 from duetbench.measure import asv_runs as runs
 from duetbench.project import interpreters, stacks
 from duetbench.project.project import Project
-from duetbench.project.types import Stack
+from duetbench.project.stacks import Stack
 
 _NOT_MEASURING: Final = ("discover", "check")
 """Commands of asv's `benchmark.py` that measure nothing."""

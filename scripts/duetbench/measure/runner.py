@@ -17,7 +17,7 @@ from duetbench.host.console import Narrator, Progress, duration
 from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed, equip, require_packages
-from duetbench.project import oha, stacks
+from duetbench.project import interpreters, stacks
 from duetbench.project.plan import RemainingTime, launch_order
 from duetbench.project.project import Project
 from duetbench.store import store
@@ -33,19 +33,17 @@ def assemble(
     cases = tuple(cases)
     locked = {name: project.lock(name) for name in sorted({case.stack for case in cases})}
     require_packages(cases, locked)
-    interpreters = {
-        name: project.interpreter(name) for name in sorted({case.python for case in cases})
-    }
+    pythons = {name: project.interpreter(name) for name in sorted({case.python for case in cases})}
     if narrator is not None and project.deployment is not None:
         for stack, python in sorted({(case.stack, case.python) for case in cases}):
-            stacks.make_environment(locked[stack], interpreters[python], narrator)
+            stacks.make_environment(locked[stack], pythons[python], narrator)
     return equip(
         cases,
         logs,
         apps=project.root / "apps",
         locked=locked,
-        interpreters=interpreters,
-        generator=oha.find(project.settings.oha),
+        interpreters=pythons,
+        generator=interpreters.find_oha(project.settings.oha),
         private=project.private,
         imports=project.imports,
     )
@@ -74,8 +72,8 @@ def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
     """What must be as it was for a run to go on, beside the machine."""
     return {
         "commit": revision(root)[0],
-        "oha": oha.version(testbed.oha),
-        "oha_origin": oha.origin(testbed.oha),
+        "oha": interpreters.oha_version(testbed.oha),
+        "oha_origin": interpreters.oha_origin(testbed.oha),
         "interpreters": tuple(one.record() for one in testbed.interpreters.values()),
         "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
     }

@@ -120,7 +120,7 @@ class Serving:
 
     def await_ready(self) -> None:
         """Wait for the server's own ready lines; LaunchError not_ready."""
-        server, expected = self.server, self.server.ready_lines(self.case)
+        server, expected = self.server, self.case.workers
         deadline = time.monotonic() + READY_SECONDS
         while (count := len(server.ready.findall(read_log(self.log)))) < expected:
             wanted = f"{expected} lines like {server.ready.pattern!r}, found {count}"

@@ -33,7 +33,8 @@ from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.project import stacks
 from duetbench.project.plan import ceiling
 from duetbench.project.servers import SERVERS
-from duetbench.project.types import Interpreter, Stack
+from duetbench.project.settings import Interpreter
+from duetbench.project.stacks import Stack
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """What servers and benchmarks get of our environment. Anything else (PYTHON_GIL, UVICORN_WORKERS, a

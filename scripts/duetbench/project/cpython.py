@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,13 +14,12 @@ from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, tools
-from duetbench.project.types import InterpreterSpec, Settings, SourceBuild
+from duetbench.project.settings import InterpreterSpec, Settings, SourceBuild
 
 ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
 """Variable with the path or address of a source archive that is used instead of the mirror's; same
 checksum."""
 
-_MIRROR_LIST: Final = "mirror+file:"
 _HEADERS: Final = {
     "openssl/ssl.h": ("ssl", "libssl-dev"),
     "zlib.h": ("zlib", "zlib1g-dev"),
@@ -38,12 +38,12 @@ def ensure(configured: Settings, narrator: Narrator) -> bool:
     if interpreters.whole(configured):
         return False
     if not fetch(configured, narrator):
-        command.require(faults(configured))
+        command.require(faults())
         build(configured, narrator)
     return True
 
 
-def faults(configured: Settings) -> list[str]:
+def faults() -> list[str]:
     """Say what building them lacks: tools, headers, room."""
     troubles, check = tools.no_compiler(), ["cc", "-fsyntax-only", "-x", "c", "-"]
     lacking = {
@@ -59,8 +59,11 @@ def faults(configured: Settings) -> list[str]:
             f"the C headers for Python's {', '.join(lacking.values())} are missing: install "
             f"{' '.join(lacking)} (Debian's names)"
         )
-    troubles += command.missing("make", "to build CPython", tools.COMPILER_REMEDY)
-    return troubles + command.space_faults(paths.cache_dir(), configured.setup.disk_gb)
+    return [
+        *troubles,
+        *command.missing("make", "to build CPython", tools.COMPILER_REMEDY),
+        *tools.no_room(),
+    ]
 
 
 def fetch(configured: Settings, narrator: Narrator) -> bool:
@@ -84,32 +87,32 @@ def fetch(configured: Settings, narrator: Narrator) -> bool:
 def _install_prebuilt(name: str, configured: Settings, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
     target = interpreters.place(name, "prebuilt", configured)
-    request = f"cpython@{spec.version}" + ("+freethreaded" if spec.free_threaded else "")
+    kind = "+freethreaded" if spec.free_threaded else ""
 
     def install(_staging: Path) -> cache.Facts:
         # uv patches paths into what it installs, so it works in the final place; it renames whole
         # installations itself.
         installs = target.parent / "uv"
         with narrator.step(f"CPython {name}", f"asking for a prebuilt {spec.version}") as tick:
-            command.run(
-                [tools.uv(), "python", "install", "--no-bin", "--install-dir", installs, request],
-                what=f"installing a prebuilt CPython {name}",
-                log=tools.new_log(f"prebuilt-{name}"),
-                tick=tick,
-                env={"UV_HTTP_RETRIES": "0"},  # unreachable is not slow: ask once
-            )
-        kind = "+freethreaded" if spec.free_threaded else ""
+            request = f"cpython@{spec.version}{kind}"
+            interpreters.install(request, f"prebuilt-{name}", tick, "--install-dir", installs)
         pattern = f"cpython-{spec.version}{kind}-*/{_program(spec)}"
         programs = sorted(installs.glob(pattern))
         if not programs:
             raise SetupError(f"uv installed no {pattern} in {installs}")
         return interpreters.described(programs[0], "prebuilt")
 
+    _make(target, spec, install, narrator)
+
+
+def _make(
+    target: Path,
+    spec: InterpreterSpec,
+    build: Callable[[Path], cache.Facts],
+    narrator: Narrator,
+) -> None:
     cache.make(
-        target,
-        fault=lambda place: interpreters.fault(spec, place),
-        build=install,
-        say=narrator.say,
+        target, fault=lambda place: interpreters.fault(spec, place), build=build, say=narrator.say
     )
 
 
@@ -139,16 +142,14 @@ def _from_source(name: str, configured: Settings, narrator: Narrator) -> None:
         remembered = interpreters.described(staging / _program(spec), "source")
         return {**remembered, "executable": str(target / _program(spec))}
 
-    cache.make(
-        target, fault=lambda place: interpreters.fault(spec, place), build=make, say=narrator.say
-    )
+    _make(target, spec, make, narrator)
 
 
 def _compile(
     spec: InterpreterSpec, recipe: SourceBuild, packed: Path, staging: Path, home: Path, tick: Tick
 ) -> None:
     """Build an interpreter into `staging`, made for being renamed to `home`."""
-    log = tools.new_log(f"source-{home.name}")
+    log = command.new_log(f"source-{home.name}")
     tree, built, root = staging / "source", staging / "build", staging / "root"
     tick("unpacking")
     with tarfile.open(packed) as tar:
@@ -173,17 +174,6 @@ def _compile(
     for entry in (root / home.relative_to("/")).iterdir():
         entry.rename(staging / entry.name)
     shutil.rmtree(root)
-    for module, package in _HEADERS.values():
-        done = subprocess.run(
-            [staging / _program(spec), "-I", "-c", f"import {module}"],
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise SetupError(
-                f"the built interpreter has no module {module}: install {package} (Debian's name) "
-                "and run `duetbench setup` again"
-            )
 
 
 def _program(spec: InterpreterSpec) -> Path:
@@ -203,14 +193,13 @@ def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path
         if archive.is_file() and cache.sha256(archive) == build.sha256:
             return archive
         troubles, partial = [], archive.with_name(f"{archive.name}.part")  # the lock is ours
-        sources = [f"{base.rstrip('/')}/{build.archive}" for base in mirrors()]
+        sources = [f"{base.rstrip('/')}/{build.archive}" for base in _mirrors()]
         if copy := os.environ.get(ARCHIVE):
             sources = [copy]
         for source in sources:
             try:
-                with narrator.step(
-                    f"CPython source {archive.name}", f"fetching it from {source}"
-                ) as tick:
+                why = f"fetching it from {source}"
+                with narrator.step(f"CPython source {archive.name}", why) as tick:
                     if urlsplit(source).scheme in {"http", "https"}:
                         tools.download(source, partial, tick)
                     else:
@@ -229,7 +218,7 @@ def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path
     )
 
 
-def mirrors() -> tuple[str, ...]:
+def _mirrors() -> tuple[str, ...]:
     """Base addresses of the mirrors that this machine's apt is configured with; maybe none."""
     apt = shutil.which("apt-get")
     if apt is None:
@@ -240,20 +229,7 @@ def mirrors() -> tuple[str, ...]:
         text=True,
         check=False,
     )
-    bases = dict.fromkeys(
-        base for line in done.stdout.splitlines() for base in _listed(line.strip())
-    )
+    bases = dict.fromkeys(line.strip() for line in done.stdout.splitlines())
     usable = [base for base in bases if urlsplit(base).scheme in {"http", "https", "file"}]
     # Security archives hold few packages; asking them last saves a refusal.
     return tuple(sorted(usable, key=lambda base: "security" in base))
-
-
-def _listed(base: str) -> list[str]:
-    if not base.startswith(_MIRROR_LIST):
-        return [base]
-    # A file that lists them, as on GitHub's machines.
-    try:
-        lines = Path(base.removeprefix(_MIRROR_LIST).rstrip("/")).read_text("utf-8").splitlines()
-    except OSError:
-        return []
-    return [line.split()[0] for line in lines if line.strip()]

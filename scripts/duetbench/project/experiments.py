@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from string import Formatter
 from typing import Any, Final
@@ -38,7 +39,7 @@ from duetbench.project.schema import (
     validated,
 )
 from duetbench.project.servers import Server
-from duetbench.project.types import InterpreterSpec
+from duetbench.project.settings import InterpreterSpec
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -59,24 +60,25 @@ class Registry:
     servers: Mapping[str, Server]
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
-    """One declaration on its way to cases, as checked and as written; errors name `file`.
+@dataclass(frozen=True)
+class Experiment:
+    """One question with one moving axis: a folder with its applications, and cases per profile.
 
-    `titles` are those of the cases' endpoints, by the cases' ids; known once these are expanded.
-    Files that it names are in `folder`.
+    `titles` are what people call what the cases serve, by the cases' ids, once these are expanded;
+    empty: not declared. Errors name `file`, where the declaration is as it is `written`.
     """
 
-    experiment: str
+    name: str
+    folder: Path
     file: str
     declared: Declaration
     written: Mapping[str, Any]
     known: Registry
     titles: dict[str, str] = field(default_factory=dict)
-    folder: Path = Path()
 
-    def all_cases(self) -> dict[Profile, tuple[Case, ...]]:
-        """Expand for every profile; DeclarationError: something refers to nothing, or is twice."""
+    @cached_property
+    def cases(self) -> Mapping[Profile, tuple[Case, ...]]:
+        """Its cases; DeclarationError: something refers to nothing, or is there twice."""
         self._check_references()
         cases = {profile: self._cases(profile) for profile in PROFILES}
         self._check_one_meaning(cases)
@@ -182,12 +184,9 @@ class Expansion:
         table = self.declared.endpoints[word["endpoint"]]
         self._check_fit(index, word, table, threads)
         slots = self._slots(word["endpoint"], table, values)
-        template = {
-            **word,
-            **{
-                n: str(int(v) if float(v).is_integer() else v)
-                for n, v in {**parameters, **numbers}.items()
-            },
+        template = word | {
+            name: str(int(value) if float(value).is_integer() else value)
+            for name, value in {**parameters, **numbers}.items()
         }
         load = self._load(word["load"], self.declared.loads[word["load"]], values)
         ceiling = table.ceiling
@@ -203,12 +202,12 @@ class Expansion:
         identifier = self._render(key, block.id, template)
         if not _ID.fullmatch(identifier):
             raise self._wrong(key, identifier, "letters, digits and _ . - between single /")
-        identifier = f"{self.experiment}/{identifier}"
-        place = ("endpoints", word["endpoint"], "title")
-        self.titles[identifier] = self._render(place, table.title, template)
+        identifier = f"{self.name}/{identifier}"
+        endpoint = "endpoints", word["endpoint"]
+        self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
         return Case(
             id=identifier,
-            experiment=self.experiment,
+            experiment=self.name,
             endpoint=self._endpoint(word["endpoint"], table, values, slots),
             python=word["python"],
             stack=word["stack"],
@@ -221,9 +220,7 @@ class Expansion:
             cores=block.cores,
             ceiling=ceiling,
             env={
-                name: self._render(
-                    ("endpoints", word["endpoint"], "env", name), text, {**_OF_LAUNCHES, **template}
-                )
+                name: self._render((*endpoint, "env", name), text, {**_OF_LAUNCHES, **template})
                 for name, text in table.env.items()
             },
             env_names=table.env_names,
@@ -239,18 +236,12 @@ class Expansion:
         speakers = ", ".join(n for n, s in self.known.servers.items() if speaks in s.interfaces)
         loops = ", ".join(sorted(server.loops))
         wants = (threads is not None) == (speaks == "wsgi")
+        servers = f"servers of {speaks}, which {name} speaks: {speakers}"
+        of_stack = f"{', '.join(pythons)} (of stack {word['stack']})"
         for fits, axis, allowed in (
-            (
-                speaks in server.interfaces,
-                "server",
-                f"servers of {speaks}, which {name} speaks: {speakers}",
-            ),
+            (speaks in server.interfaces, "server", servers),
             (word["loop"] in server.loops, "loop", f"{loops} (of {word['server']})"),
-            (
-                word["python"] in pythons,
-                "python",
-                f"{', '.join(pythons)} (of stack {word['stack']})",
-            ),
+            (word["python"] in pythons, "python", of_stack),
             (wants, "threads", f"blocking threads for wsgi, and only there; {name} is {speaks}"),
         ):
             if not fits:
@@ -351,20 +342,6 @@ class Expansion:
         return DeclarationError(self.file, key_path(in_defaults(key, self.written)), found, allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """One question with one moving axis: a folder with its applications, and cases per profile.
-
-    `titles` are what people call what the cases serve, by the cases' ids; empty: not declared.
-    """
-
-    name: str
-    folder: Path
-    declared: Declaration
-    cases: Mapping[Profile, tuple[Case, ...]]
-    titles: Mapping[str, str] = field(default_factory=dict)
-
-
 def load_experiments(root: Path, registry: Registry) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, by name.
 
@@ -372,25 +349,20 @@ def load_experiments(root: Path, registry: Registry) -> tuple[Experiment, ...]:
         DeclarationError: One of them is wrong; says where, what was found and what is allowed.
         UsageError: There is none.
     """
-    declared = sorted((root / "apps").glob(f"*/{FILE}"))
-    if not declared:
+    files = sorted((root / "apps").glob(f"*/{FILE}"))
+    if not files:
         raise paths.undeclared(root, f"no apps/*/{FILE}")
-    return tuple(
-        _read(path.parent.name, path.parent, file, read_toml(path, file), registry)
-        for path in declared
-        for file in [path.relative_to(root).as_posix()]
-    )
+    experiments = []
+    for path in files:
+        file = path.relative_to(root).as_posix()
+        written = read_toml(path, file)
+        declared = validated(Declaration, written, file)
+        folder = path.parent
+        experiments.append(Experiment(folder.name, folder, file, declared, written, registry))
+    # Expanded at once, so that whoever reads them is told what is wrong.
+    return tuple(one for one in experiments if one.cases)
 
 
 def expand_all(experiments: Iterable[Experiment], profile: Profile) -> tuple[Case, ...]:
     """The cases of several experiments in a profile, one experiment after the other."""
     return tuple(case for experiment in experiments for case in experiment.cases[profile])
-
-
-def _read(
-    name: str, folder: Path, file: str, written: dict[str, Any], registry: Registry
-) -> Experiment:
-    declared = validated(Declaration, written, file)
-    expansion = Expansion(name, file, declared, written, registry, folder=folder)
-    cases = expansion.all_cases()
-    return Experiment(name, folder, declared, cases, expansion.titles)

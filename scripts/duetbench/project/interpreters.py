@@ -1,21 +1,23 @@
-"""The interpreters to measure with: declared in `pyproject.toml`, made by `cpython`, found here.
+"""What set-up has made to measure with: interpreters (by `cpython`) and oha (by `tools`).
 
-All of them have the same origin, prebuilt (through uv) or built from the same source: a comparison
-of two builds made in different ways would compare the compilers. A target's own is what the machine
-has; see `target_python`.
+All interpreters have the same origin, prebuilt (through uv) or built from the same source: a
+comparison of two builds made in different ways would compare the compilers. A target's own is what
+the machine has; see `target_python`.
 """
 
 import json
 import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import cache, paths
-from duetbench.project.types import (
+from duetbench.host import cache, command, paths
+from duetbench.host.command import Tick
+from duetbench.project.settings import (
     ORIGINS,
     Interpreter,
     InterpreterSpec,
+    OhaSpec,
     Origin,
     Settings,
 )
@@ -98,26 +100,21 @@ def prove(executable: Path) -> dict[str, Any]:
             timeout=_PROOF_TIMEOUT_S,
             env={},  # PYTHON_GIL=1 and its like are no property of the build
         )
-        proof = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return dict(json.loads(done.stdout))
+    except (OSError, subprocess.SubprocessError, TypeError, ValueError) as error:
         raise SetupError(f"{executable} does not run: {error}; run `duetbench setup`") from error
-    if not isinstance(proof, dict):
-        raise SetupError(f"{executable} does not describe itself; run `duetbench setup`")
-    return proof
 
 
 def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     """Say in what an interpreter differs from its declaration; None if in nothing."""
     free = spec.free_threaded
     expected = {"version": spec.version, "free_threaded": free, "gil": not free}
-    return (
-        "; ".join(
-            f"{key} is {proof.get(key)!r} instead of {value!r}"
-            for key, value in expected.items()
-            if proof.get(key) != value
-        )
-        or None
+    different = (
+        f"{key} is {proof.get(key)!r} instead of {value!r}"
+        for key, value in expected.items()
+        if proof.get(key) != value
     )
+    return "; ".join(different) or None
 
 
 def whole(configured: Settings) -> bool:
@@ -155,3 +152,63 @@ def described(executable: Path, origin: Origin) -> cache.Facts:
         "free_threaded": proof["free_threaded"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
+
+
+def install(request: str, log_name: str, tick: Tick, *options: str | Path) -> None:
+    """Have uv install a prebuilt interpreter, whose checksum it knows; SetupError: it cannot."""
+    command.run(
+        [command.uv(), "python", "install", "--no-bin", *options, request],
+        what=f"installing CPython {request}",
+        log=command.new_log(log_name),
+        tick=tick,
+        env={"UV_HTTP_RETRIES": "0"},  # unreachable is not slow: ask once
+    )
+
+
+def program_place(name: str, version: str, spec: str) -> Path:
+    """Where set-up puts a program that it makes."""
+    return paths.cache_dir() / "tools" / f"{name}-{version}-{cache.digest(spec)}"
+
+
+def made_program(name: str, version: str, target: Path, remedy: str) -> Path:
+    """Find a program that set-up made; SetupError: it was not made yet."""
+    program = target / "bin" / name
+    if cache.facts(target) is None or not program.is_file():
+        raise SetupError(f"{name} {version} has not been made: run `{remedy}`")
+    cache.touch(target)
+    return program
+
+
+def program_fault(name: str, target: Path) -> str | None:
+    """Say what is wrong with a made program at a place; None if nothing is."""
+    facts = cache.facts(target)
+    program = target / "bin" / name
+    if facts is None or not program.is_file():
+        return "it is not there"
+    if cache.sha256(program) != facts.get("sha256"):
+        return "its program is not the one that was made"
+    return None
+
+
+def find_oha(spec: OhaSpec) -> Path:
+    """Find the load generator that set-up made. Starts no process.
+
+    SetupError: it was not made yet.
+    """
+    return made_program("oha", spec.version, oha_place(spec), "duetbench setup")
+
+
+def oha_place(spec: OhaSpec) -> Path:
+    """Where set-up puts it, prebuilt or not: another place for every version."""
+    return program_place("oha", spec.version, spec.model_dump_json(exclude={"prebuilt"}))
+
+
+def oha_version(program: Path) -> str:
+    """The version of a load generator, as proven when it was made."""
+    return str((cache.facts(program.parent.parent) or {}).get("version", ""))
+
+
+def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
+    """How a load generator was made."""
+    facts = cache.facts(program.parent.parent) or {}
+    return "prebuilt" if facts.get("origin") == "prebuilt" else "source"

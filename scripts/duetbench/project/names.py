@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case, Endpoint, LoadModel
@@ -14,7 +14,6 @@ from duetbench.core.text import short
 from duetbench.core.units import count
 from duetbench.host import paths
 from duetbench.project import settings
-from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.settings import STACK
 from duetbench.project.suites import read_suites
@@ -68,11 +67,8 @@ class CaseName:
 
 def name(case: str) -> CaseName:
     """The name of a case, by what the checkout around us declares now."""
-    try:
-        root = paths.project_root()
-    except DuetbenchError:
-        return CaseName(case, case)
-    return _names(root).get(case) or _inside(root, case) or CaseName(case, case)
+    declared = _around()
+    return declared.cases.get(case) or _inside(declared, case) or CaseName(case, case)
 
 
 def of(case: Case) -> CaseName:
@@ -107,92 +103,75 @@ def _request(endpoint: Endpoint) -> str:
 
 def experiment(folder: str) -> str:
     """The title of an experiment; its folder's name where it has none, or is not declared."""
+    return _around().experiments.get(folder, folder)
+
+
+class _Declared(NamedTuple):
+    """What a checkout calls its cases, experiments, benchmarks, stacks and interpreters."""
+
+    cases: Mapping[str, CaseName] = {}
+    experiments: Mapping[str, str] = {}
+    benchmarks: Mapping[str, str] = {}
+    values: Mapping[str, Mapping[str, str]] = {}  # what a benchmark says for its parameters'
+    stacks: Mapping[str, str] = {}
+    pythons: Mapping[str, str] = {}
+
+
+def _around() -> _Declared:
     with suppress(DuetbenchError):
-        return _titles(paths.project_root()).get(folder, folder)
-    return folder
+        return _declared(paths.project_root())
+    return _Declared()
 
 
 @cache
-def _titles(root: Path) -> Mapping[str, str]:
-    with suppress(DuetbenchError):
-        experiments = _experiments(root)
-        return {
-            experiment.name: experiment.declared.title
-            for experiment in experiments
-            if experiment.declared.title
-        }
-    return {}
-
-
-@cache
-def _names(root: Path) -> Mapping[str, CaseName]:
+def _declared(root: Path) -> _Declared:
     # Whoever needs the declarations themselves is told what is wrong with them.
     with suppress(DuetbenchError):
-        stacks, pythons = _stacks(root), _pythons(root)
-        return {
-            case.id: _named(case, experiment.titles[case.id], stacks, pythons)
-            for experiment in _experiments(root)
-            for cases in experiment.cases.values()
-            for case in cases
-            if experiment.titles.get(case.id)
-        }
-    return {}
+        return _read(root)
+    return _Declared()
 
 
-@cache
-def _experiments(root: Path) -> tuple[Experiment, ...]:
-    return Project(root).experiments
-
-
-@cache
-def _stacks(root: Path) -> Mapping[str, str]:
-    return settings.stack_titles(root)
-
-
-@cache
-def _pythons(root: Path) -> Mapping[str, str]:
-    return {
+def _read(root: Path) -> _Declared:
+    project, stacks = Project(root), settings.stack_titles(root)
+    pythons = {
         python: f"{python} (free-threaded)" if spec.free_threaded else python
-        for python, spec in settings.load(root).interpreters.items()
+        for python, spec in project.settings.interpreters.items()
     }
-
-
-@cache
-def _inside(root: Path, case: str) -> CaseName | None:
-    """The name of a benchmark inside the process; None: its suite declares no title for it."""
-    match = INSIDE.fullmatch(case)
-    if match is None:
-        return None
-    with suppress(DuetbenchError, KeyError):  # of parameters that the benchmark had once
-        title, words = _benchmarks(root)[match["benchmark"]]
-        values = _VALUES.findall(match["values"] or "")
-        described = {key: words.get(value, value) for key, value in values}
-        stack = _stacks(root).get(match["stack"])
-        subject = title.format(**described) + (f" with {stack}" if stack else "")
-        python = _pythons(root)[match["python"]]
-        return CaseName(case, subject, python=f"Python {python}", rest="in process")
-    return None
-
-
-@cache
-def _benchmarks(root: Path) -> Mapping[str, tuple[str, Mapping[str, str]]]:
-    """Of each benchmark with a title what that is, and what it says for values of parameters."""
-    served = _endpoints(_experiments(root))
-    return {
-        benchmark: (title, {**suite.words, **served})
-        for suite in read_suites(root)
-        for benchmark, title in suite.titles.items()
-    }
-
-
-def _endpoints(experiments: Iterable[Experiment]) -> Mapping[str, str]:
-    """The titles of endpoints, as the suites name these: `asgi-wsgi/asgi-json`."""
-    return {
-        f"{experiment.name}/{name}": endpoint.title
-        for experiment in experiments
-        for name, endpoint in experiment.declared.endpoints.items()
+    suites, experiments = read_suites(root), project.experiments
+    served = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
+        f"{one.name}/{name}": endpoint.title
+        for one in experiments
+        for name, endpoint in one.declared.endpoints.items()
         if endpoint.title and "{" not in endpoint.title  # that is filled in case by case
     }
+    return _Declared(
+        {
+            case.id: _named(case, one.titles[case.id], stacks, pythons)
+            for one in experiments
+            for cases in one.cases.values()
+            for case in cases
+            if one.titles.get(case.id)
+        },
+        {one.name: one.declared.title for one in experiments if one.declared.title},
+        {benchmark: title for suite in suites for benchmark, title in suite.titles.items()},
+        {benchmark: {**suite.words, **served} for suite in suites for benchmark in suite.titles},
+        stacks,
+        pythons,
+    )
+
+
+def _inside(declared: _Declared, case: str) -> CaseName | None:
+    """The name of a benchmark inside the process; None: its suite declares no title for it."""
+    match = INSIDE.fullmatch(case)
+    if match is None or (title := declared.benchmarks.get(match["benchmark"])) is None:
+        return None
+    words, stack = declared.values[match["benchmark"]], declared.stacks.get(match["stack"])
+    values = {key: words.get(value, value) for key, value in _VALUES.findall(match["values"] or "")}
+    with suppress(KeyError):  # of parameters that the benchmark had once
+        subject = title.format(**values) + (f" with {stack}" if stack else "")
+        python = declared.pythons[match["python"]]
+        return CaseName(case, subject, python=f"Python {python}", rest="in process")
+    return None
 
 
 def _named(

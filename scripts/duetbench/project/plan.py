@@ -1,7 +1,7 @@
 """What will be run, and how long it takes: a profile's cases, selected, counted and put in order.
 
 Waits, durations and drains of a launch follow from the case by arithmetic. What only a machine can
-tell stands in `Costs`, and in the costs of a server's entry in `servers`.
+tell stands in `Costs`.
 """
 
 import difflib
@@ -22,11 +22,7 @@ from duetbench.core.protocol import (
     evaluate,
 )
 from duetbench.project.schema import PROFILES
-from duetbench.project.servers import costs
-
-LAUNCHES: Final[dict[Profile, int]] = {"quick": 1, "nightly": 1, "published": 1}
-"""Launches per case. They give absolute figures: what moved is said by duets. (An interval takes
-two, and a judgement three.)"""
+from duetbench.project.servers import SERVERS
 
 Declared = Callable[[Profile], tuple[Case, ...]]
 """Gives the cases that are declared for a profile: `Project.cases`."""
@@ -43,33 +39,22 @@ def make_plan(
 ) -> Plan:
     """Choose the cases of a profile that any of the globs in `select` matches; no globs: all.
 
-    `launches` per case default to the profile's. UsageError: a glob selects nothing, or `launches`
-    is not positive. DeclarationError: a declaration is wrong.
+    `launches` per case: one, if not said. They give absolute figures; what moved is said by duets.
+    UsageError: a glob selects nothing. DeclarationError: a declaration is wrong.
     """
-    if launches is not None and launches < 1:
-        raise UsageError(f"launches: expected 1 or more, found {launches}")
     cases = declared(profile)
     for glob in select:
         if not any(fnmatchcase(case.id, glob) for case in cases):
             raise UsageError(_selects_nothing(glob, profile, declared))
     if select:
         cases = tuple(c for c in cases if any(fnmatchcase(c.id, glob) for glob in select))
-    return Plan(
-        profile=profile,
-        launches=LAUNCHES[profile] if launches is None else launches,
-        seed=seed,
-        cases=cases,
-    )
+    return Plan(profile=profile, launches=launches or 1, seed=seed, cases=cases)
 
 
 def of_run(run: Run) -> Plan:
     """The plan that a run was started with."""
-    return Plan(
-        profile=run.profile,
-        launches=run.launches,
-        seed=run.seed,
-        cases=tuple(result.case for result in run.results),
-    )
+    cases = tuple(result.case for result in run.results)
+    return Plan(profile=run.profile, launches=run.launches, seed=run.seed, cases=cases)
 
 
 def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
@@ -88,12 +73,11 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
 
 def lasting(plan: Plan, seconds: float) -> Plan:
     """The same plan with loads of another duration."""
-
-    def changed(case: Case) -> Case:
-        load = case.load.model_copy(update={"duration": seconds})
-        return case.model_copy(update={"load": load})
-
-    return plan.model_copy(update={"cases": tuple(changed(case) for case in plan.cases)})
+    cases = (
+        case.model_copy(update={"load": case.load.model_copy(update={"duration": seconds})})
+        for case in plan.cases
+    )
+    return plan.model_copy(update={"cases": tuple(cases)})
 
 
 def plan_seconds(plan: Plan) -> float:
@@ -120,6 +104,8 @@ def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
 class Costs:
     """What was measured on a 2-core virtual machine, in seconds where nothing else is said."""
 
+    first_worker: Final = 0.5  # until it has answered
+    further_worker: Final = 0.2
     # Identifying all workers twice, and the fast requests of both verifications.
     probes: Final = 0.25
     # Windows of a warm-up until the throughput is steady: 5 to 10; short ones differ more.
@@ -162,7 +148,7 @@ def expected(case: Case, profile: Profile) -> Expected:
     repeats = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
     rate = min(Costs.rate, case.load.rate or math.inf, _capacity(case))
     return Expected(
-        start=costs(case.server).start(case.workers),
+        start=start(case.workers),
         verify=Costs.probes + (repeats + 1) * single,
         warm_up=_warm_up(case, single, profile),
         load=Costs.generator + duration + drain(case),
@@ -183,8 +169,14 @@ def drain(case: Case) -> float:
         # All connections move in waves: the last one ends a multiple of the service time.
         waves = math.ceil(duration / single - 0.01) if single else 0
         return max(0.0, waves * single - duration)
-    uneven = costs(case.server).uneven if case.workers > 1 else 1.0
+    server = SERVERS.get(case.server)  # a record may name one that is gone
+    uneven = server.uneven if server and case.workers > 1 else 1.0
     return uneven * connections / capacity
+
+
+def start(workers: int) -> float:
+    """Seconds until so many workers of a server have answered."""
+    return Costs.first_worker + Costs.further_worker * (workers - 1)
 
 
 def _warm_up(case: Case, single: float, profile: Profile) -> float:

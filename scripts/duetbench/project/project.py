@@ -1,18 +1,28 @@
 """A project: a repository, or a copy of one, with what it declares to be measured, and how."""
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Final
+
+from packaging.version import Version
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Profile
 from duetbench.host import paths
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 from duetbench.project import experiments, interpreters, settings, stacks
 from duetbench.project.experiments import Experiment
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import FOLDER, STACK, Target
-from duetbench.project.types import Interpreter, InterpreterSpec, Settings, Stack
+from duetbench.project.settings import FOLDER, STACK, Interpreter, InterpreterSpec, Settings, Target
+from duetbench.project.stacks import Move, Stack
+
+_NEVER: Final = "9999-01-01"
+"""A date before which everything was released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +127,8 @@ class Project:
         return self.stacks[stack]
 
     def lock_file(self, stack: str) -> Path:
-        if self.deployment is not None:
-            return self.root / FOLDER / f"{stack}.txt"
-        return stacks.lock_file(stack, self.root)
+        folder = FOLDER if self.deployment is not None else "apps/stacks"
+        return self.root / folder / f"{stack}.txt"
 
     def lock(self, stack: str) -> Stack:
         """Read a declared stack's lock.
@@ -152,3 +161,96 @@ class Project:
             return self.settings
         only = {python: self.settings.interpreters[python]}
         return self.settings.model_copy(update={"interpreters": only})
+
+    def resolve(
+        self,
+        stack: str,
+        as_of: date | None,
+        tick: Tick = lambda _: None,
+        *,
+        keep: str = "",
+        pins: Sequence[str] = (),
+        exempt: Sequence[str] = (),
+    ) -> str:
+        """Resolve one stack with uv; the lock's text. Dates, `exempt` and errors as `renew_locks`.
+
+        The versions of `keep`, a lock's text, are kept where they can be; `pins`, requirements such
+        as `granian==2.7.8`, hold for whatever is installed.
+        """
+        apps = self.root / "apps"
+        argv: list[str | Path] = ["--group", f"{apps / 'pyproject.toml'}:{stack}"]
+        foreign = self.deployment is not None  # somebody's project, whose own index it may take
+        if foreign:
+            argv = [self.lock_file(stack).with_suffix(".in")]
+        if as_of is not None:
+            argv += ["--exclude-newer", as_of.isoformat()]
+            argv += [
+                word
+                for package in exempt
+                for word in ("--exclude-newer-package", f"{package}={_NEVER}")
+            ]
+        with tempfile.TemporaryDirectory() as folder:
+            constraints = Path(folder) / "pins.txt"
+            constraints.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
+            return stacks.compiled(
+                [*argv, "--constraint", constraints],
+                f"stack {stack}",
+                stack,
+                tick,
+                self.root if foreign else apps,
+                version=self.version,
+                keep=keep,
+                config=foreign,
+            )
+
+    def renew_locks(
+        self,
+        narrator: Narrator,
+        names: Sequence[str] | None = None,
+        as_of: date | None = None,
+        *,
+        exempt: Sequence[str] = (),
+    ) -> tuple[Move, ...]:
+        """Resolve stacks (all if none are named) anew, write their locks, all or none: what moved.
+
+        It is as of the end of a date (UTC), of a moment, or of now, but for `exempt` packages. What
+        is locked already is not taken back to a moment: that would be two changes of nothing.
+
+        Raises:
+            UsageError: No such stack.
+            SetupError: uv cannot resolve it, or reach its index; no lock was changed.
+        """
+        chosen = tuple(names or self.stacks)
+        for name in chosen:
+            self.pythons(name)  # refuses unknown names before anything is resolved
+        moved: list[Move] = []
+        resolved: dict[Path, str] = {}
+        for name in chosen:
+            file = self.lock_file(name)
+            before = self.lock(name).packages if file.exists() else {}
+            with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
+                text = self.resolve(name, as_of, tick, exempt=exempt)
+                after = stacks.parse(text, str(file), self.version)
+                older = {
+                    package: before[package]
+                    for package, version in after.items()
+                    if package in before and Version(version) < Version(before[package])
+                }
+                if isinstance(as_of, datetime) and older:
+                    pins = [f"{package}<={version}" for package, version in older.items()]
+                    text = self.resolve(name, as_of, tick, exempt=(*exempt, *older), pins=pins)
+                    after = stacks.parse(text, str(file), self.version)
+                resolved[file] = text
+            moved += stacks.moves(before, after, name)
+        for file, text in resolved.items():
+            stacks.write_lock(file, text)
+        return tuple(moved)
+
+    @property
+    def cooldown(self) -> tuple[datetime | None, tuple[str, ...]]:
+        """Until when a release has to be out for nights to lock it (None: any); whose need not."""
+        days = self.settings.cooldown_days
+        if not days:
+            return None, ()
+        until = datetime.now(UTC).replace(microsecond=0) - timedelta(days=days)
+        return until, self.settings.cooldown_exempt

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from duetbench.core.errors import UsageError
@@ -31,7 +31,7 @@ MOST: Final = 10_000
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
 _PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
-_SEVERAL: Final = re.compile(r"\{(?:(\d+)\.\.(\d+)|@([^{}]+))\}")
+_SEVERAL: Final = re.compile(r"\{(\d+\.\.\d+|@[^{}]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,6 @@ class Request:
     headers: dict[str, str]
     body: str
     title: str
-
-    def fields(self) -> dict[str, Any]:
-        """The fields of an `Endpoint` that say the same."""
-        return {
-            "method": self.method,
-            "path": self.paths[0],
-            "paths": self.paths[1:],
-            "headers": self.headers,
-            "body": self.body,
-        }
 
 
 def read(line: str, folder: Path) -> Request:
@@ -126,31 +116,24 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
 
 
 def _all(path: str, folder: Path) -> Iterator[str]:
-    """Everything that a path stands for."""
-    fixed = [path[a:b] for a, b in itertools.pairwise(_edges(path))]
-    choices = [_choices(part, path, folder) if i % 2 else [part] for i, part in enumerate(fixed)]
+    """Everything that a path stands for: of its parts, every second stands for several."""
+    choices = [
+        _choices(part, path, folder) if number % 2 else [part]
+        for number, part in enumerate(_SEVERAL.split(path))
+    ]
     return map("".join, itertools.product(*choices))
 
 
-def _edges(path: str) -> Iterator[int]:
-    """Where the parts of a path begin and end, of which every second stands for several."""
-    yield 0
-    for match in _SEVERAL.finditer(path):
-        yield from match.span()
-    yield len(path)
-
-
 def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
-    match = _SEVERAL.fullmatch(part)
-    assert match is not None  # noqa: S101 - `_edges` has found it
-    first, last, name = match.groups()
-    if name:
+    first, _, last = part.partition("..")
+    if part.startswith("@"):
+        name = part[1:]
         lines = [line.strip() for line in _text(folder / name, path).splitlines()]
         if not any(lines):
             raise UsageError(f"{path}: expected lines in {name}, found none")
         return [quote(line, safe=_PRINTABLE) for line in lines if line]
     if int(first) > int(last):
-        raise UsageError(f"{path}: expected the smaller number first, found {part}")
+        raise UsageError(f"{path}: expected the smaller number first, found {{{part}}}")
     width = len(first) if first.startswith("0") else 0
     return [f"{n:0{width}}" for n in range(int(first), min(int(last), int(first) + MOST) + 1)]
 

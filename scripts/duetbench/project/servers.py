@@ -28,25 +28,6 @@ def _loop(case: Case) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCosts:
-    """What was measured of a server on a 2-core virtual machine; for planning only.
-
-    Attributes:
-        first: First worker until it has answered, s.
-        further: Each further worker, s.
-        uneven: How much longer a queue lasts because several workers share it unevenly.
-    """
-
-    first: float = 0.5
-    further: float = 0.2
-    uneven: float = 1.0
-
-    def start(self, workers: int) -> float:
-        """Seconds until so many workers have answered."""
-        return self.first + self.further * (workers - 1)
-
-
-@dataclass(frozen=True, slots=True)
 class Server:
     """How one server is driven.
 
@@ -60,14 +41,13 @@ class Server:
         settings: Arguments that name files of `measure/entry`, for what no option says; who
             repeats a command does without.
         ready: Regular expression of the log line that each worker prints when it serves.
-        ready_lines: How many such lines a case must print.
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
         counter: Name of the exporter's counter of handled requests, where it has one.
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
-        costs: For planning; the default is of a server that nobody has timed yet.
+        uneven: How much longer a queue lasts because several workers share it unevenly.
         shown: Packages whose versions reports name beside its own.
     """
 
@@ -76,15 +56,14 @@ class Server:
     loops: frozenset[str]
     arguments: Callable[[Case, int, int | None], list[str]]
     ready: re.Pattern[str]
-    ready_lines: Callable[[Case], int]
-    backpressure: Callable[[int], int | None]
-    worker_kind: Callable[[bool], Literal["process", "thread"]]
-    grace: float
-    exit_codes: frozenset[int]
+    backpressure: Callable[[int], int | None] = lambda _workers: None
+    worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
+    grace: float = 10.0
+    exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
     counter: str | None = None
     loads: Callable[[Case], frozenset[str]] = _loop
-    costs: ServerCosts = ServerCosts()
+    uneven: float = 1.0
     shown: tuple[str, ...] = ()
 
 
@@ -152,13 +131,9 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_granian,
             # "Listening at" comes before any worker serves.
             ready=re.compile(r"Started worker-\d+"),
-            ready_lines=lambda case: case.workers,
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
-            grace=10.0,
-            exit_codes=frozenset({0}),
             counter="granian_requests_handled",
-            costs=ServerCosts(first=0.55, further=0.2),
         ),
         Server(
             name="uvicorn",
@@ -167,13 +142,9 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_uvicorn,
             # With several workers "Uvicorn running" comes from the supervisor, before them.
             ready=re.compile(r"Application startup complete\."),
-            ready_lines=lambda case: case.workers,
-            backpressure=lambda _workers: None,
-            worker_kind=lambda _free_threaded: "process",
-            grace=10.0,
             exit_codes=frozenset({0, -15, 143}),
             loads=lambda case: _loop(case) | {"httptools"},
-            costs=ServerCosts(first=0.45, further=0.15, uneven=1.25),
+            uneven=1.25,
             shown=("httptools", "uvloop"),
         ),
         Server(
@@ -183,11 +154,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_hypercorn,
             settings=("--config", "python:duetbench_hypercorn"),
             ready=re.compile(r"Running on http://"),
-            ready_lines=lambda case: case.workers,
-            backpressure=lambda _workers: None,
-            worker_kind=lambda _free_threaded: "process",
-            grace=10.0,
-            exit_codes=frozenset({0}),
             shown=("h11", "uvloop"),
         ),
         Server(
@@ -198,17 +164,8 @@ SERVERS: Final[dict[str, Server]] = {
             settings=("--config", "python:duetbench_gunicorn"),
             # Its ASGI workers tell that they listen, after this; the others tell nothing more.
             ready=re.compile(r"Booting worker with pid"),
-            ready_lines=lambda case: case.workers,
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
-            worker_kind=lambda _free_threaded: "process",
-            grace=10.0,
-            exit_codes=frozenset({0}),
             loads=lambda case: _loop(case) if case.endpoint.interface == "asgi" else frozenset(),
         ),
     )
 }
-
-
-def costs(name: str) -> ServerCosts:
-    """What a server's start and queue cost; a record may name a server that is gone."""
-    return SERVERS[name].costs if name in SERVERS else ServerCosts()

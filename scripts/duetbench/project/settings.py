@@ -1,14 +1,17 @@
-"""The `[tool.duetbench]` tables of the two `pyproject.toml` files, validated."""
+"""The `[tool.duetbench]` tables of the two `pyproject.toml` files, as types."""
 
 import functools
+import hashlib
 import re
+from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Frozen, Interface
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import Frozen, Interface, InterpreterRecord
 from duetbench.host import paths
 from duetbench.project.schema import (
     EnvName,
@@ -19,10 +22,10 @@ from duetbench.project.schema import (
     read_toml,
     validated,
 )
-from duetbench.project.types import Settings
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+ANCHOR: Final = "anchor.toml"
 FILE: Final = "duetbench.toml"
 """Stands instead of `[tool.duetbench]` of `pyproject.toml`."""
 
@@ -31,6 +34,105 @@ STACK: Final = "project"
 
 FOLDER: Final = ".duetbench-target"
 """What is ours in a copy: the lock, and what is installed of the project itself."""
+
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
+Origin = Literal["prebuilt", "source", "found"]
+ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
+
+
+class InterpreterSpec(Frozen):
+    """One interpreter to measure with."""
+
+    version: PatchVersion
+    free_threaded: bool
+
+
+class SourceBuild(Frozen):
+    """How an interpreter is built where no prebuilt one can be reached."""
+
+    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
+    sha256: Digest
+    cflags: str
+    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
+
+
+class OhaSpec(Frozen):
+    """The load generator."""
+
+    version: PatchVersion
+    sha256: Digest = Field(description="SHA-256 of the crate.")
+    prebuilt: dict[str, Digest] = Field(
+        default_factory=dict, description="File of the release → its SHA-256."
+    )
+
+
+class GoToolSpec(Frozen):
+    """A program that Go builds, which checks its module against Go's checksum database."""
+
+    package: str
+    version: PatchVersion
+
+
+class Settings(Frozen):
+    """The harness's own `[tool.duetbench]`, without the keys of a target."""
+
+    interpreters: dict[str, InterpreterSpec] = Field(min_length=1)
+    source_build: dict[str, SourceBuild] = Field(default_factory=dict, alias="source-build")
+    oha: OhaSpec
+    go_tools: dict[str, GoToolSpec] = Field(default_factory=dict, alias="go-tools")
+    fleet: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="Machine's id → globs of the cases that it measures."
+    )
+    cooldown_days: int = Field(
+        default=3,
+        ge=0,
+        alias="cooldown-days",
+        description="Days that a release has to be out before nights lock it.",
+    )
+    cooldown_exempt: tuple[str, ...] = Field(
+        default=(),
+        alias="cooldown-exempt",
+        description="Packages that nights lock at once: one's own.",
+    )
+
+    @property
+    def gil(self) -> str | None:
+        """The interpreter with the GIL that is measured where only one is: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if not spec.free_threaded), None)
+
+    @property
+    def free_threaded(self) -> str | None:
+        """The interpreter without the GIL that is held against it: the first of them."""
+        return next((n for n, spec in self.interpreters.items() if spec.free_threaded), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter that is there; the name is that in `pyproject.toml`: 3.14 or 3.14t.
+
+    In a free-threaded prefix `bin/python3.14` runs without the GIL too, so the executable's
+    absolute path, never a name on PATH, is what is started.
+    """
+
+    name: str
+    version: str
+    free_threaded: bool
+    executable: Path
+    origin: Origin
+    build: str  # compiler and build flags that matter
+
+    @property
+    def identity(self) -> str:
+        """What its environments and wheels are kept by."""
+        build = self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
+        return hashlib.sha256("\0".join(build).encode()).hexdigest()[:12]
+
+    def record(self) -> InterpreterRecord:
+        facts = asdict(self)
+        del facts["executable"]
+        return InterpreterRecord.model_validate(facts)
 
 
 class _StackSpec(Frozen):
@@ -43,34 +145,56 @@ class _AppsSettings(Frozen):
 
 
 class Target(Frozen):
-    """An application and how it is measured; what is not said is found out, or is usual."""
+    """An application and how it is measured; what is not said is found out, or is usual.
 
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
-    factory: bool = False
-    interface: Interface | None = Field(default=None, description="None: found out.")
-    requests: Several = ("GET /",)
-    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
-    expect_status: int = Field(default=200, ge=100, le=599, alias="expect-status")
-    server: str | None = Field(default=None, description="None: the first of ours that is locked.")
-    workers: int = Field(default=1, gt=0)
-    threads: int | None = Field(default=None, gt=0)
-    loop: Text = "asyncio"
-    connections: int = Field(default=64, gt=0)
-    rate: float | None = Field(default=None, gt=0, description="Requests/s; None: a closed loop.")
-    env: dict[EnvName, str] = Field(default_factory=dict)
-    env_file: Several = Field(default=(), alias="env-file")
-    before: Several = ()
-    after: Several = ()
-    python: Annotated[Several, Field(max_length=1)] = Field(
-        default=(), description="Such as 3.13t; none: see `pythons`. Two only where it is compared."
+    What is described is also an option of the verbs that measure, of the same name.
+    """
+
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")] = Field(
+        description="An ASGI or WSGI application."
     )
-    groups: Several = Field(default=(), description="Dependency groups that it needs, too.")
+    factory: bool = Field(False, description="The attribute is called for the application.")
+    interface: Interface | None = Field(None, description="asgi or wsgi; default: found out.")
+    requests: Several = Field(
+        ("GET /",),
+        description="A request, 'POST /orders @order.json'; several paths with their shares, "
+        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
+    )
+    headers: dict[HeaderName, HeaderText] = Field({}, description="Of every request; repeatable.")
+    expect_status: int = Field(
+        200, ge=100, le=599, alias="expect-status", description="Of a right answer (200)."
+    )
+    server: str | None = Field(
+        None, description="Default: the one that the project has locked, or granian."
+    )
+    workers: int = Field(1, gt=0, description="Of the server (1).")
+    threads: int | None = Field(None, gt=0, description="Blocking threads per worker (WSGI: 8).")
+    loop: Text = Field("asyncio", description="Event loop: asyncio (default), uvloop, rloop.")
+    connections: int = Field(64, gt=0, description="Kept alive, all at work (64).")
+    rate: float | None = Field(None, gt=0, description="Requests/s; default: as fast as it goes.")
+    env: dict[EnvName, str] = Field(
+        {},
+        description="A variable of its server, whose value is recorded nowhere; {tmp} is a fresh "
+        "folder per launch. Without a value it is taken from here. Repeatable.",
+    )
+    env_file: Several = Field((), alias="env-file", description="Lines of NAME=VALUE.")
+    before: Several = Field((), description="Run before each start of the server.")
+    after: Several = Field((), description="Run after each stop of it.")
+    # Such as 3.13t; none: see `target_python`. Two only where it is compared.
+    python: Annotated[Several, Field(max_length=1)] = ()
+    groups: Several = ()  # dependency groups that it needs, too
     extras: Several = ()
-    results: Text | None = Field(default=None, description="Folder of the repository for results.")
+    results: Text | None = None  # folder of the repository for results
 
 
 KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
 """As `[tool.duetbench]` spells them."""
+
+
+def read_pyproject(root: Path) -> dict[str, Any]:
+    """A repository's `pyproject.toml`; empty: it has none. DeclarationError: it is no TOML."""
+    file = root / "pyproject.toml"
+    return read_toml(file) if file.is_file() else {}
 
 
 def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
@@ -78,11 +202,9 @@ def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
 
     Without a file it is empty.
     """
-    overriding, file = root / FILE, root / "pyproject.toml"
-    if overriding.is_file():
+    if (overriding := root / FILE).is_file():
         return overriding, read_toml(overriding)
-    table = read_toml(file).get("tool", {}).get("duetbench", {}) if file.is_file() else {}
-    return file, table
+    return root / "pyproject.toml", read_pyproject(root).get("tool", {}).get("duetbench", {})
 
 
 @functools.cache
@@ -151,7 +273,61 @@ def _stacks(root: Path) -> dict[str, _StackSpec]:
 
 def project_name(root: Path) -> str:
     """What a repository's project is called, in letters that an id may have."""
-    file = root / "pyproject.toml"
-    document = read_toml(file) if file.is_file() else {}
-    name = document.get("project", {}).get("name") or root.name
+    name = read_pyproject(root).get("project", {}).get("name") or root.name
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"
+
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
+
+
+class Anchor(Frozen):
+    """A frozen state of applications, locks and interpreters, against which points stand.
+
+    It is a commit of this repository, with the digests of what it has. A new one is made by
+    `duetbench anchor renew`, which measures it against the one before, so that the series goes on.
+    """
+
+    name: _Name
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    since: date
+    protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
+    previous: _Name | None = Field(default=None, description="The anchor that it continues.")
+    canary: str | None = Field(
+        default=None,
+        description="Id of a case that nights also play of the anchor against itself: it stays 1.",
+    )
+    interpreters: dict[str, PatchVersion] = Field(min_length=1)
+    stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")
+
+
+def anchor_file(root: Path) -> Path:
+    """The file that declares a checkout's anchor."""
+    return root / "apps" / ANCHOR
+
+
+def load_anchor(root: Path) -> Anchor:
+    """Read a checkout's anchor.
+
+    Raises:
+        UsageError: It has none.
+        DeclarationError: The file is not right.
+    """
+    file = anchor_file(root)
+    if not file.is_file():
+        raise UsageError(
+            f"{file}: expected the anchor that points are held against, found none: declare the "
+            "present state as one with `duetbench anchor renew NAME`"
+        )
+    return validated(Anchor, read_toml(file), str(file))
+
+
+def anchor_text(anchor: Anchor) -> str:
+    """The anchor's file."""
+    written = anchor.model_dump(mode="json", exclude_none=True)
+    tables = {name: written.pop(name) for name in ("interpreters", "stacks")}
+    written["since"] = anchor.since  # a date in TOML, as it prints
+    lines = ["# What all trend points are held against; made by `duetbench anchor renew`."]
+    lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in written.items()]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in table.items())]
+    return "\n".join(lines) + "\n"

@@ -1,12 +1,18 @@
-"""Stacks: locked sets of packages, and the environments made from them.
+"""Stacks: locked sets of packages, what uv resolves into them, and environments made from them.
 
 A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
 line per package with its hashes. `[tool.duetbench.stacks.<stack>]` beside the group may narrow the
-interpreters that it is made for. A target has one stack, its project's packages (see `projects`).
+interpreters that it is made for. A target has one stack, its project's packages.
 """
 
 import contextlib
 import hashlib
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -21,18 +27,66 @@ from packaging.utils import (
 )
 
 from duetbench.core.errors import DeclarationError, SetupError
+from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, paths
+from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project import tools
-from duetbench.project.types import Interpreter, Stack
+from duetbench.project.settings import Interpreter
+from duetbench.store import files
 
 _PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `duetbench stack lock`"
+_VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
+_NONE: Final = "No solution found"  # uv, where no release is old enough
 
 
-def lock_file(name: str, root: Path) -> Path:
-    """The file of a declared stack's lock."""
-    return root / "apps" / "stacks" / f"{name}.txt"
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A locked set of packages: a dependency group and its lock file.
+
+    Attributes:
+        digest: SHA-256 of the lock file, 64 hex digits.
+        packages: Normalised name → version, of the packages that this platform gets.
+        home: Folder by whose settings of uv (its index) they are had; None: uv's own.
+    """
+
+    name: str
+    lock: Path
+    digest: str
+    packages: dict[str, str]
+    home: Path | None = None
+
+    def record(self) -> StackRecord:
+        return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
+
+    def files(self) -> dict[str, frozenset[str]]:
+        """Read the hashes of the files that each package may be installed from, by its name."""
+        return {
+            canonicalize_name(words[0].partition("==")[0]): frozenset(
+                word for word in words if word.startswith("--hash=")
+            )
+            for words in map(str.split, _lines(self.lock.read_text("utf-8")))
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A package that is locked to another version than before in a stack; None: absent."""
+
+    package: str
+    before: str | None
+    after: str | None
+    stack: str = ""
+
+
+def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str = "") -> tuple[Move, ...]:
+    """What differs between two locks (name → version), by name."""
+    return tuple(
+        Move(name, before.get(name), after.get(name), stack)
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
 
 
 def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
@@ -63,10 +117,8 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
     """
     platform = markers(version)
     packages = {}
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in _lines(text):
         pinned = line.split(" --hash")[0].strip()
-        if not pinned or pinned.startswith("#"):
-            continue
         try:
             requirement = Requirement(pinned)
         except InvalidRequirement as error:
@@ -79,6 +131,12 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
         if requirement.marker is None or requirement.marker.evaluate(platform):
             packages[canonicalize_name(requirement.name)] = pin_version
     return dict(sorted(packages.items()))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """A lock's packages, each with its hashes on one line."""
+    lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
+    return (line for line in lines if line and not line.startswith("#"))
 
 
 def markers(version: str) -> dict[str, str]:
@@ -98,6 +156,84 @@ def _of_file(address: str) -> str | None:
     with contextlib.suppress(InvalidSdistFilename):
         return str(parse_sdist_filename(name)[1])
     return None
+
+
+def versions(lock: str) -> Mapping[str, str]:
+    """Name → version; of a package with one version per platform, all of them."""
+    found: dict[str, set[str]] = {}
+    for name, version in _VERSION.findall(lock):
+        found.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(several)) for name, several in found.items()}
+
+
+def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | None:
+    """The newest release at the end of a day (UTC) that a requirement allows; None: there was none.
+
+    `requirement`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
+
+    Raises:
+        SetupError: uv cannot reach its index.
+    """
+    package = Requirement(requirement).name
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "requirements.in"
+        place.write_text(f"{requirement}\n", "utf-8")
+        argv: list[str | Path] = ["--no-deps", "--exclude-newer", day.isoformat(), place]
+        try:
+            text = compiled(argv, requirement, f"newest-{package}", tick, Path(folder))
+        except SetupError as error:
+            if _NONE in str(error):
+                return None
+            raise
+    return versions(text).get(canonicalize_name(package))
+
+
+def compiled(
+    argv: Sequence[str | Path],
+    what: str,
+    log_name: str,
+    tick: Tick,
+    cwd: Path,
+    *,
+    version: str | None = None,
+    keep: str = "",
+    config: bool = False,
+) -> str:
+    """What `uv pip compile` makes of its arguments: a lock, so that a bump is one line of a diff.
+
+    It is for Pythons of `version` and newer; with `config` by the settings of uv around `cwd`. The
+    versions of `keep`, a lock, are preferred.
+
+    Raises:
+        SetupError: There is no such set of packages, or no way to the index.
+    """
+    # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
+    full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
+    full += [] if config else ["--no-config"]
+    full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "requirements.txt"
+        if keep:
+            output.write_text(keep, "utf-8")  # what uv finds there it prefers
+        command.run(
+            [*full, *command.no_build(), *argv, "--output-file", output],
+            what=f"resolving {what}",
+            log=command.new_log(f"lock-{log_name}"),
+            tick=tick,
+            cwd=cwd,
+        )
+        return one_line_per_package(output.read_text("utf-8"))
+
+
+def one_line_per_package(text: str) -> str:
+    """Join uv's continuation lines."""
+    return "".join(f"{line}\n" for line in _lines(text))
+
+
+def write_lock(file: Path, text: str) -> None:
+    """Write a lock as a whole, and its folder; RecordError: it cannot be written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(file, text.encode())
 
 
 def executable(stack: Stack, python: Interpreter) -> Path:
@@ -123,32 +259,26 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     """
 
     def build(staging: Path) -> cache.Facts:
-        log = tools.new_log(f"stack-{stack.name}-{python.name}")
+        log = command.new_log(f"stack-{stack.name}-{python.name}")
         what = f"installing stack {stack.name} for {python.name}"
-        venv: list[str | Path] = [tools.uv(), "venv", "--relocatable", "--no-project"]
+        venv: list[str | Path] = [command.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
-        sync: list[str | Path] = [tools.uv(), "pip", "sync", "--require-hashes"]
-        sync += [] if stack.home else ["--no-config"]
+        sync: list[str | Path] = [command.uv(), "pip", "sync", "--require-hashes"]
+        sync += [*([] if stack.home else ["--no-config"]), *command.no_build()]
         # Compiled now, the first start of a server is no slower than the others.
-        sync += [
-            *tools.no_build(),
-            "--compile-bytecode",
-            "--python",
-            staging / _PROGRAM,
-            stack.lock,
-        ]
+        sync += ["--compile-bytecode", "--python", staging / _PROGRAM, stack.lock]
         why = f"installing {len(stack.packages)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
             command.run(venv, what=what, log=log, tick=tick)
             command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
-    return cache.make(
-        place(stack, python),
-        fault=lambda target: environment_fault(stack, target, python.version),
-        build=build,
-        say=narrator.say,
-    )
+    def fault(target: Path) -> str | None:
+        return environment_fault(stack, target, python.version)
+
+    made = cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
+    cache.touch(place(stack, python))
+    return made
 
 
 def place(stack: Stack, python: Interpreter) -> Path:

@@ -6,6 +6,7 @@ target is a case.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -115,18 +116,6 @@ def _unquoted(value: str) -> str:
     return value.partition(" #")[0].rstrip()
 
 
-def threads(target: Target, interface: Interface) -> int | None:
-    """Blocking threads of its server: of WSGI alone; UsageError: the others have none."""
-    if interface == "wsgi":
-        return target.threads or _THREADS
-    if target.threads is not None:
-        raise UsageError(
-            f"--threads {target.threads}: {target.app} is an ASGI application, whose servers have "
-            "no blocking threads: leave it out"
-        )
-    return None
-
-
 def cases(
     target: Target,
     folder: Path,
@@ -142,7 +131,6 @@ def cases(
     Raises:
         UsageError: A request is wrong, or the server cannot serve it so.
     """
-    count = threads(target, interface)
     _check_fit(target, interface, server)
     rate = "" if target.rate is None else f"-r{target.rate:g}"
     name = project_name(folder)
@@ -158,8 +146,14 @@ def cases(
                 server=server,
                 loop=target.loop,
                 workers=target.workers,
-                threads=count,
-                load=_load(target, seconds),
+                threads=(target.threads or _THREADS) if interface == "wsgi" else None,
+                load=Load(
+                    model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
+                    connections=target.connections,
+                    rate=target.rate,
+                    duration=seconds,
+                    timeout=_TIMEOUT_S,
+                ),
                 cores="split",
                 ceiling=None if target.rate is None else "rate",
                 env_names=tuple(sorted(target.env)),
@@ -175,35 +169,27 @@ def cases(
 
 def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:
     endpoints: list[Endpoint] = []
-    uses: dict[str, int] = {}
+    uses: Counter[str] = Counter()
     for line in target.requests:
         request = requests.read(line, folder)
         slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
-        uses[slug] = uses.get(slug, 0) + 1
-        fields = request.fields()
-        fields["headers"] = {**fields["headers"], **target.headers}
+        uses[slug] += 1
         endpoints.append(
             Endpoint(
                 name=slug if uses[slug] == 1 else f"{slug}--{uses[slug]}",
                 app=target.app,
                 interface=interface,
                 factory=target.factory,
+                method=request.method,
+                path=request.paths[0],
+                paths=request.paths[1:],
+                headers={**request.headers, **target.headers},
+                body=request.body,
                 expect=Expectation(status=target.expect_status),
                 floor=0.0,
-                **fields,
             )
         )
     return endpoints
-
-
-def _load(target: Target, seconds: float) -> Load:
-    return Load(
-        model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
-        connections=target.connections,
-        rate=target.rate,
-        duration=seconds,
-        timeout=_TIMEOUT_S,
-    )
 
 
 def _check_fit(target: Target, interface: Interface, server: str) -> None:
@@ -216,8 +202,12 @@ def _check_fit(target: Target, interface: Interface, server: str) -> None:
             f"{fit} can serve"
         )
     if target.loop not in entry.loops:
+        loops = ", ".join(sorted(entry.loops))
+        raise UsageError(f"--loop {target.loop}: expected one of {server}'s: {loops}")
+    if interface == "asgi" and target.threads is not None:
         raise UsageError(
-            f"--loop {target.loop}: expected one of {server}'s: {', '.join(sorted(entry.loops))}"
+            f"--threads {target.threads}: {target.app} is an ASGI application, whose servers have "
+            "no blocking threads: leave it out"
         )
     limit = entry.backpressure(target.workers)
     if limit is not None and target.connections > limit:

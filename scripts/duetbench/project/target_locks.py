@@ -20,12 +20,10 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
-from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project import locks, settings, stacks, tools, wheels
-from duetbench.project.schema import read_toml
-from duetbench.project.settings import Target
-from duetbench.project.types import Interpreter, Stack
+from duetbench.project import settings, stacks, wheels
+from duetbench.project.settings import Interpreter, Target, read_pyproject
+from duetbench.project.stacks import Stack
 
 UV: Final = "uv.lock"
 PYLOCK: Final = "pylock.toml"
@@ -48,7 +46,7 @@ class ProjectPackages:
         label: Where it does, for people.
         text: A lock, one line per package.
         packages: Name → version, of the packages that this platform gets.
-        requirements: What it asks for itself, one line each; see `resolution.resolve`.
+        requirements: What it asks for itself, one line each; see `Project.resolve`.
     """
 
     label: str
@@ -76,7 +74,7 @@ def lock_of(root: Path) -> Path | None:
     if plain or len(serving) == 1:
         return (plain or serving)[0]
     for name in _PROJECTS:
-        if (root / name).is_file() and not serving and _asks(root / name):
+        if (root / name).is_file() and not serving and (name != PYPROJECT or _asks(root)):
             return root / name
     if serving:
         names = ", ".join(p.name for p in serving)
@@ -87,16 +85,11 @@ def lock_of(root: Path) -> Path | None:
     return None
 
 
-def _asks(file: Path) -> bool:
-    """Whether a file says what a project needs; a `pyproject.toml` may be for tools alone."""
-    if file.name != PYPROJECT:
-        return True
-    document = read_toml(file)
-    return bool({"project", "build-system"} & document.keys() or _poetry(document))
-
-
-def _poetry(document: Mapping[str, Any]) -> bool:
-    return "poetry" in document.get("tool", {})
+def _asks(root: Path) -> bool:
+    """Whether a `pyproject.toml` says what a project needs: it may be for tools alone."""
+    document = read_pyproject(root)
+    poetry = "poetry" in document.get("tool", ())
+    return poetry or bool({"project", "build-system"} & document.keys())
 
 
 def read(
@@ -111,40 +104,31 @@ def read(
     """
     direct = _direct(root, wanted)
     notes: tuple[str, ...] = ()
+    chosen = [word for extra in wanted.extras for word in ("--extra", extra)]
     if file.name == UV:
-        text = _of_uv(root, wanted, python)
+        chosen += [word for group in wanted.groups for word in ("--group", group)]
+        text = _of_uv(root, chosen, python)
     elif file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
         text = _of_pylock(file, wanted, python)
-    else:
-        arguments: list[str | Path] = [file]
-        if file.suffix == ".txt":
-            direct = direct if direct is not None else _of_requirements(root, file)
-        elif file.name in _PROJECTS:
-            arguments += [word for extra in wanted.extras for word in ("--extra", extra)]
-            groups = [f"{file}:{group}" for group in wanted.groups]
-            arguments += [word for group in groups for word in ("--group", group)]
-            notes = _unread(root)
-        else:
-            raise UsageError(
-                f"{file.name}: expected {UV}, {PYLOCK}, a requirements.txt or {PYPROJECT}"
-            )
-        text = ""
+    elif file.suffix == ".txt":
+        direct = direct if direct is not None else _of_requirements(root, file)
+        text = _compiled(root, [file], python, file.name, "finding what has no version", narrator)
+    elif file.name in _PROJECTS:
+        chosen += [word for group in wanted.groups for word in ("--group", f"{file}:{group}")]
+        notes = tuple(
+            f"{name} is not read: export it as {PYLOCK} or requirements.txt to have its versions"
+            for name in _OTHERS
+            if (root / name).is_file()
+        )
+        text, why = "", "finding what has no version"
         if file.name != PYPROJECT or direct != ():
-            with narrator.step(f"packages of {file.name}", "finding what has no version") as tick:
-                text = _compiled(root, arguments, python, file.name, tick)
+            text = _compiled(root, [file, *chosen], python, file.name, why, narrator)
+    else:
+        raise UsageError(f"{file.name}: expected {UV}, {PYLOCK}, a requirements.txt or {PYPROJECT}")
     text = wheels.hashed(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
-    return ProjectPackages(
-        file.name, text, packages, direct if direct is not None else _names(text), notes
-    )
-
-
-def _unread(root: Path) -> tuple[str, ...]:
-    return tuple(
-        f"{name} is not read: export it as {PYLOCK} or requirements.txt to have its versions"
-        for name in _OTHERS
-        if (root / name).is_file()
-    )
+    requirements = direct if direct is not None else _names(text)
+    return ProjectPackages(file.name, text, packages, requirements, notes)
 
 
 def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
@@ -157,23 +141,15 @@ def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
     return (f"-r {os.path.relpath(file, root / settings.FOLDER)}",)
 
 
-def _of_uv(root: Path, wanted: Target, python: Interpreter) -> str:
-    argv: list[str | Path] = [tools.uv(), "export", "--frozen", "--no-emit-project", "--no-header"]
-    argv += ["--no-default-groups", "--no-annotate", "--quiet", "--no-python-downloads"]
-    argv += ["--format", "requirements.txt", "--python", python.executable]
-    argv += [word for extra in wanted.extras for word in ("--extra", extra)]
-    argv += [word for group in wanted.groups for word in ("--group", group)]
+def _of_uv(root: Path, chosen: Sequence[str], python: Interpreter) -> str:
+    argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
+    argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
+    argv += ["--format", "requirements.txt", "--python", python.executable, *chosen]
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "exported.txt"
-        log = tools.new_log("export")
-        command.run(
-            [*argv, "--output-file", out],
-            what=f"reading {UV}",
-            log=log,
-            tick=lambda _: None,
-            cwd=root,
-        )
-        return locks.one_line_per_package(out.read_text("utf-8"))
+        out, log = Path(folder) / "exported.txt", command.new_log("export")
+        argv += ["--output-file", out]
+        command.run(argv, what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root)
+        return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
 def _of_pylock(file: Path, wanted: Target, python: Interpreter) -> str:
@@ -233,8 +209,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
     """What a project's metadata asks for; None: they are not, or not plainly, in the file."""
-    file = root / PYPROJECT
-    document = read_toml(file) if file.is_file() else {}
+    document = read_pyproject(root)
     project = document.get("project", {})
     if "dependencies" not in project:
         return None
@@ -243,7 +218,7 @@ def _direct(root: Path, wanted: Target) -> tuple[str, ...] | None:
         groups = resolve_dependency_groups(document.get("dependency-groups", {}), *wanted.groups)
         of_extras = [text for e in wanted.extras for text in extras[canonicalize_name(e)]]
     except (LookupError, ValueError) as error:
-        raise UsageError(f"{file}: no such extra or group: {error}") from error
+        raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
     name = canonicalize_name(project.get("name", ""))
     texts = (*project["dependencies"], *of_extras, *groups)
     return tuple(text for text in texts if _name(text) != name)
@@ -268,51 +243,49 @@ def locked(
     file = root / settings.FOLDER / f"{settings.STACK}.txt"
     lacking = sorted(set(added) - packages.packages.keys())
     text = packages.text
-    before = file.with_suffix(".given")
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
     elif lacking:
-        with narrator.step(f"packages of {packages.label}", f"adding {', '.join(lacking)}") as tick:
-            text = _with(root, packages, lacking, like.packages if like else {}, python, tick)
+        others = like.packages if like else {}
+        pins = [f"{name}=={others[name]}" if name in others else name for name in lacking]
+        keep = [f"{n}=={v}" for n, v in others.items() if n not in packages.packages]
+        with tempfile.TemporaryDirectory() as folder:
+            given, wanted = Path(folder) / "locked.txt", Path(folder) / "server.in"
+            given.write_text(text, "utf-8")
+            wanted.write_text("\n".join(pins), "utf-8")
+            text = _compiled(
+                root, [given, wanted], python, packages.label, f"adding {', '.join(lacking)}",
+                narrator, "\n".join([text, *keep]),
+            )  # fmt: skip
         text = wheels.hashed(text, root, python, narrator)
     placed = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [placed.get(_name(line), line) for line in (*packages.requirements, *lacking)]
-    locks.write(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
-    locks.write(before, packages.text)
-    locks.write(file, text)
+    stacks.write_lock(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
+    stacks.write_lock(file.with_suffix(".given"), packages.text)
+    stacks.write_lock(file, text)
     return stacks.read_lock(settings.STACK, file, python.version, root)
-
-
-def _with(
-    root: Path,
-    packages: ProjectPackages,
-    lacking: Sequence[str],
-    like: Mapping[str, str],
-    python: Interpreter,
-    tick: Tick,
-) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        locked_, added = Path(folder) / "locked.txt", Path(folder) / "server.in"
-        locked_.write_text(packages.text, "utf-8")
-        pins = [f"{name}=={like[name]}" if name in like else name for name in lacking]
-        added.write_text("".join(f"{pin}\n" for pin in pins), "utf-8")
-        others = [f"{n}=={v}" for n, v in like.items() if n not in packages.packages]
-        keep = packages.text + "".join(f"{pin}\n" for pin in others)
-        return _compiled(root, [locked_, added], python, packages.label, tick, keep)
 
 
 def _compiled(
     root: Path,
-    arguments: Sequence[str | Path],
+    argv: Sequence[str | Path],
     python: Interpreter,
     label: str,
-    tick: Tick,
+    why: str,
+    narrator: Narrator,
     keep: str = "",
 ) -> str:
-    argv = [*locks.for_python(python.version), *arguments]
-    what = f"the packages of {label}"
-    text = locks.compiled(argv, what, settings.STACK, tick, root, keep, config=True)
-    return locks.one_line_per_package(text)
+    with narrator.step(f"packages of {label}", why) as tick:
+        return stacks.compiled(
+            argv,
+            f"the packages of {label}",
+            settings.STACK,
+            tick,
+            root,
+            version=python.version,
+            keep=keep,
+            config=True,
+        )
 
 
 def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
@@ -324,8 +297,7 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
     folders = [name for name in ("src", ".") if (root / name).is_dir()]
-    file = root / PYPROJECT
-    if file.is_file() and "build-system" in read_toml(file):
+    if "build-system" in read_pyproject(root):
         top = module.partition(".")[0]
         names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
         there = any(place.exists() for place in names)
@@ -337,6 +309,5 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
                 "compiled modules"
             )
         else:
-            whole = not wheels.is_pure(wheel) or (not there and top in wheels.modules(wheel))
-            wheels.unpack(wheel, site, whole=whole)
+            wheels.unpack(wheel, site, "" if there else top)
     return (SITE, *folders)

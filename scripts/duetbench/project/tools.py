@@ -1,50 +1,49 @@
-"""Programs that set-up brings or asks for: uv, and packages of the system.
+"""Programs that set-up brings: the load generator, what Go builds, and packages of the system.
 
-None of the system's packages is required. They are installed where that is allowed (Debian, as root
-or in CI); else the command that installs them is told.
+oha is its release's own program, or built from its registry; both are pinned. None of the packages
+is required: they are installed where that is allowed (Debian, as root or in CI); else the command
+that installs them is told.
 """
 
 import math
 import os
+import platform
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-import uv as uv_package
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
+from duetbench.project import interpreters
+from duetbench.project.settings import GoToolSpec, OhaSpec, Settings
+
+RUST: Final = "1.88"
+"""The oldest Rust that compiles it, as its crate says (`rust-version`)."""
+
+RELEASES: Final = "DUETBENCH_OHA_RELEASES"
+"""Variable with another address of its releases' files; set to nothing: build it from source."""
+
+_RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
+_FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
+"""Kind of machine → the file of a release, which needs no library of the system's."""
+
+_MOST: Final = 100e6  # bytes of that file; it has about 20 million
+_WHY_CARGO: Final = "to build the load generator oha"
+_REMEDY: Final = "install Rust's toolchain (rustup, or apt)"
+
+ROOM_GB: Final = 3.0
+"""Free space (10⁹ bytes) to build in."""
+
+COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
 
 _TIMEOUT_S: Final = 30
-COMPILER_REMEDY: Final = "install it (on Debian and its relatives: apt-get install build-essential)"
 _CHUNK: Final = 1 << 18
-
-
-def uv() -> Path:
-    """The locked uv of the harness's own environment.
-
-    Raises:
-        SetupError: The package is there and its program is not.
-    """
-    try:
-        return Path(uv_package.find_uv_bin())
-    except FileNotFoundError as error:
-        raise SetupError(
-            "uv has gone from the environment of duetbench: install duetbench again"
-        ) from error
-
-
-def no_build() -> tuple[str, ...]:
-    """Options of `uv pip` by which no release runs code here, where UV_NO_BUILD asks for it.
-
-    uv itself reads that variable for other commands only.
-    """
-    forbidden = os.environ.get("UV_NO_BUILD", "").lower() in {"1", "true", "yes"}
-    return ("--no-build",) if forbidden else ()
 
 
 def no_compiler() -> list[str]:
@@ -52,11 +51,9 @@ def no_compiler() -> list[str]:
     return command.missing("cc", "to compile what has to be built", COMPILER_REMEDY)
 
 
-def new_log(name: str) -> Path:
-    """Where a tool's output goes, without what an earlier one has said there."""
-    log = paths.cache_dir() / "logs" / f"{name}.log"
-    log.unlink(missing_ok=True)
-    return log
+def no_room() -> list[str]:
+    """Say that a build would fill the disk."""
+    return command.space_faults(paths.cache_dir(), ROOM_GB)
 
 
 def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
@@ -97,6 +94,186 @@ def version(program: Path | str) -> str | None:
     return first[0].removeprefix(Path(program).name).strip() if first else None
 
 
+class _UnusableError(SetupError):
+    """There is no prebuilt program for this machine; it can be built."""
+
+
+def ensure_oha(configured: Settings, narrator: Narrator) -> bool:
+    """Make it, prebuilt or built, unless it is there and right; whether it was made now.
+
+    Raises:
+        SetupError: It cannot be made here, and what is missing for that.
+    """
+    spec = configured.oha
+    if oha_fault(spec, interpreters.oha_place(spec)) is None:
+        return False
+    if not fetch_oha(spec, narrator):
+        command.require(oha_faults(spec))
+        build_oha(spec, narrator)
+    return True
+
+
+def fetch_oha(spec: OhaSpec, narrator: Narrator) -> bool:
+    """Take the program of its release, if one with a pinned checksum can be had: whether it was.
+
+    Raises:
+        SetupError: What came instead has another checksum; nothing of it is kept.
+    """
+    try:
+        _make(spec, narrator, lambda staging: _fetched(spec, staging, narrator))
+    except _UnusableError as error:
+        narrator.say(f"a prebuilt oha {spec.version} cannot be had ({error}): it is built by cargo")
+        return False
+    return True
+
+
+def build_oha(spec: OhaSpec, narrator: Narrator) -> None:
+    """Build it from its registry; the SetupError says what is missing."""
+    _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
+
+
+def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]) -> None:
+    cache.make(
+        interpreters.oha_place(spec),
+        fault=lambda target: oha_fault(spec, target),
+        build=fill,
+        say=narrator.say,
+    )
+
+
+def oha_fault(spec: OhaSpec, target: Path) -> str | None:
+    """Say what is wrong with the load generator at a place; None if nothing is."""
+    if wrong := interpreters.program_fault("oha", target):
+        return wrong
+    facts = cache.facts(target) or {}
+    if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():
+        return "its program is not one of those that are pinned"
+    actual = version(target / "bin" / "oha")
+    return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
+
+
+def _fetched(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+    base = os.environ.get(RELEASES, _RELEASES)
+    file = _FILES.get(platform.machine(), "")
+    if not base:
+        raise _UnusableError(f"{RELEASES} is set to nothing")
+    if file not in spec.prebuilt:
+        raise _UnusableError(f"none is pinned for {platform.machine()}")
+    address = f"{base.rstrip('/')}/v{spec.version}/{file}"
+    program = staging / "bin" / "oha"
+    program.parent.mkdir()
+    with narrator.step(f"oha {spec.version}", f"fetching it from {address}") as tick:
+        try:
+            download(address, program, tick, _MOST)
+        except (OSError, SetupError) as error:
+            raise _UnusableError(str(error)) from error
+    digest = cache.sha256(program)
+    if digest != spec.prebuilt[file]:
+        raise SetupError(
+            f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {digest}: it is not used. "
+            f"Something on the way may answer in its place; with {RELEASES} set to nothing, oha is "
+            "built from source instead"
+        )
+    program.chmod(0o755)
+    says = version(program)
+    if says != spec.version:
+        raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {says}")
+    return {"version": spec.version, "sha256": digest, "origin": "prebuilt"}
+
+
+def oha_faults(spec: OhaSpec) -> list[str]:
+    """Say what building it lacks, before anything is fetched: a cargo that works, cc, room."""
+    lacking = command.missing("cargo", _WHY_CARGO, _REMEDY)
+    if cargo := shutil.which("cargo"):
+        lacking = _rust_fault(spec, cargo, version(cargo))
+    return lacking + no_compiler() + no_room()
+
+
+def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+    cargo = command.need("cargo", _WHY_CARGO, _REMEDY)
+    # Not in the staging folder: cargo goes on where a killed build ended. It has its own lock.
+    compiled = paths.cache_dir() / "building" / f"oha-{spec.version}"
+    argv: list[str | Path] = [cargo, "install", "oha", "--version", spec.version, "--locked"]
+    # With its default features: without any TLS it does not compile, and the system's OpenSSL would
+    # make it another program on every machine.
+    argv += ["--root", staging, "--no-track"]
+    # Half the build time of the release profile; the generator is not what is measured.
+    argv += ["--config", "profile.release.lto=false"]
+    argv += ["--config", "profile.release.codegen-units=16"]
+    # An outer make's job server is not for us.
+    env = {"CARGO_TARGET_DIR": str(compiled), "CARGO_TERM_COLOR": "never", "MAKEFLAGS": ""}
+    why = "building the load generator, about 3 min on 2 cores"
+    with narrator.step(f"oha {spec.version}", why) as tick:
+        log = command.new_log("oha")
+        command.run(argv, what="building oha", log=log, tick=tick, env=env)
+    require_crate(spec)
+    shutil.rmtree(compiled, ignore_errors=True)
+    digest = cache.sha256(staging / "bin" / "oha")
+    return {"version": spec.version, "sha256": digest, "origin": "source"}
+
+
+def _rust_fault(spec: OhaSpec, cargo: str, version: str | None) -> list[str]:
+    """Say why a cargo cannot build it, from the version that it says.
+
+    cargo would say so itself, but one that is much older first fetches the whole index, for
+    minutes, or cannot read what it has fetched; and a shim of rustup's may have no cargo at all.
+    """
+    release = re.match(r"(\d+)\.(\d+)", version or "")
+    if release and (int(release[1]), int(release[2])) >= tuple(map(int, RUST.split("."))):
+        return []
+    fault = (
+        f"oha {spec.version} needs Rust {RUST} or newer, found {cargo}: "
+        f"{version or 'it does not say its version'}. With rustup: rustup update stable && "
+        "rustup default stable; otherwise install Rust with rustup, since a distribution's may be "
+        "older"
+    )
+    return [fault]
+
+
+def require_crate(spec: OhaSpec) -> None:
+    """Compare the crate that cargo took with the pinned checksum (cargo compares the index's)."""
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    for crate in home.glob(f"registry/cache/*/oha-{spec.version}.crate"):
+        digest = cache.sha256(crate)
+        if digest != spec.sha256:
+            raise SetupError(f"{crate}: expected SHA-256 {spec.sha256}, found {digest}: remove it")
+
+
+def go_place(name: str, spec: GoToolSpec) -> Path:
+    """Where set-up puts a program that Go builds: another place for every pin."""
+    return interpreters.program_place(name, spec.version, spec.model_dump_json())
+
+
+def ensure_go_tool(name: str, spec: GoToolSpec, narrator: Narrator) -> bool | None:
+    """Build a program if it is not there, as `ensure` installs packages."""
+
+    def build(staging: Path) -> cache.Facts:
+        command.require(no_room())
+        remedy = "install Go (Debian: apt-get install golang-go, or its own site)"
+        go = command.need("go", f"to build {name}", remedy)
+        objects = paths.cache_dir() / "building" / f"go-{name}-{spec.version}"
+        # Another folder for programs, or another system to build for, would lose it.
+        env = {"GOBIN": str(staging / "bin"), "GOCACHE": str(objects), "GOOS": "", "GOARCH": ""}
+        argv = [go, "install", "-trimpath", f"{spec.package}@v{spec.version}"]
+        with narrator.step(f"{name} {spec.version}", "building it, about a minute") as tick:
+            log = command.new_log(name)
+            command.run(argv, what=f"building {name}", log=log, tick=tick, env=env)
+        shutil.rmtree(objects, ignore_errors=True)
+        return {"version": spec.version, "sha256": cache.sha256(staging / "bin" / name)}
+
+    try:
+        target = go_place(name, spec)
+        return cache.make(
+            target,
+            fault=lambda there: interpreters.program_fault(name, there),
+            build=build,
+            say=narrator.say,
+        )
+    except SetupError as error:
+        narrator.say(f"{name} is not here ({error}); tests of the workflows use it")
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Package:
     """A package of the distribution."""
@@ -113,11 +290,6 @@ class Package:
     @property
     def remedy(self) -> str:
         return f"apt-get install --no-install-recommends {self.name}"
-
-    def version(self) -> str:
-        program = self.find()
-        text = version(program) if program else None
-        return (text or "version unknown").lstrip("-")
 
 
 VALGRIND: Final = Package("valgrind", ("valgrind",), "instructions are counted with it")
@@ -140,17 +312,15 @@ def ensure(package: Package, narrator: Narrator) -> bool | None:
     """
     if package.find():
         return False
-    apt = shutil.which("apt-get")
-    become = _as_root()
-    trouble = ""
+    apt, become, trouble = shutil.which("apt-get"), _as_root(), ""
     if apt is not None and become is not None:
-        try:
-            with narrator.step(package.name, f"installing it: {package.why}") as tick:
+        with narrator.step(package.name, f"installing it: {package.why}") as tick:
+            try:
                 _install([*become, apt], package, tick)
-        except SetupError as error:
-            trouble = f" ({error})"
-        else:
-            return True if package.find() else None
+            except SetupError as error:
+                trouble = f" ({error})"
+        if package.find():
+            return True
     narrator.say(
         f"{package.name} is not here{trouble}; {package.why}. To have it: `{package.remedy}`"
     )
@@ -162,44 +332,19 @@ def _as_root() -> list[str] | None:
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
-    if sudo is None or not os.environ.get("CI"):
-        return None
     # What sudo does not hand on by itself.
-    return [sudo, "--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
+    keep = ["--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
+    return [sudo, *keep] if sudo and os.environ.get("CI") else None
 
 
 def _install(apt: list[str], package: Package, tick: Tick) -> None:
-    log = new_log(f"apt-{package.name}")
+    log, env = command.new_log(f"apt-{package.name}"), {"DEBIAN_FRONTEND": "noninteractive"}
     install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
     install += ["--no-install-recommends", package.name]
-    what, env = f"installing {package.name}", {"DEBIAN_FRONTEND": "noninteractive"}
+    what = f"installing {package.name}"
     try:
         command.run(install, what=what, log=log, tick=tick, env=env)
     except SetupError:
         # Its lists of packages may be old, or not there at all.
         command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
         command.run(install, what=what, log=log, tick=tick, env=env)
-
-
-def place(name: str, version: str, spec: str) -> Path:
-    """Where set-up puts a program that it makes."""
-    return paths.cache_dir() / "tools" / f"{name}-{version}-{cache.digest(spec)}"
-
-
-def made(name: str, version: str, target: Path, remedy: str) -> Path:
-    """Find a program that set-up made; SetupError: it was not made yet."""
-    program = target / "bin" / name
-    if cache.facts(target) is None or not program.is_file():
-        raise SetupError(f"{name} {version} has not been made: run `{remedy}`")
-    return program
-
-
-def fault(name: str, target: Path) -> str | None:
-    """Say what is wrong with a made program at a place; None if nothing is."""
-    facts = cache.facts(target)
-    program = target / "bin" / name
-    if facts is None or not program.is_file():
-        return "it is not there"
-    if cache.sha256(program) != facts.get("sha256"):
-        return "its program is not the one that was made"
-    return None

@@ -8,7 +8,6 @@ import hashlib
 import re
 import shutil
 import zipfile
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -18,8 +17,8 @@ from packaging.utils import parse_wheel_filename
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import settings, tools
-from duetbench.project.types import Interpreter
+from duetbench.project import settings
+from duetbench.project.settings import Interpreter
 
 _NAME: Final = r"[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s*"
 _NAMED: Final = re.compile(rf"{_NAME}(?:==|@\s)")
@@ -96,12 +95,7 @@ def _of_git(address: str, narrator: Narrator) -> Path:
                 command.run(argv, what=what, log=_log(path), tick=tick)
         return {"commit": commit}
 
-    cache.make(
-        place,
-        fault=lambda folder: None if cache.facts(folder) else "it is not there",
-        build=fetch,
-        say=narrator.say,
-    )
+    cache.make(place, fault=_fault, build=fetch, say=narrator.say)
     cache.touch(place)
     below = parse_qs(parts.fragment).get("subdirectory", [""])[0]
     return place / "tree" / below
@@ -118,66 +112,46 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         if source.suffix == ".whl":
             shutil.copy(source, staging)
         else:
-            argv: list[str | Path] = [tools.uv(), "build", "--wheel", "--quiet", "--python"]
+            argv: list[str | Path] = [command.uv(), "build", "--wheel", "--quiet", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
             # A copy's own name says nothing.
             what = f"wheel of {settings.project_name(source) if source.is_dir() else source.name}"
             cloned = source.is_relative_to(paths.cache_dir() / "sources")
             with narrator.step(what, "building it") as tick:
-                command.run(
-                    argv,
-                    what=f"building the {what}",
-                    log=_log(source.name),
-                    tick=tick,
-                    cwd=source if source.is_dir() else source.parent,
-                    env=_ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED},
-                )
-        (wheel,) = staging.glob("*.whl")
-        return {"wheel": wheel.name}
+                env = _ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED}
+                cwd, log = source if source.is_dir() else source.parent, _log(source.name)
+                command.run(argv, what=f"building the {what}", log=log, tick=tick, cwd=cwd, env=env)
+        return {"wheel": next(staging.glob("*.whl")).name}
 
-    def fault(folder: Path) -> str | None:
-        facts = cache.facts(folder)
-        return None if facts and (folder / facts["wheel"]).is_file() else "it is not there"
-
-    cache.make(place, fault=fault, build=make, say=narrator.say)
+    cache.make(place, fault=_fault, build=make, say=narrator.say)
     cache.touch(place)
-    remembered: Mapping[str, str] = cache.facts(place) or {}
-    return place / remembered["wheel"]
+    (wheel,) = place.glob("*.whl")
+    return wheel
 
 
-def unpack(wheel: Path, folder: Path, *, whole: bool) -> None:
-    """Lay out what a wheel installs: all of it, or only what says which distribution it is."""
+def _fault(place: Path) -> str | None:
+    return None if cache.facts(place) else "it is not there"
+
+
+def unpack(wheel: Path, folder: Path, missing: str = "") -> None:
+    """Lay out what a wheel installs, or only what says which distribution it is.
+
+    All of it is wanted where it was compiled for one machine, or has the `missing` module.
+    """
     with zipfile.ZipFile(wheel) as archive:
+        whole = any(tag.platform != "any" for tag in parse_wheel_filename(wheel.name)[3]) or any(
+            re.match(rf"{missing}[./]", name) for name in archive.namelist() if missing
+        )
         for member in archive.infolist():
-            top, _, rest = member.filename.partition("/")
-            kind, _, below = rest.partition("/")
-            data = top.endswith(".data")
-            name = below if data else member.filename
-            installed = whole and (not data or kind in {"purelib", "platlib"})
-            if member.is_dir() or not (top.endswith(".dist-info") or installed):
+            if member.is_dir():
                 continue
-            place = (folder / name).resolve()
-            if not place.is_relative_to(folder.resolve()):
-                raise SetupError(f"{wheel.name} has a file outside of it: {member.filename}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(member) as source, place.open("wb") as out:
-                shutil.copyfileobj(source, out)
-
-
-def is_pure(wheel: Path) -> bool:
-    """Whether a wheel has nothing that was compiled for one machine."""
-    return all(tag.platform == "any" for tag in parse_wheel_filename(wheel.name)[3])
-
-
-def modules(wheel: Path) -> frozenset[str]:
-    """The names at the top of what a wheel installs."""
-    with zipfile.ZipFile(wheel) as archive:
-        tops = {
-            member.partition("/")[0].partition(".")[0]
-            for member in archive.namelist()
-            if ".dist-info/" not in member and ".data/" not in member
-        }
-    return frozenset(tops)
+            top, _, rest = member.filename.partition("/")
+            wanted = whole or top.endswith(".dist-info")
+            if top.endswith(".data"):
+                kind, _, member.filename = rest.partition("/")
+                wanted = whole and kind in {"purelib", "platlib"}
+            if wanted:
+                archive.extract(member, folder)  # which keeps it inside
 
 
 def _state(source: Path) -> str:
@@ -185,21 +159,13 @@ def _state(source: Path) -> str:
     if not source.exists():
         raise SetupError(f"the project's lock names {source.name}, which is not there")
     digest = hashlib.sha256()
-    for path in _files(source) if source.is_dir() else (source,):
-        digest.update(f"{path.relative_to(source)}\0{path.stat().st_mode & 0o111}\0".encode())
-        digest.update(path.read_bytes())
+    for path in sorted(source.rglob("*")) if source.is_dir() else (source,):
+        name = path.relative_to(source)
+        if path.is_file() and not path.is_symlink() and not _LEFT_OUT.intersection(name.parts):
+            digest.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _files(folder: Path) -> Iterable[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name in _LEFT_OUT or path.is_symlink():
-            continue
-        if path.is_dir():
-            yield from _files(path)
-        elif path.is_file():
-            yield path
-
-
 def _log(name: str) -> Path:
-    return tools.new_log(f"wheel-{Path(name).stem}")
+    return command.new_log(f"wheel-{Path(name).stem}")

@@ -1,15 +1,21 @@
 """Links of a package's releases out of their own metadata, so that we write none.
 
-One file per package, `results/packages/<package>.json`, which grows with its versions.
+One file per package, `results/packages/<package>.json`, grows with its versions. The words are
+other people's: only addresses of the web are taken, under labels that everybody gives the same
+meaning; one that leads back to where the package was downloaded is none of them.
 """
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from email.message import Message
+from email.parser import HeaderParser
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal
-from urllib.parse import quote
+from typing import Annotated, ClassVar, Final, Literal, get_args
+from urllib.parse import quote, urlsplit
 
-from pydantic import Field, StringConstraints
+from packaging.utils import canonicalize_name
+from pydantic import Field, StringConstraints, ValidationError
 
 from duetbench.core.model import Artefact, Frozen
 from duetbench.store import files
@@ -28,6 +34,20 @@ _FORGE: Final = re.compile(r"(https?://[^/]+/[^/]+/[^/?#]+?)(?:\.git)?/?")
 Kind = Literal["home", "source", "changelog", "documentation", "issues"]
 _SOURCES: Final[tuple[Kind, ...]] = ("source", "home")
 Version = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.!+_-]{0,99}$")]
+
+
+_LABELS: Final[dict[str, Kind]] = {
+    **{kind: kind for kind in get_args(Kind)},
+    **dict.fromkeys(("homepage",), "home"),
+    **dict.fromkeys(("repository", "sourcecode", "github", "gitlab", "code"), "source"),
+    **dict.fromkeys(("changes", "history", "whatsnew", "releasenotes"), "changelog"),
+    **dict.fromkeys(("docs",), "documentation"),
+    **dict.fromkeys(("bugs", "issue", "tracker", "issuetracker", "bugtracker"), "issues"),
+}
+"""The well-known labels of the packaging specifications, lower case without punctuation."""
+
+_INDEX: Final = frozenset({"project", "pypi", "simple", "packages", "p"})
+"""First part of a path that leads to a package on an index, which has the package's name next."""
 
 
 class VersionLinks(Frozen):
@@ -110,3 +130,53 @@ def remember(results: Path, every: LinksByVersion, to: Path | None = None) -> tu
             record = PackageRecord(id=package, versions=dict(sorted({**versions, **old}.items())))
             written.append(files.write((to or results) / path_of(package), record))
     return tuple(written)
+
+
+def of_environment(program: Path) -> LinksByVersion:
+    """Read the metadata of the environment of a Python executable."""
+    links: dict[tuple[str, str], VersionLinks] = {}
+    for place in program.parents[1].glob("lib/python*/site-packages"):
+        links |= of_folder(place)
+    return links
+
+
+def of_folder(folder: Path) -> LinksByVersion:
+    """Read the metadata of all packages that are installed in a folder."""
+    links: dict[tuple[str, str], VersionLinks] = {}
+    for path in sorted(folder.glob("*.dist-info/METADATA")):
+        message = HeaderParser().parsestr(path.read_text("utf-8", "replace"))
+        package, version = canonicalize_name(str(message["Name"])), str(message["Version"])
+        links[package, version] = _links(message, package, version)
+    return links
+
+
+def _links(message: Message, package: str, version: str) -> VersionLinks:
+    links: dict[Kind, str] = {}
+    urls = [str(line).partition(",")[::2] for line in message.get_all("Project-URL", [])]
+    for label, url in [*urls, ("homepage", str(message["Home-page"] or ""))]:
+        kind = _LABELS.get(re.sub(r"[\W_]", "", label).lower())
+        if kind is not None and not _of_an_index(url.strip(), package):
+            with suppress(ValidationError):
+                links = {**VersionLinks(links={kind: url.strip()}).links, **links}
+    return VersionLinks(links=links, tag=_tag(str(message.get_payload()), links, version))
+
+
+def _of_an_index(url: str, package: str) -> bool:
+    first, name = [*filter(None, urlsplit(url).path.split("/")), "", ""][:2]
+    return first in _INDEX and canonicalize_name(name) == package
+
+
+def _tag(description: str, links: dict[Kind, str], version: str) -> str | None:
+    """What stands before the version in the name of its tag, as the description links to one.
+
+    Such a link also proves that the source is on a forge that has its addresses like this.
+    """
+    source = VersionLinks(links=links).repository
+    if source is None:
+        return None
+    match = re.search(
+        rf"{re.escape(source)}/(?:releases/tag|tree|blob|compare/[\w.-]+?\.\.\.)/?"
+        rf"([A-Za-z][\w-]{{0,20}}?[-_]?)?{re.escape(version)}(?![\w.]*\d)",
+        description,
+    )
+    return (match[1] or "") if match else None

@@ -25,7 +25,7 @@ from duetbench.judge.counted import Counts, Job, jobs
 from duetbench.judge.loop import Instruments, Loop, Reporter, duet_seconds
 from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
 from duetbench.measure.testbed import SideCase, server_of
-from duetbench.project.anchor import Anchor
+from duetbench.project.settings import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal

@@ -27,10 +27,10 @@ from duetbench.judge.loop import Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import locks, metadata
-from duetbench.project.anchor import Anchor
+from duetbench.project import stacks
 from duetbench.project.project import Project
-from duetbench.project.types import Stack
+from duetbench.project.settings import Anchor
+from duetbench.project.stacks import Stack
 from duetbench.store import packages
 from duetbench.store import points as record
 from duetbench.store.change import Release
@@ -152,7 +152,7 @@ def newest_of(package: str, tick: Tick) -> Newest:
 
     def newest(day: date, below: str | None) -> str | None:
         tick(f"as of {day}")
-        return locks.newest(f"{package}<{below}" if below else package, day, tick)
+        return stacks.newest(f"{package}<{below}" if below else package, day, tick)
 
     return newest
 
@@ -250,7 +250,7 @@ def _head(
     """A stack ready to be played; None if all that is wanted of it was."""
     side, lost = base.head(stack.label, stack.lock(base.base.project, reporter))
     for program in side.testbed.pythons.values():
-        packages.remember(task.results, metadata.of_environment(program))
+        packages.remember(task.results, packages.of_environment(program))
     pairs = [
         Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), stack.label)
         for case in side.cases

@@ -30,7 +30,7 @@ from duetbench.judge.loop import Loop, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
-from duetbench.project import locks, resolution, stacks
+from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import PackageChange
@@ -68,7 +68,7 @@ def moves(project: Project, task: SearchTask) -> tuple[PackageChange, ...]:
     )
     return tuple(
         PackageChange(stack=task.stack, package=move.package, base=move.before, head=move.after)
-        for move in locks.moves(before, after)
+        for move in stacks.moves(before, after)
     )
 
 
@@ -162,10 +162,10 @@ class Mixtures:
         if moving not in self._texts:
             stack, names = self.task.stack, ", ".join(sorted(moving))
             with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
-                self._texts[moving] = resolution.resolve(
-                    self.project, stack, None, tick, keep=self.task.base,
-                    pins=self._pins(moving),
-                )  # fmt: skip
+                pins = self._pins(moving)
+                self._texts[moving] = self.project.resolve(
+                    stack, None, tick, keep=self.task.base, pins=pins
+                )
         return self._texts[moving]
 
     def _pins(self, moving: Names) -> list[str]:
@@ -177,7 +177,7 @@ class Mixtures:
         several = {
             name
             for text in (self.task.base, self.task.head)
-            for name, version in locks.versions(text).items()
+            for name, version in stacks.versions(text).items()
             if " and " in version
         }
         pins = []

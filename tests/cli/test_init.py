@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from duetbench.project.discover import Application, applications
+from duetbench.cli.init import Application, applications
 from repos import write
 
 FASTAPI = """\
