@@ -30,7 +30,7 @@ from duetbench.core.model import (
 )
 from duetbench.core.units import Interval, read_time
 from duetbench.host import paths
-from duetbench.store import files, store
+from duetbench.store import files
 
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
@@ -376,7 +376,7 @@ def comparison_folder() -> Path:
 
 def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
     """The file of a comparison: in `place`, or beside the logs."""
-    ending = store.PARTIAL if comparison.status == "partial" else ".json"
+    ending = files.PARTIAL if comparison.status == "partial" else ".json"
     return (place or comparison_folder()) / f"{comparison.id}{ending}"
 
 
@@ -384,7 +384,7 @@ def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
     """Write a comparison, a complete one in place of its partial file; raises RecordError."""
     path = files.write(comparison_file(comparison, place), comparison)
     if comparison.status != "partial":
-        path.with_name(f"{comparison.id}{store.PARTIAL}").unlink(missing_ok=True)
+        path.with_name(f"{comparison.id}{files.PARTIAL}").unlink(missing_ok=True)
     return path
 
 
@@ -395,7 +395,7 @@ def find_comparison(name: str, results: Path) -> Path | None:
     """
     if _MARK not in name:
         return None
-    if (meant := store.only_match(comparisons_by_id(results), name)) is not None:
+    if (meant := files.only_match(comparisons_by_id(results), name)) is not None:
         return meant
     there = ", ".join(sorted(comparisons_by_id(results))[-_NEWEST:]) or "none"
     raise UsageError(
@@ -407,7 +407,7 @@ def find_comparison(name: str, results: Path) -> Path | None:
 def comparisons_by_id(results: Path) -> dict[str, Path]:
     """The files of all that are kept, here and in a results folder."""
     return {
-        path.name.removesuffix(store.PARTIAL).removesuffix(".json"): path
+        path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
         for place in (comparison_folder(), results / COMPARISONS)
         for path in sorted(place.glob(f"*{_MARK}*.json"))
     }

@@ -11,14 +11,14 @@ import math
 import os
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from duetbench.core.errors import ArtifactError, RecordError
+from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.core.model import Artefact
 from duetbench.core.text import TURNING, printable
 
@@ -28,6 +28,9 @@ MOST_BYTES: Final = 16_000_000
 _T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
+PARTIAL: Final = ".partial.json"
+"""Ends the name of a file that still grows."""
+
 MOST_CHARACTERS: Final = 4000
 """Of a text in a result; the longest of ours, a note, has a tenth of it."""
 
@@ -89,11 +92,9 @@ def attempted(
     for path in paths:
         try:
             values.append(read_one(path))
-        except (RecordError, OSError) as problem:
-            problems.append(str(problem))
         except Exception as problem:
-            reason = f"{type(problem).__name__}: {problem}"
-            problems.append(f"{path}: cannot be used ({reason}); it is left out")
+            reason = f"{path}: cannot be used ({type(problem).__name__}: {problem}); it is left out"
+            problems.append(str(problem) if isinstance(problem, RecordError | OSError) else reason)
     return values
 
 
@@ -294,6 +295,18 @@ def require_room(folder: Path) -> None:
 def remedy(problem: OSError) -> str:
     """What to do about a file that cannot be written."""
     return _REMEDIES.get(problem.errno or 0, "see whether the folder can be written")
+
+
+def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:
+    """The file of this name, or the only one whose name holds it; None: there is none.
+
+    UsageError: several have it.
+    """
+    matching = [candidate for candidate in candidates if name in candidate]
+    exact = [candidate for candidate in matching if candidate in {name, f"{name}.partial"}]
+    if len(exact or matching) > 1:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
+    return candidates[(exact or matching)[0]] if matching else None
 
 
 class Journal:

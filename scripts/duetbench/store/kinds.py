@@ -114,7 +114,7 @@ def kind_of(path: str) -> Kind | None:
 
 def final(path: str) -> str:
     """The path that the file of a run gets which was cut short: it is kept as a partial run."""
-    begun = path.removesuffix(store.PARTIAL)
+    begun = path.removesuffix(files.PARTIAL)
     return path if begun == path or not path.startswith("runs/") else f"{begun}.json"
 
 
@@ -128,7 +128,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Run, ...], tuple[str,
     accepted: dict[str, File] = {}
     runs: list[Run] = []
     others: list[str] = []
-    for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(store.PARTIAL), p)):
+    for path in sorted(_plain(folder), key=lambda p: (p.name.endswith(files.PARTIAL), p)):
         below = path.relative_to(folder).as_posix()
         place = final(below)
         kind = kind_of(place)

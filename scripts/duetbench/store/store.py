@@ -18,7 +18,6 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile, Run
 from duetbench.store import files
 
-PARTIAL: Final = ".partial.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -47,7 +46,7 @@ def path_for(results: Path, run: Run) -> Path:
 def partial_path_for(results: Path, run: Run) -> Path:
     """Where the run is kept while it is measured."""
     final = path_for(results, run)
-    return final.with_name(final.stem + PARTIAL)
+    return final.with_name(final.stem + files.PARTIAL)
 
 
 def save_partial(results: Path, run: Run) -> Path:
@@ -85,7 +84,7 @@ def runs(results: Path, *, profile: Profile | None = None, partial: bool = False
     matching = (
         path
         for path in (results / "runs").glob("*/*/*.json")
-        if (partial or not path.name.endswith(PARTIAL))
+        if (partial or not path.name.endswith(files.PARTIAL))
         and (profile is None or f"-{profile}-" in path.name)
     )
     return sorted(matching, key=lambda path: path.name)
@@ -93,7 +92,7 @@ def runs(results: Path, *, profile: Profile | None = None, partial: bool = False
 
 def partials(results: Path) -> list[Path]:
     """Files of runs that were not finished, oldest first."""
-    return [path for path in runs(results, partial=True) if path.name.endswith(PARTIAL)]
+    return [path for path in runs(results, partial=True) if path.name.endswith(files.PARTIAL)]
 
 
 def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> Path:
@@ -115,22 +114,10 @@ def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> 
         return path
     recorded = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
     candidates = {**recorded, **(others or {})}
-    if (meant := only_match(candidates, name)) is not None:
+    if (meant := files.only_match(candidates, name)) is not None:
         return meant
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.3) or list(candidates)[-3:]
     raise UsageError(
         f"nothing goes by {name!r} (expected 'latest', an id, or a file); "
         + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
     )
-
-
-def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:
-    """The file of this name, or the only one whose name holds it; None: there is none.
-
-    UsageError: several have it.
-    """
-    matching = [candidate for candidate in candidates if name in candidate]
-    exact = [candidate for candidate in matching if candidate in {name, f"{name}.partial"}]
-    if len(exact or matching) > 1:
-        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; say more of it")
-    return candidates[(exact or matching)[0]] if matching else None
