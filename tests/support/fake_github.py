@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import logging
@@ -182,7 +181,6 @@ class FakeGitHub:
             "name": name,
             "size_in_bytes": len(data),
             "expired": False,
-            "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
             "data": data,
             **more,
         }
