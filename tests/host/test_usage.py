@@ -3,11 +3,10 @@
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from duetbench.host import tree_usage
+from duetbench.host import proc, tree_usage
 from duetbench.host.machine import CoreTimes
 from duetbench.host.tree_usage import Edge, MemorySample, ProcessEdge, TreeSampler
 from serverlings import launch, said
@@ -18,9 +17,19 @@ pytestmark = pytest.mark.usefixtures("state_home")
 MB = 1 << 20
 
 
-def process(pid: int, cpu: float | None, **changes: Any) -> ProcessEdge:
-    known = {"parent": 1, "ticked": 0, "children": 0, "switches": {}}
-    return ProcessEdge(pid=pid, start=1000 + pid, clock=cpu, **{**known, **changes})
+def process(
+    pid: int,
+    cpu: float | None,
+    *,
+    parent: int = 1,
+    ticked: float = 0,
+    children: float = 0,
+    start: int = 0,
+    switches: dict[int, tuple[int, int]] | None = None,
+) -> ProcessEdge:
+    ticks, of_children = (round(seconds / proc.TICK) for seconds in (ticked, children))
+    stat = proc.Stat(pid, "R", parent, 0, ticks, of_children, 1, start or 1000 + pid)
+    return ProcessEdge(stat, cpu, switches or {})
 
 
 def burned(folder: Path, program: str, *told: object) -> tuple[float, tree_usage.Usage]:
@@ -85,7 +94,7 @@ def test_a_buffer_shared_by_fork_counts_once_in_pss_and_twice_in_rss(tmp_path: P
             0.6, (0, 0), id="2 ends at 0.8 s, 3 comes: 0.3 + 0.1 + 0.2 of the master",
         ),
         pytest.param(
-            (process(2, 9.0),), (ProcessEdge(2, 1, 99_999, 0.25, 0, 0, {}),),
+            (process(2, 9.0),), (process(2, 0.25, start=99_999),),
             0.25, (0, 0), id="the same pid with another start is another process",
         ),
     ],

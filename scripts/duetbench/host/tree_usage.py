@@ -26,25 +26,31 @@ COURSE_SECONDS: Final = 0.2
 """Between two readings of the resident set size, s; one takes 13 µs per process."""
 
 Members = Callable[[], Sequence[psutil.Process]]
+_INTERVAL: Final = 1.0  # s between two samples of memory
 _COST_SHARE: Final = 0.01  # of the time may be spent on sampling memory
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessEdge:
-    """One process at one moment; `clock`, `ticked` and `children` in seconds of CPU.
+    """One process at one moment; `switches` are (voluntary, involuntary) per live thread.
 
-    `clock` is None where the kernel offers none; `ticked` is the time by /proc/<pid>/stat, cut to
-    ticks, as that of the `children` waited for. `start`, ticks since boot, and pid identify it;
-    `switches` are (voluntary, involuntary) per live thread.
+    `clock` is its CPU clock in seconds, None where the kernel offers none. Pid and start identify
+    it.
     """
 
-    pid: int
-    parent: int
-    start: int
+    stat: proc.Stat
     clock: float | None
-    ticked: float
-    children: float
     switches: Mapping[int, tuple[int, int]]
+
+    @property
+    def ticked(self) -> float:
+        """Seconds of CPU by /proc/<pid>/stat, cut to ticks."""
+        return self.stat.ticks * proc.TICK
+
+    @property
+    def children(self) -> float:
+        """The same of the children that it has waited for."""
+        return self.stat.children_ticks * proc.TICK
 
     @property
     def cpu(self) -> float:
@@ -84,8 +90,8 @@ def between(a: Edge, b: Edge) -> Usage:
     counted if its parent waited for it. Switches of threads that ended are lost; threads that
     came count from 0.
     """
-    before = {(p.pid, p.start): p for p in a.processes}
-    after = {(p.pid, p.start): p for p in b.processes}
+    before = {(p.stat.pid, p.stat.start): p for p in a.processes}
+    after = {(p.stat.pid, p.stat.start): p for p in b.processes}
     cpu, voluntary, involuntary = 0.0, 0, 0
     for identity, now in after.items():
         then = before.get(identity)
@@ -95,9 +101,8 @@ def between(a: Edge, b: Edge) -> Usage:
             clocked = now.clock is not None and then.clock is not None
             cpu += now.cpu - then.cpu if clocked else now.ticked - then.ticked
             # What it waited for includes the whole life of the children that went.
-            counted = sum(
-                p.cpu for i, p in before.items() if i not in after and p.parent == now.pid
-            )
+            ended = (p for identity, p in before.items() if identity not in after)
+            counted = sum(p.cpu for p in ended if p.stat.parent == now.stat.pid)
             cpu += max(0.0, now.children - then.children - counted)
         for thread, counts in now.switches.items():
             old = then.switches.get(thread, (0, 0)) if then else (0, 0)
@@ -181,17 +186,16 @@ def summarise(
 class TreeSampler:
     """Watches all processes of a session, as `Session.members` lists them. A context manager.
 
-    Entering takes the idle sample at once; then a thread takes one per interval.
+    Entering takes the idle sample at once; then a thread takes one per second.
     """
 
-    def __init__(self, members: Members, interval: float = 1.0):
-        self._members, self._interval = members, interval
+    def __init__(self, members: Members):
+        self._members = members
         self._samples: list[MemorySample] = []
         self._course: list[tuple[float, int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self.cost_seconds = 0.0
-        """CPU seconds that sampling has cost so far."""
+        self._cost = 0.0  # CPU seconds of sampling so far
 
     def __enter__(self) -> Self:
         self.sample()
@@ -208,7 +212,7 @@ class TreeSampler:
         taken = memory_of(self._members)
         if taken.pids:  # a tree that has ended has no memory to speak of
             self._samples.append(taken)
-        self.cost_seconds += time.thread_time() - began
+        self._cost += time.thread_time() - began
         return taken
 
     def edge(self) -> Edge:
@@ -218,39 +222,26 @@ class TreeSampler:
         at = time.monotonic()
         clocks = [proc.cpu_clock(item.pid) for item in stats]
         at = (at + time.monotonic()) / 2
-        return Edge(
-            at,
-            tuple(
-                ProcessEdge(
-                    pid=item.pid,
-                    parent=item.parent,
-                    start=item.start,
-                    clock=clock,
-                    ticked=item.ticks * proc.TICK,
-                    children=item.children_ticks * proc.TICK,
-                    switches=proc.switches(item.pid),
-                )
-                for item, clock in zip(stats, clocks, strict=True)
-            ),
-        )
+        edges = zip(stats, clocks, strict=True)
+        return Edge(at, tuple(ProcessEdge(one, c, proc.switches(one.pid)) for one, c in edges))
 
     def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:
         """Summarise the samples taken between two moments of the monotonic clock."""
         return summarise(tuple(self._samples), start, end, tuple(self._course))
 
     def _run(self) -> None:
-        due = time.monotonic() + self._interval
+        due = time.monotonic() + _INTERVAL
         while not self._stop.wait(max(0.0, min(COURSE_SECONDS, due - time.monotonic()))):
-            began, cost = time.monotonic(), self.cost_seconds
+            began, cost = time.monotonic(), self._cost
             if began >= due:
                 self.sample()
-                spent = self.cost_seconds - cost
-                due = max(due + self._interval, began + spent / _COST_SHARE)
+                spent = self._cost - cost
+                due = max(due + _INTERVAL, began + spent / _COST_SHARE)
             looked = time.thread_time()
             sizes = [proc.resident(pid) for pid in self._samples[-1].pids]
             if None not in sizes:
                 self._course.append((time.monotonic(), sum(size for size in sizes if size)))
-            self.cost_seconds += time.thread_time() - looked
+            self._cost += time.thread_time() - looked
 
 
 @dataclass(frozen=True, slots=True)
