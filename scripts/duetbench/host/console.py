@@ -40,8 +40,8 @@ class Console(rich.console.Console):
         fixed = "width" in settings or os.environ.get("COLUMNS", "").isdigit()
         if not (fixed or self.is_terminal):
             self.width = PLAIN_WIDTH
-        if isinstance(self.file, io.TextIOWrapper):  # what it cannot show is no failure
-            self.file.reconfigure(errors="backslashreplace")
+        if isinstance(self.file, io.TextIOWrapper) and self.options.ascii_only:
+            self.file.reconfigure(errors="backslashreplace")  # what it cannot show is no failure
 
     def say(self, sentence: str) -> None:
         """Print a sentence: without mark-up in it, and wrapped by whoever shows it."""
