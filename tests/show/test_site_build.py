@@ -159,18 +159,12 @@ def test_the_page_of_missing_addresses_works_at_any_depth(tmp_path: Path) -> Non
     assert all(link.startswith(("/bench/", "#")) for link in links)
 
 
-def test_asv_s_site_of_an_earlier_build_is_kept_and_where_none_is_a_page_says_why(
-    tmp_path: Path,
-) -> None:
-    asv = tmp_path / "site" / "asv"
+def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     assert asv_site.NONE in sites.made(tmp_path, with_asv=True).notes
     assert asv_site.NONE in text_of(tmp_path, "asv")
-    (asv / asv_site.SIGN).write_text("asv's")
-    (asv / "index.html").write_text("<!doctype html>asv's")
-    sites.made(tmp_path)
-    assert (asv / "index.html").read_text() == "<!doctype html>asv's"
-    assert (asv / asv_site.SIGN).is_file()
+    assert sites.made(tmp_path).notes == ()
+    assert asv_site.LEFT_OUT in text_of(tmp_path, "asv")
 
 
 def test_raw_files_are_those_of_the_results(whole: Path) -> None:

@@ -34,13 +34,7 @@ def site_command(
             "addresses. All other links are relative.",
         ),
     ] = "",
-    asv: Annotated[
-        bool,
-        Option(
-            "--asv/--no-asv",
-            help="Bring asv's own site, below asv/, up to date too; --no-asv keeps what is there.",
-        ),
-    ] = True,
+    asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Build the site from results/: trends, experiments, changes, releases, downloads.

@@ -33,24 +33,16 @@ _LONGEST: Final = 200
 _TRAPS: Final = frozenset({INDEX, "con", "nul", "aux", "prn"})
 
 
-def points_file(points_id: str) -> str:
-    """A file of anchored points."""
-    return f"points/{quote(points_id)}.json"
+def _raw(folder: str, name: str) -> str:
+    return f"{folder}{quote(name)}.json"
 
 
-def run_file(run_id: str) -> str:
-    """The run file itself, as it was measured."""
-    return f"{RUNS}{quote(run_id)}.json"
-
-
-def comparison_file(comparison_id: str) -> str:
-    """The stored comparison itself."""
-    return f"{COMPARISONS}{quote(comparison_id)}.json"
-
-
-def attribution_file(attribution_id: str) -> str:
-    """The attribution itself."""
-    return f"{WHY}{quote(attribution_id)}.json"
+run_file = partial(_raw, RUNS)
+"""The run file itself, as it was measured."""
+points_file = partial(_raw, "points/")
+change_file = partial(_raw, CHANGES)
+comparison_file = partial(_raw, COMPARISONS)
+attribution_file = partial(_raw, WHY)
 
 
 def folded(attribution_id: str, side: str) -> str:

@@ -21,8 +21,6 @@ from duetbench.host import command, paths
 from duetbench.host.console import Narrator
 
 FOLDER: Final = "asv"
-SIGN: Final = "asv.js"
-"""A file that every site made by asv has."""
 NONE: Final = "asv has recorded nothing here"
 ELSEWHERE: Final = "asv's site is only made of a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out as asked (--no-asv)"

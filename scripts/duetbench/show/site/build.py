@@ -101,23 +101,17 @@ class Folder:
             ) from problem
         self.written += 1
 
-    def keep(self, folder: str) -> None:
-        """Leave everything below a folder as it is."""
-        found = self._files(folder).keys()
-        self.names |= found
-        self.kept += len(found)
-
     def remove_others(self) -> int:
-        """Remove our files that were neither written nor kept; how many there were."""
-        found = {name: path for ours in OURS for name, path in self._files(ours).items()}
-        others = found.keys() - self.names
-        for name in others:
-            found[name].unlink()
+        """Remove our files that were not made this time; how many there were."""
+        every = (path for ours in OURS for path in (self.root / ours).rglob("*"))
+        others = [
+            path
+            for path in every
+            if not path.is_dir() and path.relative_to(self.root).as_posix() not in self.names
+        ]
+        for path in others:
+            path.unlink()
         return len(others)
-
-    def _files(self, folder: str) -> dict[str, Path]:
-        every = (path for path in (self.root / folder).rglob("*") if not path.is_dir())
-        return {path.relative_to(self.root).as_posix(): path for path in every}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +148,6 @@ def update(order: Order, sources: Sources, narrator: Narrator) -> Built:
     if order.with_asv:
         scratch = order.cache / "asv-site"
         no_asv = asv_site.bring(order.root, order.results, scratch, folder.put, narrator)
-    elif (folder.root / asv_site.FOLDER / asv_site.SIGN).is_file():
-        folder.keep(asv_site.FOLDER)
-        no_asv = ""
     site = gather(
         order.root,
         order.results,
@@ -227,10 +218,10 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     for run, path in sources.runs.items():
         folder.put(f"{addresses.RUNS}{run}.json", path.read_bytes())
     for points in sources.points:
-        folder.put(f"points/{points.id}.json", points.model_dump_json().encode())
+        folder.put(addresses.points_file(points.id), points.model_dump_json().encode())
     for record in sources.changes:
         text = record.model_dump_json(indent=1) + "\n"
-        folder.put(f"{addresses.CHANGES}{record.id}.json", text.encode())
+        folder.put(addresses.change_file(record.id), text.encode())
     for comparison in sources.comparisons:
         path = results / stored.COMPARISONS / f"{comparison.id}.json"
         folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())

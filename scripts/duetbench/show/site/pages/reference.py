@@ -60,7 +60,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         "cases": {case: addresses.data_file(case) for case in sorted(cases)},
         "runs": [addresses.run_file(run) for run in site.runs],
         "points": [addresses.points_file(name) for name in sorted(site.points)],
-        "changes": [f"{addresses.CHANGES}{record.id}.json" for record in site.changes],
+        "changes": [addresses.change_file(record.id) for record in site.changes],
         "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
         "problems": list(site.sources.problems),
     }
