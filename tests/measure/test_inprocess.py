@@ -17,7 +17,7 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
 from duetbench.measure import asv_runs as runs
 from duetbench.project.project import Project
-from duetbench.project.suites import read_suites
+from duetbench.project.published import read_suites
 
 ROOT = paths.project_root()
 

@@ -44,7 +44,7 @@ SIZES: Final = re.compile(
     rf"|{NUMBER} times as (?:high|many|much|fast)|ratio of {NUMBER}"
 )
 """A size in a sentence."""
-STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not )")
+STATEMENT: Final = re.compile(r"^.*? — (?:does not hold|holds|not |cannot )")
 """What an article states, and whether it holds here."""
 BORNE: Final = re.compile(
     rf"^(?: [\w.]+){{0,4}} ?\((?:[+−]?{NUMBER}…[+−]?{NUMBER}[^)]*|one launch[^)]*)\)"

@@ -7,7 +7,7 @@ import pytest
 import synthetic
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag
-from duetbench.trend.summary import estimate, ratio, summarise_case
+from duetbench.trend.summary import estimate, summarise_case
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 
@@ -34,23 +34,6 @@ def test_zeros_are_averaged_as_they_are() -> None:
     assert found.estimate == pytest.approx(3)
     assert found.high == pytest.approx(3 + T_2 * 3 / math.sqrt(3), rel=1e-5)
     assert estimate([0.0, 0.0]).spread is None
-
-
-@pytest.mark.parametrize(
-    ("above", "below", "error"),
-    [
-        # Logs to base 10 are 1±1 (n=3) over 0 (n=3, no scatter): df is 2.
-        ([1.0, 10.0, 100.0], [1.0, 1.0, 1.0], 1 / math.sqrt(3)),
-        # Two launches each, the same scatter: df is 2, the error the deviation of 0 and 2 (n - 1).
-        ([10.0, 1000.0], [1.0, 100.0], math.sqrt(2)),
-    ],
-)
-def test_a_ratio_has_welchs_interval(above: list[float], below: list[float], error: float) -> None:
-    found = ratio(above, below)
-    assert found is not None
-    assert found.estimate == pytest.approx(10)
-    ends = 10 ** (1 - T_2 * error), 10 ** (1 + T_2 * error)
-    assert (found.low, found.high) == pytest.approx(ends, rel=1e-4)
 
 
 def test_failed_launches_enter_nothing_and_are_told() -> None:

@@ -14,7 +14,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.measure import asv_runs as runs
 from duetbench.project.project import Project
-from duetbench.project.suites import read_suites
+from duetbench.project.published import read_suites
 from duetbench.show import inprocess as pages
 from duetbench.show.run import print_page
 from duetbench.store import asv_results, files

@@ -155,7 +155,12 @@ def run_command(
             raise
     if assigned is None or output or markdown or details:  # a shard is one of many; see its night
         summary, root = summarise(finished), project.repository
-        page = pages.make_page(summary, load_published(root), pages.read_about(root))
+        page = pages.make_page(
+            summary,
+            load_published(root),
+            pages.read_about(root),
+            reference=pages.reference_runs(Project.here().results),
+        )
         text = as_markdown(page)
         actions.summary(text)  # on the page of the job of GitHub Actions that this is
         answers.put(text, markdown)

@@ -10,18 +10,16 @@ from duetbench.cli import answers
 from duetbench.cli.answers import HtmlOption
 from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import Profile, Run
+from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json, write
 from duetbench.project.project import Project
-from duetbench.project.published import load_published
-from duetbench.project.suites import read_suites
+from duetbench.project.published import load_published, read_suites
 from duetbench.show import inprocess, report
 from duetbench.show import page as pages
-from duetbench.show.findings import RunSource, write_findings
-from duetbench.show.page import Section, read_about
+from duetbench.show.page import read_about, reference_runs
 from duetbench.show.run import as_markdown as run_markdown
-from duetbench.show.run import print_page
+from duetbench.show.run import print_page, write_findings
 from duetbench.store import asv_results, files, kinds, store
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
@@ -86,40 +84,35 @@ def findings_command(
         list[str] | None,
         Argument(
             metavar="RUN",
-            help="Runs by id, such as one of new cases alone beside the reference runs; default: "
-            "the latest of the published and of the nightly profile.",
+            help="Runs by id; default: the newest of each machine and profile.",
         ),
     ] = None,
     output: TextOption = None,
 ) -> None:
-    """Answer each experiment's question from the reference runs and asv's results, as Markdown."""
+    """Answer each experiment's statements from all runs and asv's results, as Markdown."""
     project = Project.here()
     root, results = project.root, project.results
     folder = (output.parent if output else results).resolve()
-    profiles: tuple[Profile, ...] = ("published", "nightly")
-    paths = [store.find(results, name) for name in runs or ()] or [
-        recorded[-1] for profile in profiles if (recorded := store.runs(results, profile=profile))
-    ]
-    sources: list[RunSource] = []
-    for path in map(Path.resolve, paths):
-        link = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
-        run = summarise(store.load(path))
-        label = f"{run.run.profile} profile"
-        if label in {source.label for source in sources}:
-            label += f" of {run.run.started[:16].replace('T', ' ')}"
-        sources.append(RunSource(label, link.as_posix(), run))
-    if not sources:
-        raise RecordError(
-            f"{results}: neither a published nor a nightly run has been recorded; make one: "
-            "duetbench run --profile nightly"
+    paths = [store.find(results, name).resolve() for name in runs or ()]
+    links = {
+        path.stem: (
+            path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
         )
-    inside: tuple[Section, ...] = ()
-    if snapshots := asv_results.read(results / "asv"):
-        # What it says of a whole experiment wants intervals, and as many cases as there are.
-        summaries = (source.summary for source in sources)
-        widest = max(summaries, key=lambda run: (run.run.launches > 1, len(run.cases)))
-        inside = inprocess.sections(snapshots, read_suites(root), widest)
-    write(write_findings(sources, load_published(root), read_about(root), inside), output)
+        for path in paths or map(Path.resolve, store.runs(results))
+    }
+    summaries = [summarise(store.load(path)) for path in paths] or reference_runs(results)
+    if not summaries:
+        raise RecordError(
+            f"{results}: no run has been recorded; make one: duetbench run --profile nightly"
+        )
+    published, about, suites = load_published(root), read_about(root), read_suites(root)
+    snapshots = asv_results.read(results / "asv")
+    names = sorted({*published, *(suite.page for suite in suites if suite.source)})
+    experiments = {
+        name: inprocess.experiment(name, summaries, snapshots, published, about, suites)
+        for name in names
+    }
+    write(write_findings(experiments, links), output)
 
 
 def schema_command(
@@ -155,7 +148,8 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
         )
     root = paths.project_root()
     published = load_published(root)
-    page = pages.make_page(summary, published, read_about(root), select)
+    reference = reference_runs(Project.here().results)
+    page = pages.make_page(summary, published, read_about(root), select, reference)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:

@@ -5,7 +5,7 @@ A message says what was expected, what was found, and what to do. Exit code 1 is
 it says that all was done, and what was found is bad.
 
 A *fail* flag voids a launch: it keeps a status and a reason, and loses every figure. A *warn* flag
-is shown beside the figures; from those with a `DISTURBING` one nothing is decided.
+is shown beside the figures; a `DISTURBING` one widens the intervals of statements.
 """
 
 from collections.abc import Mapping
@@ -184,7 +184,7 @@ class FlagName(StrEnum):
 
 DISTURBING: Final = frozenset(name for name in FlagName if name.disturbs)
 """Warnings that something besides the case was measured too, or something that does not last:
-nothing is decided from such figures.
+no trend is judged from such figures, and the intervals of statements are wider.
 
 The other warnings describe the case or the machine (few cores, shared cores, an uneven spread);
 they belong to the answer.

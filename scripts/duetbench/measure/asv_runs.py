@@ -22,7 +22,7 @@ from duetbench.host.process_group import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
 from duetbench.project.project import Project
-from duetbench.project.suites import read_suites
+from duetbench.project.published import read_suites
 
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")

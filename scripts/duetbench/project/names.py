@@ -15,8 +15,8 @@ from duetbench.core.units import count
 from duetbench.host import paths
 from duetbench.project import settings
 from duetbench.project.project import Project
+from duetbench.project.published import read_suites
 from duetbench.project.settings import STACK
-from duetbench.project.suites import read_suites
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
 _LONGEST: Final = 60  # letters of a request

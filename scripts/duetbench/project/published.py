@@ -1,23 +1,28 @@
-"""`apps/<experiment>/published.toml`: what the source published, and how to show ours beside it.
+"""What is declared of an experiment besides its cases: published figures, tables, statements.
 
-Tables and charts select cases by globs over their ids and tell them apart by `KEYS`, properties of
-a case; their figures are metrics of the registry. An experiment without the file gets a table of
-everything.
+`apps/<experiment>/published.toml` is of servers: its tables and charts select cases by globs over
+their ids and tell them apart by `KEYS`, properties of a case; their figures are metrics of the
+registry. An experiment without the file gets a table of everything. `benchmarks/<suite>.toml` is of
+a suite inside the process.
 """
 
 from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
+from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.schema import read_toml, validated
 
 FILE: Final = "published.toml"
+SUITES: Final = "benchmarks"
+SHARED_PAGE: Final = "inside-the-process"
+"""The page of suites that belong to no experiment."""
 
 KeyValue = str | float | None
 
@@ -91,17 +96,10 @@ class Selection(Frozen):
 
 
 class _Layout(Selection):
-    """What all charts have; which of their fields name metrics."""
-
-    metric_fields: ClassVar[tuple[str, ...]] = ("metric",)
+    """What both kinds of charts have."""
 
     name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
     caption: str = Field(default="", description="How to read it.")
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        values: list[Any] = [getattr(self, field) for field in self.metric_fields]
-        return tuple(name for v in values for name in ([v] if isinstance(v, str) else v))
 
 
 class BarsLayout(_Layout):
@@ -115,37 +113,27 @@ class BarsLayout(_Layout):
     keys: Keys = Field(description="The label of a bar.")
     series: KeyName | None = Field(default=None, description="What the colour stands for.")
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return (self.metric,)
+
 
 class LinesLayout(_Layout):
-    """One line per series and metric, over a number that was varied.
+    """One line per series and metric, over a number that was varied."""
 
-    `percentiles`: users and the like, with a logarithmic upright axis; `sweep`: threads and the
-    like, which are doubled rather than added.
-    """
-
-    metric_fields: ClassVar[tuple[str, ...]] = ("metrics",)
-
-    kind: Literal["percentiles", "sweep"]
+    kind: Literal["lines"]
     x: KeyName = Field(description="The property that was varied: a number.")
     series: Keys = Field(description="Cases alike in these are one line.")
     metrics: tuple[MetricName, ...] = Field(min_length=1)
     unit: str = Field(description="Title of the upright axis.")
-    log: bool = Field(default=False, description="Logarithmic upright axis, also of a sweep.")
+    log: bool = Field(default=False, description="Logarithmic upright axis.")
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return self.metrics
 
 
-class CurveLayout(_Layout):
-    """Latency against throughput: one point per load, joined from the lightest on."""
-
-    metric_fields: ClassVar[tuple[str, ...]] = ("x", "y")
-
-    kind: Literal["curve"]
-    x: MetricName = Field(description="A metric: the throughput.")
-    y: MetricName = Field(description="A metric: the latency.")
-    series: Keys = Field(description="Cases alike in these are one line.")
-    label: KeyName = Field(description="What tells the points of a line apart: a number.")
-
-
-ChartLayout = Annotated[BarsLayout | LinesLayout | CurveLayout, Field(discriminator="kind")]
+ChartLayout = Annotated[BarsLayout | LinesLayout, Field(discriminator="kind")]
 
 
 class TableLayout(Selection):
@@ -156,43 +144,40 @@ class TableLayout(Selection):
     headings: dict[MetricName, str] = Field(
         default_factory=dict, description="Column headings instead of the metrics' titles."
     )
-    across: KeyName | None = Field(
-        default=None,
-        description="A property whose values become the columns; a line is then one metric.",
-    )
     note: str | None = None
 
 
 class Shape(Frozen):
-    """A statement about the shape of the result, as a ratio of two cases or one figure.
+    """A statement about the shape of the result.
 
-    `numerator` and `denominator` are names from `cases`, or case ids. The statement holds when the
-    ratio (without a denominator: the numerator's own figure) lies between `least` and `most`.
+    It holds where the ratio of two sides, or the figure of one, lies between `least` and `most`.
     """
 
     statement: str
-    metric: MetricName | None = None
-    numerator: str | None = None
-    denominator: str | None = None
     least: float | None = None
     most: float | None = None
     published: float | None = Field(
         default=None, description="Where it does not follow from the published figures."
     )
     if_not: str | None = Field(default=None, description="Why our shape may differ.")
-    pending: str | None = Field(default=None, description="Why no run can tell (instead of all).")
+    cannot: str | None = Field(
+        default=None, description="Why a machine of fewer than `needs` cores cannot be asked."
+    )
+    needs: int | None = Field(default=None, description="None: no machine can be asked.")
 
     @model_validator(mode="after")
-    def _checkable(self) -> Self:
-        if self.pending is not None:
-            if self.metric or self.numerator or self.denominator:
-                raise ValueError("a pending shape has no metric and no cases")
-            return self
-        if self.metric is None or self.numerator is None:
-            raise ValueError("a shape needs metric and numerator (or says why it is pending)")
+    def _limited(self) -> Self:
         if self.least is None and self.most is None:
             raise ValueError("a shape needs least or most, or both")
         return self
+
+
+class CaseShape(Shape):
+    """A statement about cases: names from `cases`, or case ids; `denominator` may be left out."""
+
+    metric: MetricName
+    numerator: str
+    denominator: str | None = None
 
 
 class Published(Frozen):
@@ -211,10 +196,7 @@ class Published(Frozen):
     notes: tuple[str, ...] = Field(default=(), description="How figures were carried over.")
     tables: tuple[TableLayout, ...] = ()
     charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site.")
-    shapes: tuple[Shape, ...] = ()
-    answers: tuple[str, ...] = Field(
-        default=(), description="Sentences with figures: templates, see show/claims.py."
-    )
+    shapes: tuple[CaseShape, ...] = ()
 
     @model_validator(mode="after")
     def _known_names(self) -> Self:
@@ -250,6 +232,164 @@ class Published(Frozen):
         return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
 
 
+class SuiteSource(Frozen):
+    """Where an experiment comes from."""
+
+    title: str
+    date: str
+    setting: str
+    python: str = Field(description="The interpreter that its figures stand beside.")
+
+
+class SuiteColumn(Frozen):
+    """A column of a table: an environment, or how many times one column's figures are another's."""
+
+    title: str
+    python: str | None = None
+    stack: str | None = None
+    over: tuple[int, int] | None = Field(default=None, description="Places of two columns.")
+
+
+class SuiteTable(Frozen):
+    """A table of one benchmark that does the same work in several ways, or of many benchmarks.
+
+    With `variant`, the parameter that says which way, every interpreter has the time, the speed-up
+    over the way `base`, and what is possible at best. Without it, a row is a benchmark with its
+    parameters and a column is an environment.
+    """
+
+    title: str
+    benchmark: str = Field(description="Its name, or the start of several names.")
+    name: str = Field(default="", pattern="^[a-z0-9-]*$", description="For shapes and anchors.")
+    keys: tuple[str, ...] = Field(default=(), description="Its parameters besides the variant.")
+    variant: str | None = None
+    base: str | None = Field(default=None, description="The variant that others are compared with.")
+    times: str | None = Field(
+        default=None, description="The parameter that says how many times the work of `base` it is."
+    )
+    best: str | None = Field(
+        default=None,
+        description="Formula for the shortest possible time in seconds, over base (its time), "
+        "cores, slowest, and the numbers among the parameters.",
+    )
+    slowest: str | None = Field(
+        default=None, description="The benchmark that tracks the slowest single round."
+    )
+    columns: tuple[SuiteColumn, ...] = Field(default=(), description="Default: all environments.")
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.variant is None) != (self.base is None):
+            raise ValueError("variant and base belong together")
+        if self.best is not None:
+            parameters = [*self.keys, *([self.variant] if self.variant else [])]
+            try:
+                evaluate(self.best, dict.fromkeys(["base", "cores", "slowest", *parameters], 1.0))
+            except FormulaError as problem:
+                raise ValueError(str(problem)) from problem
+        return self
+
+
+class PublishedTimes(Frozen):
+    """What the source measured in one run, by variant, in seconds."""
+
+    table: str
+    run: str | None = None
+    where: dict[str, str] = Field(default_factory=dict)
+    seconds: dict[str, float]
+
+
+class SuiteSide(Frozen):
+    """One of two figures."""
+
+    python: str
+    stack: str | None = None
+    variant: str | None = None
+
+
+class RunRatio(Frozen):
+    """A ratio of two cases in a run with servers."""
+
+    metric: str
+    above: str
+    below: str
+
+
+class SuiteShape(Shape):
+    """`above` is at least, at most so many times `below`; `per`: divided by what servers gained."""
+
+    table: str
+    benchmark: str | None = Field(default=None, description="Default: that of the table.")
+    where: dict[str, str] = Field(default_factory=dict)
+    above: SuiteSide
+    below: SuiteSide
+    per: RunRatio | None = None
+
+
+class SuiteDeclaration(Frozen):
+    """The file; `suite` is its name without `.toml`."""
+
+    suite: str
+    name: str = ""
+    question: str
+    experiment: str = Field(default="", description="The experiment of servers it belongs to.")
+    stacks: tuple[str, ...] = Field(min_length=1, description="On which it runs.")
+    deviations: tuple[str, ...] = ()
+    source: SuiteSource | None = None
+    tables: tuple[SuiteTable, ...] = Field(min_length=1)
+    published: tuple[PublishedTimes, ...] = ()
+    shapes: tuple[SuiteShape, ...] = ()
+    titles: dict[str, str] = Field(
+        default_factory=dict,
+        description="Benchmark → what people call it, with {parameters}; an endpoint's is its own.",
+    )
+    words: dict[str, str] = Field(
+        default_factory=dict, description="Value of a parameter → what a title says for it."
+    )
+
+    @model_validator(mode="after")
+    def _known_tables(self) -> Self:
+        tables = {table.name: table for table in self.tables if table.name}
+        items: list[PublishedTimes | SuiteShape] = [*self.published, *self.shapes]
+        for item in items:
+            if item.table not in tables:
+                raise ValueError(f"no table {item.table!r}; declared: {', '.join(tables)}")
+            keys = tables[item.table].keys
+            whole = not isinstance(item, SuiteShape) or item.benchmark is None
+            if whole and set(item.where) != set(keys):
+                raise ValueError(
+                    f"table {item.table}: expected `where` to name {list(keys)}, "
+                    f"found {sorted(item.where)}"
+                )
+        return self
+
+    @property
+    def title(self) -> str:
+        return self.name or self.suite
+
+    @property
+    def page(self) -> str:
+        return self.experiment or (self.title if self.source else SHARED_PAGE)
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        names = (name for table in self.tables for name in (table.benchmark, table.slowest))
+        return tuple(dict.fromkeys(filter(None, names)))
+
+    def table(self, name: str) -> SuiteTable:
+        """The table of this name."""
+        return next(table for table in self.tables if table.name == name)
+
+    def seconds(self, table: str, where: dict[str, str], *variants: str) -> list[tuple[float, ...]]:
+        """Published seconds of several variants together, one tuple per run that has all."""
+        return [
+            tuple(row.seconds[variant] for variant in variants)
+            for row in self.published
+            if row.table == table and row.where == where and set(variants) <= row.seconds.keys()
+        ]
+
+
 def read_published(path: Path) -> Published:
     """Read one `published.toml`; DeclarationError: not TOML, or not allowed."""
     keys = "only the documented keys: results/README.md"
@@ -261,3 +401,16 @@ def load_published(root: Path) -> dict[str, Published]:
     return {
         path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
     }
+
+
+def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
+    """All suites that a checkout declares, by name; DeclarationError: a file is wrong."""
+    return tuple(
+        validated(
+            SuiteDeclaration,
+            {"suite": path.stem, **read_toml(path, name := f"{SUITES}/{path.name}")},
+            name,
+            keys="only documented keys",
+        )
+        for path in sorted((root / SUITES).glob("*.toml"))
+    )

@@ -1,268 +1,272 @@
-"""What `published.toml` claims, checked against a run: sentences with figures, and shapes.
+"""What each statement says here: one verdict, from all valid launches of one machine.
 
-A sentence is a template under `answers`, which may use, with names from `[cases]`:
-
-    {{ fig("a", "throughput") }}            9.50/s (±1.2 %)
-    {{ ratio("a", "b", "throughput") }}     1.90 (1.83…1.97)
-    {{ change("a", "b", "throughput") }}    21 % lower (19…23 %)
-    {{ theirs("a", "throughput") }}         the published figure: 9.90/s
-
-`change` chooses its words from the interval, so that no sentence claims what the figures do not
-say. A sentence with a figure that was not measured is replaced by one that says so. A shape is a
-ratio with its interval, compared to the declared range.
+Sides are compared within the runs that have both, whatever their profile, on the logarithmic
+scale, with Welch's interval over launches. How far launches of a case scatter is told by all of
+them; where these are few, by those of its kin as well: the same endpoint on the same interpreter.
+Warnings that half of the launches measured something else, too, make an interval twice as wide:
+what disturbs all of them is not in their scatter.
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from itertools import chain
+from typing import Final, Literal, Self
 
-from jinja2 import StrictUndefined, TemplateError
-from jinja2.sandbox import SandboxedEnvironment
+import numpy as np
+from numpy.typing import NDArray
 
-from duetbench.core import units
-from duetbench.core.errors import DISTURBING, DeclarationError
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Frozen
-from duetbench.core.units import Interval
-from duetbench.project.published import Published, Shape
+from duetbench.core.units import Formatter, Interval
+from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
-from duetbench.trend import summary as over_launches
-from duetbench.trend.summary import CaseSummary, RunSummary
+from duetbench.trend.summary import CaseSummary, RunSummary, student, values
 
-_LARGE = 1.5  # from here a ratio reads better than per cent
-_EQUAL = 0.02  # an interval around 1 that is no wider than this says "the same"
+Logs = NDArray[np.float64]
+_OWN: Final = 4  # launches from which on a case's scatter is its own
+_WIDER: Final = 2.0  # an interval of disturbed launches, in multiples of itself
 
-ONE_LAUNCH: Final = "one launch"
-"""Why nothing is decided from a figure without an interval."""
-
-ShapeVerdict = Literal["holds", "does not hold", "not decided", "not measured"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """One filled sentence, or why it could not be filled; and the flags of the cases it cites."""
-
-    text: str
-    measured: bool
-    flags: tuple[str, ...] = ()
-
-    @property
-    def flagged(self) -> str:
-        """Its flags behind it, in brackets."""
-        return _bracketed(self.flags)
+Verdict = Literal[
+    "holds", "does not hold here", "cannot be asked here", "not decided", "not measured"
+]
+ANSWERED: Final = ("holds", "does not hold here", "cannot be asked here")
 
 
-class ShapeResult(Frozen):
-    """A statement, its figure in a run, and whether it holds.
-
-    `flags` are the warn flags of the cases used: a flagged figure is shown, with its flags named.
-    """
+class Answer(Frozen):
+    """A statement, its figure here, whether it holds, and a sentence about that."""
 
     statement: str
     expected: str
     published: float | None
     ours: Interval | None
-    verdict: ShapeVerdict
+    verdict: Verdict
     reason: str
-    flags: tuple[str, ...] = ()
 
     @property
     def figure(self) -> str:
         return formats.MISSING if self.ours is None else formats.ratio_with_interval(self.ours)
 
     @property
-    def text(self) -> str:
-        text = f"{self.verdict}: {self.reason}" if self.reason else self.verdict
-        return text + _bracketed(self.flags)
+    def sentence(self) -> str:
+        """The statement with its verdict and figure."""
+        figure = f", {self.figure}" if self.ours else ""
+        return f"{self.statement} — {self.verdict}{figure}"
 
 
-class _NotMeasuredError(Exception):
-    """A sentence asked for a figure that the run does not have."""
+def tally(answers: Sequence[Answer]) -> str:
+    """How many statements have which verdict; empty without any."""
+    counts = Counter(answer.verdict for answer in answers).most_common()
+    verdicts = ", ".join(f"{verdict} {number}" for verdict, number in counts)
+    return f"{formats.quantity(len(answers), 'statement')}: {verdicts}" if answers else ""
 
 
-@dataclass(slots=True)
-class _Figures:
-    """The functions of a template; remembers the cases that it cites."""
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Figures of one side of a statement.
 
-    summary: RunSummary
-    published: Published
-    cited: dict[str, None] = field(default_factory=dict)
+    Attributes:
+        runs: By run, or by commit that asv measured.
+        kin: Those of each case that scatters alike.
+        disturbed: Flags of at least half of the launches.
+    """
 
-    def fig(self, case: str, metric: str) -> str:
-        """A figure of ours with its interval."""
-        case_id = self._cite(case, metric)
-        case_summary = self.summary.cases.get(case_id)
-        figure = case_summary.metrics.get(metric) if case_summary else None
-        if figure is None:
-            raise _NotMeasuredError(f"{metric} of {case_id}")
-        interval = formats.interval(metric, figure)
-        return formats.figure(metric, figure.estimate) + (f" ({interval})" if interval else "")
+    name: str
+    format: Formatter
+    runs: Mapping[str, Sequence[float]]
+    kin: tuple[Sequence[float], ...] = ()
+    disturbed: tuple[str, ...] = ()
 
-    def theirs(self, case: str, metric: str) -> str:
-        """A published figure."""
-        value = self.published.figure(self.published.ids(case)[0], _checked_metric(metric))
-        if value is None:
-            raise ValueError(f"no published {metric} of {case}")
-        return formats.figure(metric, value)
-
-    def ratio(self, above: str, below: str, metric: str) -> str:
-        """The ratio of two figures of ours, with its interval."""
-        figure = self._ratio(above, below, metric)
-        if formats.ratio_interval(figure):
-            return formats.ratio_with_interval(figure)
-        return f"{units.significant(figure.estimate, 1)} (one launch)"
-
-    def change(self, case: str, base: str, metric: str) -> str:
-        """How a case's figure differs from that of another, in words that its interval supports."""
-        return change(self._ratio(case, base, metric))
-
-    def _ratio(self, above: str, below: str, metric: str) -> Interval:
-        cases = [self._cite(above, metric), self._cite(below, metric)]
-        sides = [over_launches.values(self.summary.run, case, metric) for case in cases]
-        missing = [case for case, side in zip(cases, sides, strict=True) if not side]
-        if missing:
-            raise _NotMeasuredError(f"{metric} of {', '.join(missing)}")
-        ratio = over_launches.ratio(*sides)
-        if ratio is None:
-            raise _NotMeasuredError(f"a ratio of {metric}, which was zero in {' or '.join(cases)}")
-        return ratio
-
-    def _cite(self, name: str, metric: str) -> str:
-        _checked_metric(metric)
-        if "/" not in name and name not in self.published.cases:
-            raise ValueError(f"the case {name!r} is not in [cases]")
-        case_id = self.published.case_id(name, self.summary.cases)
-        self.cited[case_id] = None
-        return case_id
+    def scatter(self) -> tuple[float, int]:
+        """Variance of the logarithm of a launch's figure, and its degrees of freedom."""
+        own = [value for many in self.runs.values() for value in many]
+        kin = [many for many in self.kin if min(many, default=0) > 0] if len(own) < _OWN else []
+        groups = [np.log(many) for many in (own, *kin)]
+        freedom = sum(len(group) - 1 for group in groups)
+        squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+        return (squares / freedom if freedom else math.nan), freedom
 
 
-def change(ratio: Interval) -> str:
-    """A ratio in words: `21 % lower (19…23 %)`, `2.1 times as high`, `the same within 0.8 %`."""
-    large = ratio.estimate >= _LARGE or ratio.estimate <= 1 / _LARGE
-    if ratio.ends is None:
-        # Launches of the same case differ by up to a fifth.
-        if not large:
-            return "about the same (one launch: no verdict)"
-        return f"about {units.significant(ratio.estimate, 1)} times as high (one launch)"
-    interval = formats.ratio_interval(ratio)
-    offsets = sorted(abs(end - 1) for end in ratio.ends)
-    if not ratio.excludes(1):
-        if offsets[1] <= _EQUAL:
-            return f"the same within {units.significant(100 * offsets[1], 2)} %"
-        return f"no different as far as can be told ({interval} times)"
-    if large:
-        return f"{formats.ratio(ratio.estimate)} times as high ({interval})"
-    near, far, size = (
-        units.significant(100 * offset, 2) for offset in (*offsets, abs(ratio.estimate - 1))
-    )
-    return f"{size} % {'higher' if ratio.estimate > 1 else 'lower'} ({near}…{far} %)"
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All runs of one machine, the newest first, and of each case the one with most launches."""
 
+    runs: tuple[RunSummary, ...] = ()
+    cases: Mapping[str, CaseSummary] = field(default_factory=dict)
 
-def fill(template: str, summary: RunSummary, published: Published, file: str) -> Sentence:
-    """Fill one sentence; DeclarationError: the template is wrong, or names what is not declared."""
-    figures = _Figures(summary, published)
-    # Text for Markdown and terminals, not HTML: nothing to escape.
-    environment = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-    environment.globals.update(
-        fig=figures.fig, ratio=figures.ratio, change=figures.change, theirs=figures.theirs
-    )
-    try:
-        text = environment.from_string(template).render()
-    except _NotMeasuredError as missing:
-        return Sentence(f"Not measured: {missing}.", measured=False)
-    except (TemplateError, ValueError, TypeError) as problem:
-        raise DeclarationError(
-            file, "answers", f"{template:.60}…: {problem}", "a template of show/claims.py"
-        ) from problem
-    cited = (summary.cases[case] for case in figures.cited if case in summary.cases)
-    return Sentence(" ".join(text.split()), True, _flags(cited))
+    @classmethod
+    def of(cls, runs: Iterable[RunSummary], experiment: str) -> Self:
+        """Take what the machine that has most launches of an experiment knows of it."""
+        machines: defaultdict[str, list[RunSummary]] = defaultdict(list)
+        for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
+            if any(case.case.experiment == experiment for case in summary.cases.values()):
+                machines[summary.run.machine.id].append(summary)
+        found, most = cls(), -1
+        for of_machine in machines.values():
+            cases: dict[str, CaseSummary] = {}
+            launches = 0
+            for case in (case for summary in of_machine for case in summary.cases.values()):
+                if case.case.experiment == experiment:
+                    launches += case.measured
+                    known = cases.setdefault(case.id, case)
+                    if case.measured > known.measured:
+                        cases[case.id] = case
+            if launches > most:
+                found, most = cls(tuple(of_machine), cases), launches
+        return found
 
-
-def _flags(cases: Iterable[CaseSummary]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(flag.name) for case in cases for flag in case.warnings))
-
-
-def _bracketed(flags: tuple[str, ...]) -> str:
-    return f" [{', '.join(flags)}]" if flags else ""
-
-
-def _checked_metric(metric: str) -> str:
-    if metric not in METRICS:
-        raise ValueError(f"unknown metric {metric!r}")
-    return metric
-
-
-def check_all(summary: RunSummary, published: Published) -> tuple[ShapeResult, ...]:
-    """Check every shape of an experiment against a run."""
-    return tuple(check(summary, published, shape) for shape in published.shapes)
-
-
-def check(summary: RunSummary, published: Published, shape: Shape) -> ShapeResult:
-    """Check one shape against a run."""
-    if shape.metric is None or shape.numerator is None:
-        return ShapeResult(
-            statement=shape.statement,
-            expected=formats.MISSING,
-            published=shape.published,
-            ours=None,
-            verdict="not measured",
-            reason=shape.pending or "",
+    def side(self, case: str, metric: str) -> Side:
+        """The figures of a case, by run."""
+        there = [run.cases[case] for run in self.runs if case in run.cases]
+        raised: Counter[str] = Counter()
+        for flag in (flag for summary in there for flag in summary.warnings):
+            raised[flag.name] += flag.launches * (flag.name in DISTURBING)
+        half = sum(summary.measured for summary in there) / 2
+        if METRICS[metric].unit == "B":  # whatever takes time from a process takes no memory
+            raised = Counter(
+                {name: raised[name] for name in (FlagName.MEMORY_GROWS, FlagName.ENV_CHANGED)}
+            )
+        kin = (other.id for other in self.cases.values() if there and _akin(other, there[0]))
+        return Side(
+            case.partition("/")[2],
+            METRICS[metric].format,
+            self._figures(case, metric),
+            tuple(list(chain(*self._figures(other, metric).values())) for other in kin),
+            tuple(str(flag) for flag, launches in raised.items() if launches >= max(half, 1)),
         )
-    metric = shape.metric
+
+    def _figures(self, case: str, metric: str) -> dict[str, list[float]]:
+        by_run = {run.run.id: values(run.run, case, metric) for run in self.runs}
+        return {run: many for run, many in by_run.items() if many}
+
+
+def _akin(case: CaseSummary, other: CaseSummary) -> bool:
+    both = [(one.case.endpoint.name, one.case.python) for one in (case, other)]
+    return case.id != other.id and case.measured > 0 and both[0] == both[1]
+
+
+def together(sides: Sequence[Side]) -> list[Logs]:
+    """Logarithms of the figures of each side, of runs that have all; empty where there are none."""
+    runs = [run for run in sides[0].runs if all(run in side.runs for side in sides)]
+    figures = [list(chain(*(side.runs[run] for run in runs))) for side in sides]
+    return [np.log(many) for many in figures] if runs and min(chain(*figures)) > 0 else []
+
+
+def compare(sides: Sequence[Side]) -> Interval | None:
+    """How many times the second side's figures the first one's are; of one side its figure.
+
+    None: no run has all sides, or a figure is not positive. Without ends where nothing is known of
+    the scatter.
+    """
+    if not (logs := together(sides)):
+        return None
+    mean, count = float(logs[0].mean() - sum(log.mean() for log in logs[1:])), min(map(len, logs))
+    scatter = [side.scatter() for side in sides]
+    if not all(freedom for _, freedom in scatter):
+        return Interval(math.exp(mean), n=count)
+    parts = [
+        (variance / len(log), freedom)
+        for (variance, freedom), log in zip(scatter, logs, strict=True)
+    ]
+    variance, half = sum(part for part, _ in parts), 0.0
+    if variance > 0:
+        freedom = variance**2 / sum(part**2 / free for part, free in parts)
+        half = student(freedom) * math.sqrt(variance)
+    if any(side.disturbed for side in sides):
+        half *= _WIDER
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    return Interval(math.exp(mean), low, high, count)
+
+
+def check(
+    evidence: Evidence, published: Published, reference: Evidence | None = None
+) -> tuple[Answer, ...]:
+    """Check every shape of an experiment; what stays open says what the `reference` answers."""
+    answers = (_check(evidence, published, shape) for shape in published.shapes)
+    if reference is None:
+        return tuple(answers)
+    return tuple(map(referred, answers, check(reference, published)))
+
+
+def referred(answer: Answer, reference: Answer) -> Answer:
+    """Add to an answer that is open what the reference machine's runs say."""
+    if answer.verdict in ANSWERED or reference.verdict not in ANSWERED:
+        return answer
+    told = f"the reference runs say: {reference.verdict}, {reference.figure}"
+    reason = "; ".join(filter(None, (answer.reason, told)))
+    return answer.model_copy(update={"reason": reason})
+
+
+def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:
+    if evidence.runs and evidence.runs[0].run.machine.cores >= (shape.needs or math.inf):
+        shape = shape.model_copy(update={"cannot": None})
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]
-    cases = [published.case_id(name, summary.cases) for name in names]
-    summaries = [summary.cases[case] for case in cases if case in summary.cases]
-    figures = [published.figure(published.ids(name)[0], metric) for name in names]
-    if len(cases) == 1:
-        ours, theirs = summaries[0].metrics.get(metric) if summaries else None, figures[0]
-    else:
-        sides = (over_launches.values(summary.run, case, metric) for case in cases)
-        ours, (above, below) = over_launches.ratio(*sides), figures
-        theirs = above / below if above is not None and below else None
-    verdict = judge(ours, shape.least, shape.most)
-    # Flags under which at least half of a case's launches also measured something else.
-    disturbed = dict.fromkeys(
-        str(flag.name)
-        for case in summaries
-        for flag in case.warnings
-        if flag.name in DISTURBING and 2 * flag.launches >= case.measured
-    )
-    if disturbed and verdict in {"holds", "does not hold"}:
-        verdict = "not decided"
-    reason = ""
-    if verdict == "not measured":
-        measured = {case.id for case in summaries if case.status == "measured"}
-        missing = ", ".join(case.partition("/")[2] for case in cases if case not in measured)
-        reason = f"no figures of {missing}" if missing else "no such figure"
-    elif ours is not None and ours.ends is None:
-        reason = ONE_LAUNCH
-    elif disturbed:
-        reason = f"measured under {', '.join(disturbed)}: measure again on a quiet machine"
-    elif verdict == "not decided":
-        reason = "the interval reaches over the limit: more launches would decide"
-    elif verdict == "does not hold":
-        reason = shape.if_not or ""
-    return ShapeResult(
+    measured = {case.id for case in evidence.cases.values() if case.measured}
+    sides = [evidence.side(published.case_id(name, measured), shape.metric) for name in names]
+    theirs = [published.figure(published.ids(name)[0], shape.metric) for name in names]
+    first, *rest = theirs
+    ratio = first
+    if rest:
+        ratio = first / rest[0] if first is not None and rest[0] else None
+    return answer(shape, sides, ratio, compare(sides))
+
+
+def answer(
+    shape: Shape,
+    sides: Sequence[Side],
+    published: float | None,
+    ours: Interval | None,
+    what: str = "launches",
+    note: str = "",
+) -> Answer:
+    """Answer a statement from its sides, figures of `what`, and how they compare."""
+    verdict = judge(ours, shape)
+    words = [note] if note else []
+    if logs := together(sides):
+        pairs = zip(sides, logs, strict=True)
+        figures = " against ".join(side.format(math.exp(log.mean())) for side, log in pairs)
+        words.append(f"{figures}, over {min(map(len, logs))} {what}")
+    if disturbed := dict.fromkeys(flag for side in sides for flag in side.disturbed):
+        words.append(f"twice as wide for {', '.join(disturbed)}")
+    names = " and ".join(side.name for side in sides)
+    match verdict:
+        case "cannot be asked here":
+            words = [shape.cannot or ""]
+        case "does not hold here":
+            words.append(shape.if_not or "no reason is known")
+        case "not measured":
+            missing = [side.name for side in sides if not side.runs]
+            words = [f"no figures of {', '.join(missing)}" if missing else "never in one run"]
+        case "not decided" if ours is not None and ours.ends is None:
+            words = [f"one of the {what} each: nothing is known of their scatter"]
+        case "not decided":
+            words.append(f"more {what} of {names} would decide")
+        case _:
+            pass
+    return Answer(
         statement=shape.statement,
         expected=formats.limits(shape.least, shape.most),
-        published=theirs if shape.published is None else shape.published,
+        published=published if shape.published is None else shape.published,
         ours=ours,
         verdict=verdict,
-        reason=reason,
-        flags=_flags(summaries) if ours is not None else (),
+        reason="; ".join(filter(None, words)),
     )
 
 
-def judge(ours: Interval | None, least: float | None, most: float | None) -> ShapeVerdict:
+def judge(ours: Interval | None, shape: Shape) -> Verdict:
     """Decide a statement if the whole interval lies on one side of its limits.
 
     Without an interval nothing is decided: a single launch may lie anywhere within the scatter.
     """
+    if shape.cannot:
+        return "cannot be asked here"
     if ours is None:
         return "not measured"
     low, high = ours.ends or (-math.inf, math.inf)
-    floor, top = -math.inf if least is None else least, math.inf if most is None else most
-    if floor <= low and high <= top and ours.ends:
+    floor = -math.inf if shape.least is None else shape.least
+    top = math.inf if shape.most is None else shape.most
+    if ours.ends and floor <= low and high <= top:
         return "holds"
-    return "does not hold" if high < floor or low > top else "not decided"
+    return "does not hold here" if high < floor or low > top else "not decided"

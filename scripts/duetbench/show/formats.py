@@ -146,9 +146,9 @@ def title(metric: str) -> str:
     return METRICS[metric].title
 
 
-def quantity(count: int, noun: str) -> str:
-    """A count with its noun: `1 row`, `3 rows`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def quantity(number: int, singular: str, plural: str = "") -> str:
+    """`1 case`, `2 cases`, `1,825 nights`."""
+    return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def some(names: Sequence[str], at_most: int) -> str:

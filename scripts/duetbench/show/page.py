@@ -1,25 +1,28 @@
-"""A run as a page for people: facts, then per experiment its answer, tables and shapes. Pure.
+"""A run as a page for people: facts, then per experiment its answers and tables. Pure.
 
 The layout of tables comes from `published.toml`. Cases that no declared table selects get a table
 of their own, so that nothing measured is ever left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Final
 
+from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Machine, RunStatus
-from duetbench.project.published import FILE, KEYS, Published, TableLayout
+from duetbench.project.published import KEYS, Published, TableLayout
 from duetbench.project.schema import FILE as EXPERIMENT
 from duetbench.project.schema import read_toml
 from duetbench.project.servers import SERVERS
 from duetbench.show import claims, formats
-from duetbench.show.claims import Sentence, ShapeResult
-from duetbench.trend.summary import CaseSummary, RunSummary
+from duetbench.show.claims import Answer, Evidence
+from duetbench.store import store
+from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 
 MAIN_PACKAGES: Final = dict.fromkeys(
     (
@@ -36,22 +39,25 @@ _ONE: Final = "none, so nothing is decided: one launch per case"
 class Cell:
     """Our figure, its interval, and the published figure; each may be empty.
 
-    `case` is the id of its case, if it has one.
+    `case` is the id of its case, if it has one. `bar` is what a chart shows of a speed-up:
+    interpreter, speed-up, its ceiling, the published one.
     """
 
     ours: str
     interval: str = ""
     published: str = ""
     case: str = field(default="", compare=False)
+    bar: tuple[str, float | None, float | None, float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One row: its keys, its cells, and the letters of its notes."""
+    """One row: its keys, its cells, and the letters of its notes, or a verdict with its `tone`."""
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
     marks: str = ""
+    tone: str = ""
 
     @property
     def has_published(self) -> bool:
@@ -67,6 +73,42 @@ class FigureTable:
     columns: tuple[str, ...]
     rows: tuple[FigureRow, ...]
     notes: tuple[str, ...] = ()
+    marks: str = "flags"
+
+    @property
+    def marked(self) -> bool:
+        return any(row.marks for row in self.rows)
+
+    @property
+    def sentences(self) -> bool:
+        """Whether its rows are statements with verdicts, which may be broken anywhere."""
+        return any(row.tone for row in self.rows)
+
+
+def answer_table(answers: Iterable[Answer]) -> FigureTable:
+    """The statements of an experiment with their verdicts."""
+    return FigureTable(
+        "Does the published shape hold here?",
+        ("statement",),
+        ("expected", "published", "ours"),
+        tuple(
+            FigureRow(
+                (answer.statement,),
+                (
+                    Cell(answer.expected),
+                    Cell(formats.ratio(answer.published)),
+                    Cell(
+                        formats.ratio(answer.ours.estimate if answer.ours else None),
+                        formats.ratio_interval(answer.ours) if answer.ours else "",
+                    ),
+                ),
+                ": ".join(filter(None, (answer.verdict, answer.reason))),
+                answer.verdict,
+            )
+            for answer in answers
+        ),
+        marks="verdict",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +123,15 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment of a run."""
+    """One experiment, or one suite: of a run, or of all that is known of it."""
 
     experiment: str
-    question: str | None
-    source: str | None
-    tables: tuple[FigureTable, ...]
-    shapes: tuple[ShapeResult, ...]
-    notes: tuple[str, ...]
-    deviations: tuple[str, ...]
-    answers: tuple[Sentence, ...] = ()
+    question: str = ""
+    source: str = ""
+    answers: tuple[Answer, ...] = ()
+    tables: tuple[FigureTable, ...] = ()
+    notes: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
 
@@ -116,6 +157,15 @@ def read_about(root: Path) -> dict[str, About]:
     return about
 
 
+def reference_runs(results: Path) -> list[RunSummary]:
+    """Read the newest runs of each machine and profile, as far as they can be read."""
+    found = []
+    for path in store.recent(store.runs(results)):
+        with suppress(RecordError):
+            found.append(summarise(store.load(path)))
+    return found
+
+
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
     """The cases whose id matches one of the globs; all of them without globs."""
     if not globs:
@@ -129,18 +179,26 @@ def make_page(
     published: Mapping[str, Published],
     about: Mapping[str, About],
     select: Sequence[str] = (),
+    reference: Sequence[RunSummary] = (),
 ) -> RunPage:
     """Make the page of a run.
 
-    `select` are globs over the ids of the cases that tables show; answers and shapes of their
-    experiments draw on the whole run.
+    `select` are globs over the ids of the cases that tables show; answers draw on the whole run,
+    and name what runs of `reference` answer where it decides nothing.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
     names = sorted(by_experiment, key=lambda name: (name not in published, name))
     sections = tuple(
-        make_section(summary, name, by_experiment[name], published.get(name), about.get(name))
+        make_section(
+            name,
+            Evidence.of([summary], name),
+            published.get(name),
+            about.get(name),
+            by_experiment[name],
+            Evidence.of(reference, name),
+        )
         for name in names
     )
     run = summary.run
@@ -149,28 +207,25 @@ def make_page(
 
 
 def make_section(
-    summary: RunSummary,
     experiment: str,
-    cases: Sequence[CaseSummary],
+    evidence: Evidence,
     published: Published | None,
     about: About | None,
+    cases: Sequence[CaseSummary] | None = None,
+    reference: Evidence | None = None,
 ) -> Section:
-    """Make the section of one experiment."""
+    """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
     about = about or About("")
     published = published or Published(source="")
-    file = f"apps/{experiment}/{FILE}"
-    planned = {*summary.cases, *(result.case.id for result in summary.run.results)}
+    known = {result.case.id for run in evidence.runs for result in run.run.results}
     return Section(
         experiment=experiment,
-        question=about.question or None,
-        source=published.source or None,
-        answers=tuple(
-            claims.fill(template, summary, published, file) for template in published.answers
-        ),
-        tables=experiment_tables(cases, published),
-        shapes=claims.check_all(summary, published),
+        question=about.question,
+        source=". ".join(filter(None, (published.source, published.setting))),
+        answers=claims.check(evidence, published, reference),
+        tables=experiment_tables([*evidence.cases.values()] if cases is None else cases, published),
         missing=tuple(
-            case for name in published.figures if (case := published.ids(name)[0]) not in planned
+            case for name in published.figures if (case := published.ids(name)[0]) not in known
         ),
         notes=published.notes,
         deviations=about.deviations,
@@ -246,12 +301,8 @@ def as_json(
         "run": summary.run.model_dump(mode="json", exclude={"results"}),
         "coverage": {"measured": measured, "expected": expected},
         "cases": cases,
-        "shapes": {
-            section.experiment: [shape.model_dump(mode="json") for shape in section.shapes]
-            for section in page.sections
-        },
         "answers": {
-            section.experiment: [sentence.text for sentence in section.answers]
+            section.experiment: [answer.model_dump(mode="json") for answer in section.answers]
             for section in page.sections
         },
     }
@@ -333,16 +384,16 @@ def _table(
     layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
 ) -> FigureTable:
     """Make the table of a layout; cases get their ids where the keys do not tell them apart."""
-    keys, across = layout.keys, layout.across
-    if len({_keys(case, (*keys, *filter(None, [across]))) for case in cases}) < len(cases):
+    keys = layout.keys
+    if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
     cases = ordered(cases, keys)
     marks, notes = _notes(cases, keys)
-    keys = tuple(key for key in keys if key != across)
-    titles = tuple(KEYS[key].title for key in keys)
-    columns = tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns)
-    if across is None:
-        rows = tuple(
+    return FigureTable(
+        layout.title,
+        tuple(KEYS[key].title for key in keys),
+        tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
+        tuple(
             FigureRow(
                 _keys(case, keys),
                 tuple(
@@ -352,41 +403,8 @@ def _table(
                 marks.get(case.id, ""),
             )
             for case in cases
-        )
-    else:
-        titles = (f"{KEYS[across].title} →", *titles)
-        metrics = dict(zip(layout.columns, columns, strict=True))
-        columns, rows = _pivot(metrics, across, cases, keys, marks, published)
-    notes = (layout.note, *notes) if layout.note else notes
-    return FigureTable(layout.title, titles, columns, rows, notes)
-
-
-def _pivot(
-    metrics: Mapping[str, str],
-    across: str,
-    cases: Sequence[CaseSummary],
-    keys: Sequence[str],
-    marks: Mapping[str, str],
-    published: Published | None,
-) -> tuple[tuple[str, ...], tuple[FigureRow, ...]]:
-    """Make columns of the values of one property, and a row per metric."""
-    by_size = sorted(cases, key=lambda case: KEYS[across].order(case.case))
-    columns = tuple(dict.fromkeys(KEYS[across].text(case.case) for case in by_size))
-    lines: dict[tuple[str, ...], dict[str, CaseSummary]] = {}
-    for case in cases:
-        lines.setdefault(_keys(case, keys), {})[KEYS[across].text(case.case)] = case
-
-    def cell(case: CaseSummary | None, metric: str) -> Cell:
-        if case is None:
-            return Cell(formats.MISSING)
-        figure = _cell(case, metric, published, first=True)
-        letters = marks.get(case.id)
-        return replace(figure, ours=f"{figure.ours} {letters}") if letters else figure
-
-    return columns, tuple(
-        FigureRow((title, *line), tuple(cell(by_column.get(column), metric) for column in columns))
-        for metric, title in metrics.items()
-        for line, by_column in lines.items()
+        ),
+        (layout.note, *notes) if layout.note else notes,
     )
 
 

@@ -9,7 +9,8 @@ A run in progress is `<run>.partial.json`, replaced as a whole after every launc
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile, Run
 from duetbench.store import files
 
+_RECENT: Final = 8  # runs of a machine and profile that statements are answered from
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -88,6 +90,15 @@ def runs(results: Path, *, profile: Profile | None = None, partial: bool = False
         and (profile is None or f"-{profile}-" in path.name)
     )
     return sorted(matching, key=lambda path: path.name)
+
+
+def recent(paths: Iterable[Path]) -> list[Path]:
+    """The newest files of each machine and profile, oldest first."""
+    groups: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
+    for path in sorted(paths, key=lambda path: path.name):
+        profile = path.name.partition("-")[2].partition("-")[0]
+        groups[path.parent.parent.name, profile].append(path)
+    return [path for group in groups.values() for path in group[-_RECENT:]]
 
 
 def partials(results: Path) -> list[Path]:

@@ -114,35 +114,11 @@ def estimate(values: Sequence[float]) -> Interval:
     mean = float(scale.mean())
     if len(sample) < 2:
         return Interval(float(sample[0]))
-    half = _t(len(sample) - 1) * float(scale.std(ddof=1)) / math.sqrt(len(sample))
+    half = student(len(sample) - 1) * float(scale.std(ddof=1)) / math.sqrt(len(sample))
     low, high = mean - half, mean + half
     if logarithmic:
         mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
     return Interval(mean, low, high, len(sample))
-
-
-def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Interval | None:
-    """How many times the denominator the numerator is, over launches of two cases.
-
-    The ratio of geometric means, with Welch's t interval of the difference of the logarithms
-    (unequal variances, unequal numbers). No interval when either side has one launch only; None
-    when a side has none, or a figure that is not positive.
-    """
-    if not numerator or not denominator or min(*numerator, *denominator) <= 0:
-        return None
-    above, below = np.log(np.asarray(numerator)), np.log(np.asarray(denominator))
-    count = min(len(above), len(below))
-    difference = float(above.mean() - below.mean())
-    if count < 2:
-        return Interval(math.exp(difference), n=count)
-    parts = [(float(side.var(ddof=1)) / len(side), len(side) - 1) for side in (above, below)]
-    variance = sum(part for part, _ in parts)
-    half = 0.0
-    if variance > 0:
-        freedom = variance**2 / sum(part**2 / free for part, free in parts)
-        half = _t(freedom) * math.sqrt(variance)
-    mean, low, high = (math.exp(difference + side) for side in (0.0, -half, half))
-    return Interval(mean, low, high, count)
 
 
 def values(run: Run, case: str, metric: str) -> list[float]:
@@ -156,7 +132,7 @@ def values(run: Run, case: str, metric: str) -> list[float]:
     ]
 
 
-def _t(freedom: float) -> float:
+def student(freedom: float) -> float:
     """Student's t quantile; scipy.stats has it too, and takes a second more to import."""
     from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
 

@@ -13,13 +13,12 @@ from duetbench.project.published import (
     KEYS,
     BarsLayout,
     ChartLayout,
-    CurveLayout,
     LinesLayout,
     Published,
+    SuiteDeclaration,
 )
-from duetbench.project.suites import SuiteDeclaration
-from duetbench.show.inprocess import SpeedUp, plural, speed_ups
-from duetbench.show.page import ordered, select
+from duetbench.show.inprocess import plural
+from duetbench.show.page import Section, ordered, select
 from duetbench.show.site.charts import (
     Caption,
     Dot,
@@ -29,7 +28,6 @@ from duetbench.show.site.charts import (
     forest,
     plot,
 )
-from duetbench.store.asv_results import Snapshot
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 
 Address = Callable[[str], str]
@@ -38,25 +36,15 @@ Address = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class ChartCases:
-    """The cases of one run that charts are drawn from.
-
-    Attributes:
-        source: Which run it is, for the captions.
-    """
+    """The cases that charts are drawn from."""
 
     cases: Sequence[CaseSummary]
     published: Published | None
     address: Address
-    source: str
 
     def value(self, case: CaseSummary, metric: str) -> Value:
         """One figure with everything that stands beside it."""
         return value_of(case, metric, self.published)
-
-    def about(self, layout: ChartLayout) -> Caption:
-        """Name, title, and how to read it."""
-        caption = " ".join(filter(None, (layout.caption, self.source)))
-        return Caption(layout.name, layout.title, caption)
 
 
 def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
@@ -85,18 +73,15 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
     )
 
 
-def figures(run: ChartCases, layout: ChartLayout) -> int:
-    """How many figures a chart would have of these cases."""
-    return sum(metric in case.metrics for case in _chosen(run, layout) for metric in layout.figures)
-
-
 def draw(run: ChartCases, layout: ChartLayout) -> Markup | None:
     """Draw a chart; None if its cases have no figure."""
-    if not figures(run, layout):
+    cases = select(run.cases, layout.select, layout.but_not)
+    if not any(metric in case.metrics for case in cases for metric in layout.figures):
         return None
+    caption = Caption(layout.name, layout.title, layout.caption)
     if isinstance(layout, BarsLayout):
-        return _forest(run, layout)
-    return _lines(run, layout) if isinstance(layout, LinesLayout) else _curve(run, layout)
+        return _forest(run, cases, layout, caption)
+    return _lines(run, cases, layout, caption)
 
 
 def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
@@ -112,10 +97,6 @@ def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
     )
 
 
-def _chosen(run: ChartCases, layout: ChartLayout) -> list[CaseSummary]:
-    return select(run.cases, layout.select, layout.but_not)
-
-
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     """`3.14t, 2 workers`: numbers need to be told what they count."""
     parts = []
@@ -129,8 +110,9 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def _forest(run: ChartCases, layout: BarsLayout) -> Markup:
-    cases = _chosen(run, layout)
+def _forest(
+    run: ChartCases, cases: Sequence[CaseSummary], layout: BarsLayout, caption: Caption
+) -> Markup:
     names = [_words(case, (*layout.group, *layout.keys)) for case in cases]
     # Rows with the same words would be taken for repetitions.
     keys = layout.keys if len(set(names)) == len(names) else (*layout.keys, "id")
@@ -140,13 +122,15 @@ def _forest(run: ChartCases, layout: BarsLayout) -> Markup:
         value = run.value(case, layout.metric)
         dot = Dot(_words(case, keys), value, series, run.address(case.id))
         groups.setdefault(_words(case, layout.group), []).append(dot)
-    return forest(run.about(layout), Quantity.of(layout.metric), groups)
+    return forest(caption, Quantity.of(layout.metric), groups)
 
 
-def _lines(run: ChartCases, layout: LinesLayout) -> Markup:
+def _lines(
+    run: ChartCases, cases: Sequence[CaseSummary], layout: LinesLayout, caption: Caption
+) -> Markup:
     varied = KEYS[layout.x]
     lines: dict[tuple[str, str], list[PlotPoint]] = {}
-    for case in ordered(_chosen(run, layout), (*layout.series, layout.x)):
+    for case in ordered(cases, (*layout.series, layout.x)):
         x = varied.of(case.case)
         if not isinstance(x, int | float):
             continue  # the server was not told how many: there is no place on the axis for it
@@ -158,67 +142,41 @@ def _lines(run: ChartCases, layout: LinesLayout) -> Markup:
             lines.setdefault((_words(case, layout.series), variant), []).append(point)
     row = METRICS[layout.metrics[0]]
     return plot(
-        run.about(layout),
+        caption,
         Quantity(varied.title, count),
         Quantity(layout.unit, row.format, row.format.name),
         lines,
-        # Percentiles: a tail is many times a median. Sweeps: what is varied is doubled.
-        log=layout.kind == "percentiles" or layout.log,
+        log=layout.log,
     )
 
 
-def _curve(run: ChartCases, layout: CurveLayout) -> Markup:
-    lines: dict[tuple[str, str], list[PlotPoint]] = {}
-    for case in ordered(_chosen(run, layout), (*layout.series, layout.label)):
-        across = case.metrics.get(layout.x)
-        if across is None:
-            continue  # a case without throughput has no place in the plane; the table above has it
-        point = PlotPoint(
-            across.estimate,
-            run.value(case, layout.y),
-            _words(case, (layout.label,)),
-            run.address(case.id),
-        )
-        lines.setdefault((_words(case, layout.series), ""), []).append(point)
-    axes = Quantity.of(layout.x), Quantity.of(layout.y)
-    return plot(run.about(layout), *axes, lines, log=True)
-
-
-def speed_up_charts(snapshot: Snapshot, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
+def speed_up_charts(section: Section, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
     """One chart for each table that has a speed-up; `asv`: where asv's own pages are."""
-    for table in suite.tables:
-        ratios = [
-            ratio for ratio in speed_ups(snapshot, suite, table) if ratio.variant != table.base
-        ]
-        if all(ratio.gain is None for ratio in ratios):
-            continue
+    layouts = {layout.title: layout for layout in suite.tables}
+    for table in section.tables:
+        layout = layouts[table.title]
         groups: dict[str, list[Dot]] = {}
-        for ratio in ratios:
-            groups.setdefault(ratio.title, []).append(
-                _speed_up_dot(ratio, table.variant or "", asv)
-            )
-        base = plural(table.base or "", table.variant or "")
+        for row in table.rows:
+            *where, variant = map(plural, row.keys, table.keys)
+            for bar in (cell.bar for cell in row.cells if cell.bar):
+                python, gain, ceiling, published = bar
+                if row.keys[-1] != layout.base:
+                    note = "" if gain else "failed or not measured"
+                    figure = Interval(gain) if gain else None
+                    value = Value(figure, ceiling=ceiling, published=published, note=note)
+                    dot = Dot(f"{variant}, {python}", value, python, f"{asv}#{layout.benchmark}")
+                    groups.setdefault(", ".join(where), []).append(dot)
+        if not any(dot.value.note == "" for dots in groups.values() for dot in dots):
+            continue
+        base = plural(layout.base or "", layout.variant or "")
         caption = f"That of {base} is 1."
-        if table.best:
+        if layout.best:
             caption += " The ceiling is what the cores, or the slowest wait, allow."
         yield forest(
-            Caption(f"speed-up-{table.name}", table.title, caption),
+            Caption(f"speed-up-{layout.name}", table.title, caption),
             Quantity(f"times as fast as {base}", units.plain),
             {
                 title: sorted(dots, key=lambda dot: (dot.label, dot.series))
                 for title, dots in sorted(groups.items(), key=lambda entry: len(entry[0]))
             },
         )
-
-
-def _speed_up_dot(ratio: SpeedUp, variant: str, asv: str) -> Dot:
-    published = next((gain for _, gain in ratio.published if gain), None)
-    if ratio.gain is None:
-        failed = ratio.reading is not None and ratio.reading.status == "failed"
-        note = "failed" if failed else "not measured"
-        value = Value(None, published=published, note=note)
-    else:
-        value = Value(Interval(ratio.gain), ceiling=ratio.ceiling, published=published)
-    name = plural(ratio.variant, variant)
-    href = f"{asv}#{ratio.reading.benchmark}" if ratio.reading else ""
-    return Dot(f"{name}, {ratio.python}", value, ratio.python, href)

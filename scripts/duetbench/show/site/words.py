@@ -14,14 +14,15 @@ from markupsafe import Markup, escape
 
 from duetbench.core.metrics import METRICS
 from duetbench.core.text import clean
-from duetbench.core.units import count, seconds, significant
-from duetbench.host import paths
+from duetbench.core.units import seconds, significant
 from duetbench.project.names import experiment, name
+from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, formats
+from duetbench.show.formats import quantity
 from duetbench.store.comparison import PackageChange
 from duetbench.trend.columns import RunHeader
 
-__all__ = ["experiment", "name"]
+__all__ = ["experiment", "name", "quantity"]
 
 MISSING: Final = formats.MISSING
 RATIO: Final = "×"
@@ -30,7 +31,6 @@ RATIO: Final = "×"
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 _INSIDE: Final = "inprocess/"
-_PROFILES: Final = frozenset({"quick", "nightly", "published"})
 
 
 def figure(value: float | None, metric: str) -> str:
@@ -112,11 +112,6 @@ def moved(packages: Iterable[PackageChange]) -> str:
     )
 
 
-def quantity(number: int, singular: str, plural: str = "") -> str:
-    """`1 case`, `2 cases`, `1,825 nights`."""
-    return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
-
-
 def _utc(time: float | str | datetime) -> datetime:
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
@@ -162,8 +157,7 @@ def point_command(header: RunHeader, case_id: str) -> str:
 
 
 def _run(profile: str, commit: str | None, select: str) -> str:
-    if profile not in _PROFILES:
-        profile = "nightly"
+    profile = profile if profile in PROFILES else "nightly"
     return _checkout(commit) + shlex.join(
         ("duetbench", "run", "--profile", profile, "--select", select)
     )
@@ -185,16 +179,6 @@ def drawing(template: str, **context: Any) -> Markup:
     return Markup(filled(template, **context))  # noqa: S704 - made by a template that escapes
 
 
-def _compiled() -> jinja2.BytecodeCache | None:
-    """Where compiled templates stay from build to build; None: the folder cannot be made."""
-    folder = paths.cache_dir() / "templates"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return jinja2.FileSystemBytecodeCache(str(folder))
-
-
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -204,7 +188,6 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        bytecode_cache=_compiled(),
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.project import names
-from duetbench.project.suites import SHARED_PAGE
+from duetbench.project.published import SHARED_PAGE
 from duetbench.show import addresses
 from duetbench.show.change import ChangeText, describe
 from duetbench.show.site import words
@@ -56,7 +56,7 @@ def _page(
     siblings: Sequence[str],
 ) -> PageFile:
     views = [_view(site, table, case) for table in tables]
-    summaries = [summary for summary in site.newest.values() if case in summary.cases]
+    summaries = [summary for summary in site.newest if case in summary.cases]
     described = max(summaries, key=lambda summary: summary.run.started, default=None)
     summary = described.cases[case] if described else None
     # Of points against the anchor, the newest is measured again.

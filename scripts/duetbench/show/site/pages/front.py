@@ -7,13 +7,13 @@ import numpy as np
 
 from duetbench.project import names
 from duetbench.project.names import CaseName
-from duetbench.project.suites import SHARED_PAGE
+from duetbench.project.published import SHARED_PAGE
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
 from duetbench.show.site import words
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
-from duetbench.show.site.pages.answers import questions
+from duetbench.show.site.pages.experiment import questions
 from duetbench.show.site.pages.site import PageFile, Site, render
 from duetbench.trend.table import STATES, Table
 

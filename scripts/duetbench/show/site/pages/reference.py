@@ -1,7 +1,6 @@
 """Pages to look things up in: the method, and the downloads."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
@@ -12,18 +11,6 @@ from duetbench.show.site.pages.trends import FORMAT
 from duetbench.trend.columns import TRACKS
 from duetbench.trend.points import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
-
-TABLE: Final = {
-    "machine": "its id; `label` says it for people",
-    "kind": "`anchored`: ratios to the frozen anchor; `load`: server runs",
-    "time": "seconds since 1970, one for each night; `run`, `status`, `note` (flags, or "
-    "why there is no figure) and `file` (from the site's root) stand beside",
-    "metrics": "name, title, unit (SI), and which direction is better; `mean`, `low`, `high` and "
-    "`launches` have an entry for each night; null: none. Figures have five digits",
-    "breaks": "where machine, interpreter or declaration changed; `bumps`: where the stack did; "
-    "`gaps`: the last night before others are missing; `changes`: confirmed ones",
-}
-"""Every key of a table in a case's file."""
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -46,7 +33,6 @@ def pages(site: Site) -> Iterator[PageFile]:
         addresses.DATA,
         "Data",
         "All figures as JSON, with their schema, and every raw file.",
-        table=TABLE,
         tracks=TRACKS,
         format=FORMAT,
         example=addresses.data_file(min(cases)) if cases else "",

@@ -7,23 +7,20 @@ but the site, and no clock: the same `results/` give the same bytes.
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
-from duetbench.project.published import Published, load_published
-from duetbench.project.suites import SuiteDeclaration, read_suites
+from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
 from duetbench.show import addresses, attribution
 from duetbench.show.attribution import AttributionText
-from duetbench.show.page import About, read_about
+from duetbench.show.page import About, read_about, reference_runs
 from duetbench.show.site.words import filled
-from duetbench.store import asv_results, store
+from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -34,7 +31,7 @@ from duetbench.trend.columns import TRACKS, Kind, RunHeader
 from duetbench.trend.events import Events
 from duetbench.trend.reading import Sources
 from duetbench.trend.releases import ReleaseAxis, axes, order
-from duetbench.trend.summary import ENOUGH_LAUNCHES, RunSummary, summarise
+from duetbench.trend.summary import RunSummary
 from duetbench.trend.table import Table, tables
 
 K = TypeVar("K", bound=Hashable)
@@ -106,8 +103,7 @@ class Site:
         tables: All nights by machine and kind.
         headers: Every night by its run's id, also of profiles that have no trend, and every stack
             that was measured against an anchor; oldest first.
-        newest: By machine, profile, and whether it has launches enough to judge from: the newest
-            runs, read and summarised. One of too few stands beside an older one of enough.
+        newest: The newest runs of each machine and profile, read and summarised.
         changes: Confirmed ones, newest first.
         comparisons: By id, newest first.
         attributions: By id, newest first.
@@ -123,7 +119,7 @@ class Site:
     tables: Mapping[Trended, Table]
     events: Mapping[Trended, Events]
     headers: Mapping[str, RunHeader]
-    newest: Mapping[tuple[str, str, bool], RunSummary]
+    newest: tuple[RunSummary, ...]
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
     attributions: Mapping[str, Attribution]
@@ -256,7 +252,7 @@ def gather(
         tables=every,
         events={key: events.events(table) for key, table in every.items()},
         headers=headers,
-        newest=dict(_newest(sources)),
+        newest=tuple(reference_runs(results)),
         changes=tuple(changes),
         comparisons={one.id: one for one in reversed(sources.comparisons)},
         attributions={one.id: one for one in reversed(sources.attributions)},
@@ -270,19 +266,6 @@ def gather(
         points=frozenset(point.id for point in sources.points),
         notes=(*sources.problems, *sources.notes, *notes),
     )
-
-
-def _newest(sources: Sources) -> Iterator[tuple[tuple[str, str, bool], RunSummary]]:
-    nights = {night.header.run: night for night in sources.nights}
-    last: dict[tuple[str, str, bool], str] = {}
-    for run in sources.runs:
-        if night := nights.get(run):
-            header, enough = night.header, int(night.launches.max(initial=0)) >= ENOUGH_LAUNCHES
-            last.pop((header.machine, header.profile, False), None)
-            last[header.machine, header.profile, enough] = run
-    for key, run in last.items():
-        with suppress(RecordError):  # it was there a moment ago
-            yield key, summarise(store.load(sources.runs[run]))
 
 
 def _weight(record: Change) -> tuple[bool, float]:
