@@ -18,7 +18,7 @@ from duetbench.cli.options import (
     clean_up,
     repository,
 )
-from duetbench.cli.sides import AS_LOCKED, sides_of
+from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, sides_of
 from duetbench.cli.target_options import (
     Options,
     left_out,
@@ -67,32 +67,9 @@ def compare_command(
             f"'{AS_LOCKED}' stands for the locks.",
         ),
     ] = None,
-    with_: Annotated[
-        list[str] | None,
-        Option(
-            "--with",
-            "--head-with",
-            metavar="PACKAGE==VERSION",
-            help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
-        ),
-    ] = None,
-    base_with: Annotated[
-        list[str] | None,
-        Option(
-            "--base-with",
-            metavar="PACKAGE==VERSION",
-            help="Such a package in base, with --head-with or alone; repeatable.",
-        ),
-    ] = None,
-    lock: Annotated[
-        tuple[str, str] | None,
-        Option(
-            "--lock",
-            metavar="BASE HEAD",
-            help="Compare two lock files of a project, 'uv.lock@main uv.lock', or of one stack; "
-            "then head's file is named as the stack is. FILE@REV is that of a revision.",
-        ),
-    ] = None,
+    with_: WithOption = None,
+    base_with: BaseWithOption = None,
+    lock: LockOption = None,
     python: Annotated[
         list[str] | None,
         Option(

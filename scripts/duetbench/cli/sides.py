@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from typer import Option
 
 from duetbench.cli.options import day, locked
 from duetbench.core.errors import UsageError
@@ -19,7 +21,34 @@ from duetbench.project.settings import STACK
 AS_LOCKED: Final = "locked"
 """Stands for the locks in place of a date."""
 
-_OR: Final = f", or {AS_LOCKED!r}"
+WithOption = Annotated[
+    list[str] | None,
+    Option(
+        "--with",
+        "--head-with",
+        metavar="PACKAGE==VERSION",
+        help="Compare stacks: as locked with such a package, 'granian==2.7.8'; repeatable.",
+    ),
+]
+
+BaseWithOption = Annotated[
+    list[str] | None,
+    Option(
+        "--base-with",
+        metavar="PACKAGE==VERSION",
+        help="Such a package in base, with --head-with or alone; repeatable.",
+    ),
+]
+
+LockOption = Annotated[
+    tuple[str, str] | None,
+    Option(
+        "--lock",
+        metavar="BASE HEAD",
+        help="Compare two lock files of a project, 'uv.lock@main uv.lock', or of one stack; "
+        "then head's file is named as the stack is. FILE@REV is that of a revision.",
+    ),
+]
 
 
 def sides_of(
@@ -42,7 +71,8 @@ def sides_of(
     if len(dates) > 2:
         raise UsageError(f"--stack-as-of was given {len(dates)} times: expected base and head")
     if dates:
-        days = [None if text == AS_LOCKED else day(text, "--stack-as-of", _OR) for text in dates]
+        other = f", or {AS_LOCKED!r}"
+        days = [None if text == AS_LOCKED else day(text, "--stack-as-of", other) for text in dates]
         first, second = (None, days[0]) if len(days) == 1 else days
     repository, narrator, copies = project, scope.narrator, scope.copies
     if project.target is not None and len(chosen) == 1 and not revisions[0]:

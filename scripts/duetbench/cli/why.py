@@ -12,7 +12,7 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.sides import sides_of
+from duetbench.cli.sides import BaseWithOption, LockOption, WithOption, sides_of
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host import paths
@@ -42,18 +42,9 @@ def why_command(
             show_default=False,
         ),
     ] = None,
-    lock: Annotated[
-        tuple[str, str] | None,
-        Option("--lock", metavar="BASE HEAD", help="Two lock files, as of `duetbench compare`."),
-    ] = None,
-    base_with: Annotated[
-        list[str] | None,
-        Option("--base-with", metavar="PACKAGE==VERSION", help="Of base's stack; repeatable."),
-    ] = None,
-    with_: Annotated[
-        list[str] | None,
-        Option("--with", "--head-with", metavar="PACKAGE==VERSION", help="Of head's; repeatable."),
-    ] = None,
+    lock: LockOption = None,
+    base_with: BaseWithOption = None,
+    with_: WithOption = None,
     select: SelectOption = None,
     results: ResultsOption = None,
     folded_: Annotated[
