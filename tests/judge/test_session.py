@@ -20,7 +20,7 @@ from duetbench.judge.pairs import Pair
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import interpreters
-from duetbench.store import comparison
+from duetbench.store import kinds
 from duetbench.store.comparison import Comparison, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, paired, side
 
@@ -152,7 +152,7 @@ def test_a_full_disk_hides_nothing_of_an_interrupted_one(
     def save(*_: object) -> Path:
         raise RecordError("the disk is full")
 
-    monkeypatch.setattr(comparison, "save_comparison", save)
+    monkeypatch.setattr(kinds, "save_comparison", save)
     told = SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
         compare(FakeInstruments(stop=4), names(1), told=told)
@@ -185,10 +185,10 @@ def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_newest_comparisons_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "MOST_COMPARISONS", 2)
+    monkeypatch.setattr(kinds, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
-    comparison.forget_comparisons(tmp_path)
+    kinds.forget_comparisons(tmp_path)
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["2", "3"]
 
 

@@ -19,7 +19,8 @@ from duetbench.show.site.flame import flame, frames
 from duetbench.store import attribution as attributions
 from duetbench.store import change as changes
 from duetbench.store.attribution import Totals
-from duetbench.store.comparison import COMPARISONS, save_comparison
+from duetbench.store.comparison import COMPARISONS
+from duetbench.store.kinds import save_comparison
 
 FOLDED = """\
 App.__call__ (main.py:3) 5000 5000

@@ -27,8 +27,9 @@ from duetbench.show.report import as_markdown as report
 from duetbench.show.report import print_comparison
 from duetbench.show.run import as_markdown, print_page
 from duetbench.store import change, files, store
-from duetbench.store.comparison import Comparison, save_comparison
+from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
+from duetbench.store.kinds import save_comparison
 from duetbench.trend.summary import summarise
 
 ROOT = Path(__file__).parents[2]

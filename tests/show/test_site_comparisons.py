@@ -15,7 +15,8 @@ import sites
 import synthetic
 from duetbench.show import formats
 from duetbench.store import change
-from duetbench.store.comparison import COMPARISONS, Comparison, save_comparison
+from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store.kinds import save_comparison
 
 STORED: Final = "20261120T202652Z-compare-1d8b37a3"
 FASTAPI: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"

@@ -14,7 +14,8 @@ from duetbench.core.model import Missing, Verdict
 from duetbench.core.units import Interval
 from duetbench.show.site.pages import packages as pages
 from duetbench.store import change
-from duetbench.store.comparison import COMPARISONS, save_comparison
+from duetbench.store.comparison import COMPARISONS
+from duetbench.store.kinds import save_comparison
 from duetbench.trend.releases import ReleaseEffect, Result
 from duetbench.trend.steps import CPU
 from site_builds import JSON

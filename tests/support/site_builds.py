@@ -37,8 +37,8 @@ from duetbench.store.comparison import (
     Event,
     Instructions,
     PackageChange,
-    save_comparison,
 )
+from duetbench.store.kinds import save_comparison
 from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.columns import of_run

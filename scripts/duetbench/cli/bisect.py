@@ -34,7 +34,8 @@ from duetbench.show.change import cause_lines, narrowed_line
 from duetbench.store import change, files
 from duetbench.store import points as record_points
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison, find_comparison
+from duetbench.store.comparison import Comparison
+from duetbench.store.kinds import find_comparison
 from duetbench.trend.bisect import searches
 from duetbench.trend.bisect.cause import TIME_IS_UP, blame
 from duetbench.trend.bisect.mixtures import SearchTask

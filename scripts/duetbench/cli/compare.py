@@ -40,8 +40,8 @@ from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.show.report import as_markdown, print_comparison, print_overview
 from duetbench.show.view import exit_code
-from duetbench.store import comparison as again
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, command
+from duetbench.store.kinds import comparison_file
 
 _INTERPRETER: Final = re.compile(r"3\.\d\d(\.\d+)?t?")
 
@@ -146,7 +146,7 @@ def compare_command(
         pair = (pythons[0], pythons[1]) if len(pythons) == 2 else None
         both = sides_of(project, (base, head), stack_as_of or [], pins, lock, pair, scope)
         touched = affected.find(both, everything=everything)
-        reproduce = again.command(both.base.record, both.head.record, words)
+        reproduce = command(both.base.record, both.head.record, words)
         question = Question(
             both.base,
             both.head,
@@ -175,7 +175,7 @@ def compare_command(
             console.say("")
             hook("why:print_attribution")(console, explained)
         # Elsewhere the folder may be gone when somebody reads this: a job's log, a room.
-        if console.is_terminal and again.comparison_file(comparison).is_file():
+        if console.is_terminal and comparison_file(comparison).is_file():
             console.say(f"\nKept; all of it: duetbench show {comparison.id}")
     if interruption is not None:
         raise interruption

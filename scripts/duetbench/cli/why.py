@@ -29,7 +29,8 @@ from duetbench.show.attribution import folded, print_attribution
 from duetbench.store import attribution, change, files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import Comparison, find_comparison
+from duetbench.store.comparison import Comparison
+from duetbench.store.kinds import find_comparison
 
 
 @with_target

@@ -35,7 +35,7 @@ from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.statistics import Method
 from duetbench.project import interpreters
 from duetbench.project.plan import expected
-from duetbench.store import comparison as store
+from duetbench.store import kinds
 from duetbench.store.comparison import METHOD_VERSION, CaseComparison, Comparison, Duet, Judgement
 
 FOLLOW_UP: Final = 0.10
@@ -109,15 +109,15 @@ def compare(
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
         try:
-            store.save_comparison(partial, folder)
+            kinds.save_comparison(partial, folder)
         except RecordError as error:  # a full disk hides nothing that was found
             reporter.note(f"not saved: {error}")
         raise InterruptedComparison(interruption.signal, partial) from interruption
     finally:
         reporter.end()
     complete = session.comparison("complete")
-    store.save_comparison(complete, folder)
-    store.forget_comparisons(folder)
+    kinds.save_comparison(complete, folder)
+    kinds.forget_comparisons(folder)
     return complete
 
 

@@ -1,4 +1,4 @@
-"""The words of a comparison as types, the command that asks for one again, and their files.
+"""The words of a comparison as types, and the command that asks for one again. Pure.
 
 Ratios are head over base throughout: 1.02 means that head's figure is 2 % larger. Whether larger is
 better says the metric registry.
@@ -8,12 +8,11 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import dropwhile
-from pathlib import Path
 from typing import ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from duetbench.core.errors import DISTURBING, FlagName, UsageError
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import (
     Artefact,
@@ -29,8 +28,6 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.core.units import Interval, read_time
-from duetbench.host import paths
-from duetbench.store import files
 
 FORMAT_VERSION: Final = 2
 """Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
@@ -41,15 +38,6 @@ sequential test. 3: the same, of installations that take turns (2026-11)."""
 
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below the state folder and below `results/` (evidence)."""
-
-MOST_COMPARISONS: Final = 50
-"""Comparisons that stay: the newest."""
-
-_NEWEST: Final = 3
-"""So many are named where none was found."""
-
-_MARK: Final = "-compare-"
-"""In the id of every comparison, and in that of no run."""
 
 SideName = Literal["base", "head"]
 
@@ -367,53 +355,3 @@ def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:
     if {base.kind, head.kind} != {"revision"} or not all(map(_COMMIT.fullmatch, commits)):
         return None
     return [commit[:12] for commit in commits]
-
-
-def comparison_folder() -> Path:
-    """Where comparisons are stored while they grow, and afterwards: beside the logs."""
-    return paths.state_dir() / COMPARISONS
-
-
-def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
-    """The file of a comparison: in `place`, or beside the logs."""
-    ending = files.PARTIAL if comparison.status == "partial" else ".json"
-    return (place or comparison_folder()) / f"{comparison.id}{ending}"
-
-
-def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
-    """Write a comparison, a complete one in place of its partial file; raises RecordError."""
-    path = files.write(comparison_file(comparison, place), comparison)
-    if comparison.status != "partial":
-        path.with_name(f"{comparison.id}{files.PARTIAL}").unlink(missing_ok=True)
-    return path
-
-
-def find_comparison(name: str, results: Path) -> Path | None:
-    """The file of the comparison that a person means by enough of its id; raises UsageError.
-
-    None if no comparison can be meant.
-    """
-    if _MARK not in name:
-        return None
-    if (meant := files.only_match(comparisons_by_id(results), name)) is not None:
-        return meant
-    there = ", ".join(sorted(comparisons_by_id(results))[-_NEWEST:]) or "none"
-    raise UsageError(
-        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
-        "or older than that: give its file"
-    )
-
-
-def comparisons_by_id(results: Path) -> dict[str, Path]:
-    """The files of all that are kept, here and in a results folder."""
-    return {
-        path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
-        for place in (comparison_folder(), results / COMPARISONS)
-        for path in sorted(place.glob(f"*{_MARK}*.json"))
-    }
-
-
-def forget_comparisons(place: Path | None = None) -> None:
-    """Remove all but the newest; names sort by time."""
-    for old in sorted((place or comparison_folder()).glob("*.json"))[:-MOST_COMPARISONS]:
-        old.unlink(missing_ok=True)

@@ -10,18 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.core.errors import RecordError
+from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Artefact, Run
+from duetbench.host import paths
 from duetbench.store import attribution, change, files, packages, points, store
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import COMPARISONS, Comparison, comparisons_by_id
+from duetbench.store.comparison import COMPARISONS, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
 from duetbench.store.points import Points
 
 MOST_BYTES: Final = 8_000_000
 """Of one file; a nightly run has 0.2 MB, the longest comparison 2 MB."""
+
+MOST_COMPARISONS: Final = 50
+"""Comparisons that stay: the newest."""
+
+_NEWEST: Final = 3
+"""So many are named where none was found."""
+
+_MARK: Final = "-compare-"
+"""In the id of every comparison, and in that of no run."""
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
@@ -191,3 +201,50 @@ def type_of(path: Path) -> type[Run | Comparison | Points]:
             f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
         )
     return Run
+
+
+def comparison_folder() -> Path:
+    """Where comparisons are stored: beside the logs."""
+    return paths.state_dir() / COMPARISONS
+
+
+def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
+    """The file of a comparison: in `place`, or beside the logs."""
+    ending = files.PARTIAL if comparison.status == "partial" else ".json"
+    return (place or comparison_folder()) / f"{comparison.id}{ending}"
+
+
+def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
+    """Write a comparison; raises RecordError."""
+    return files.write(comparison_file(comparison, place), comparison)
+
+
+def find_comparison(name: str, results: Path) -> Path | None:
+    """The file of the comparison that a person means by enough of its id; raises UsageError.
+
+    None if no comparison can be meant.
+    """
+    if _MARK not in name:
+        return None
+    if (meant := files.only_match(comparisons_by_id(results), name)) is not None:
+        return meant
+    there = ", ".join(sorted(comparisons_by_id(results))[-_NEWEST:]) or "none"
+    raise UsageError(
+        f"no comparison goes by {name!r}; the newest that are kept: {there}. Of another machine, "
+        "or older than that: give its file"
+    )
+
+
+def comparisons_by_id(results: Path) -> dict[str, Path]:
+    """The files of all that are kept, here and in a results folder."""
+    return {
+        path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
+        for place in (comparison_folder(), results / COMPARISONS)
+        for path in sorted(place.glob(f"*{_MARK}*.json"))
+    }
+
+
+def forget_comparisons(place: Path | None = None) -> None:
+    """Remove all but the newest; names sort by time."""
+    for old in sorted((place or comparison_folder()).glob("*.json"))[:-MOST_COMPARISONS]:
+        old.unlink(missing_ok=True)
