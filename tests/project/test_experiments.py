@@ -140,26 +140,24 @@ def test_formulas_resolve_per_case(tmp_path: Path) -> None:
 
 
 def test_a_request_is_more_than_a_path(tmp_path: Path) -> None:
-    """Files are beside the declaration, and what each launch fills in stays as it is written."""
+    """What each launch fills in stays as it is written."""
     said = """\
 factory = true
 method = "POST"
 path = "/nap/{7..8} 1"
 paths = ["/rest"]
 headers = { X-Token = "{TOKEN}" }
-body_file = "nap.json"
+body = '{"long": true}'
 env_names = ["TOKEN"]
 before = "touch {tmp}/nap"
 after = ["rm {tmp}/nap", "true"]
 """
     text = GOOD.replace('path = "/nap"\n', said).replace('"{wait}"', '"{tmp}/{wait}/{port}"')
-    (tmp_path / "apps" / "naps").mkdir(parents=True)
-    (tmp_path / "apps" / "naps" / "nap.json").write_text('{"long": true}')
     case = load_text(tmp_path, text).cases["quick"][0]
     asked = case.endpoint
     assert (asked.factory, asked.method, asked.body) == (True, "POST", '{"long": true}')
     assert (asked.path, asked.paths) == ("/nap/7", ("/nap/8", "/rest", "/rest"))
-    assert asked.headers == {"content-type": "application/json", "x-token": "{TOKEN}"}
+    assert asked.headers == {"x-token": "{TOKEN}"}
     assert (case.env, case.env_names) == ({"WAIT": "{tmp}/0.2/{port}"}, ("TOKEN",))
     assert (case.before, case.after) == (("touch {tmp}/nap",), ("rm {tmp}/nap", "true"))
 
@@ -197,7 +195,7 @@ MISTAKES = {
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
     "unknown key": ("overlap = 4", "overlaps = 4",
         ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
-        " factory, method, path, paths, headers, body, body_file, expect, floor, overlap, slots,"
+        " factory, method, path, paths, headers, body, expect, floor, overlap, slots,"
         " takes, ceiling, env, env_names, before, after, verify_only")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),

@@ -68,8 +68,8 @@ def setup_command(
     if prune:
         with machine():
             names = remove_unused(days)
-        gone = f"removed: {'; '.join(names)}" if names else "nothing has been unused"
-        narrator.say(f"{gone} for {days:g} days")
+        gone = f"removed, unused for {days:g} days: {'; '.join(names)}"
+        narrator.say(gone if names else f"nothing has been unused for {days:g} days")
 
 
 @contextlib.contextmanager

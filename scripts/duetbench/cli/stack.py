@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
-from rich.table import Table
 from typer import Argument, Option, Typer
 
 from duetbench.cli.options import JsonOption, ResultsOption, day, tell
@@ -13,7 +12,7 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions, lock_branch
 from duetbench.github.lock_branch import StackBump
 from duetbench.host import command
-from duetbench.host.console import Console, Narrator, errors, print_json, write
+from duetbench.host.console import Narrator, errors, print_json, write
 from duetbench.host.git import remote_of
 from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
@@ -36,15 +35,8 @@ def lock_command(
     resolved = day(as_of, "--as-of") if as_of else None
     with interruptible():
         moves = Project.here().renew_locks(Narrator(errors()), names, resolved)
-    if as_json:
-        print_json([asdict(move) for move in moves])
-    elif moves:
-        table = Table("stack", "package", "before", "after")
-        for move in moves:
-            table.add_row(move.stack, move.package, move.before or "—", move.after or "—")
-        Console().print(table)
-    else:
-        Console().say("no package moved")
+    lines = [f"{m.stack}: {m.package} {m.before or '—'} → {m.after or '—'}" for m in moves]
+    tell(lines or ["no package moved"], lambda: list(map(asdict, moves)), as_json=as_json)
 
 
 @stack_app.command("bump")

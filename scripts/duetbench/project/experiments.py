@@ -251,42 +251,29 @@ class Experiment:
     def _endpoint(
         self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
     ) -> Endpoint:
-        floor = self._number(("endpoints", name, "floor"), table.floor, values)
-        takes = self._number(
-            ("endpoints", name, "takes"), table.takes or "0", {**values, "floor": floor}
-        )
+        key = "endpoints", name
+        floor = self._number((*key, "floor"), table.floor, values)
+        takes = self._number((*key, "takes"), table.takes or "0", {**values, "floor": floor})
+        try:
+            first, *others = requests.paths((table.path, *table.paths), self.folder)
+        except UsageError as error:
+            raise self._wrong((*key, "path"), table.path, str(error)) from error
         return Endpoint(
             name=name,
             app=table.app,
             interface=table.interface,
             factory=table.factory,
-            **self._request(name, table),
+            method=table.method,
+            path=first,
+            paths=tuple(others),
+            body=table.body,
+            headers={name.lower(): text for name, text in table.headers.items()},
             expect=table.expect,
             floor=floor,
             # One thread overlaps with nobody.
             overlap=table.overlap if slots is None else min(table.overlap, slots),
             takes=max(floor, takes),
         )
-
-    def _request(self, name: str, table: EndpointTable) -> dict[str, Any]:
-        key, written = ("endpoints", name, "path"), table.path
-        content_headers: dict[str, str] = {}
-        try:
-            first, *others = requests.paths((table.path, *table.paths), self.folder)
-            body = table.body
-            if table.body_file is not None:
-                key, written = ("endpoints", name, "body_file"), table.body_file
-                body, content_headers = requests.body_of(self.folder / table.body_file)
-        except UsageError as error:
-            raise self._wrong(key, written, str(error)) from error
-        headers = {k.lower(): text for k, text in table.headers.items()}
-        return {
-            "method": table.method,
-            "path": first,
-            "paths": tuple(others),
-            "body": body,
-            "headers": {**content_headers, **headers},
-        }
 
     def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
         if table.slots == UNLIMITED:

@@ -98,12 +98,6 @@ def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
     )
 
 
-def body_of(file: Path) -> tuple[str, dict[str, str]]:
-    """The text of a file that is to be sent, and headers that say what it is; errors as `read`."""
-    body = _text(file, file.name)
-    return body, _headers(f"@{file.name}", body)
-
-
 def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
     match = _PATH.fullmatch(text)
     if not match or set(match[1]) - set(_PRINTABLE) or match[2] == "0":

@@ -7,7 +7,7 @@ A `Formula` (see `core.protocol`) is over the profile's parameters and the case'
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -77,7 +77,6 @@ class EndpointTable(Frozen):
     paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
     headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
     body: str = ""
-    body_file: Text | None = None
     expect: Expectation
     floor: Formula = "0"
     overlap: int = Field(default=0, ge=0)
@@ -89,12 +88,6 @@ class EndpointTable(Frozen):
     before: Several = ()
     after: Several = ()
     verify_only: bool = False
-
-    @model_validator(mode="after")
-    def _one_body(self) -> Self:
-        if self.body and self.body_file:
-            raise ValueError("give body or body_file, not both")
-        return self
 
 
 class LoadTable(Frozen):
