@@ -10,7 +10,7 @@ what disturbs all of them is not in their scatter.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal, Self
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Frozen
 from duetbench.core.units import Formatter, Interval
 from duetbench.project.published import CaseShape, Published, Shape
 from duetbench.show import formats
@@ -35,7 +34,8 @@ Verdict = Literal[
 ANSWERED: Final = ("holds", "does not hold here", "cannot be asked here")
 
 
-class Answer(Frozen):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """A statement, its figure here, whether it holds, and a sentence about that."""
 
     statement: str
@@ -183,20 +183,16 @@ def compare(sides: Sequence[Side]) -> Interval | None:
 def check(
     evidence: Evidence, published: Published, reference: Evidence | None = None
 ) -> tuple[Answer, ...]:
-    """Check every shape of an experiment; what stays open says what the `reference` answers."""
-    answers = (_check(evidence, published, shape) for shape in published.shapes)
-    if reference is None:
-        return tuple(answers)
-    return tuple(map(referred, answers, check(reference, published)))
-
-
-def referred(answer: Answer, reference: Answer) -> Answer:
-    """Add to an answer that is open what the reference machine's runs say."""
-    if answer.verdict in ANSWERED or reference.verdict not in ANSWERED:
-        return answer
-    told = f"the reference runs say: {reference.verdict}, {reference.figure}"
-    reason = "; ".join(filter(None, (answer.reason, told)))
-    return answer.model_copy(update={"reason": reason})
+    """Answer every shape of an experiment; what stays open says what the `reference` answers."""
+    answers = []
+    for shape in published.shapes:
+        found = _check(evidence, published, shape)
+        known = _check(reference, published, shape) if reference else found
+        if found.verdict not in ANSWERED and known.verdict in ANSWERED:
+            told = f"the reference runs say: {known.verdict}, {known.figure}"
+            found = replace(found, reason=f"{found.reason}; {told}")
+        answers.append(found)
+    return tuple(answers)
 
 
 def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:

@@ -109,14 +109,7 @@ def as_json(snapshots: Sequence[Snapshot], page: RunPage) -> dict[str, Any]:
     return {
         "snapshots": [dataclasses.asdict(snapshot) for snapshot in snapshots],
         "sections": [
-            {
-                "name": section.experiment,
-                "question": section.question,
-                "tables": [dataclasses.asdict(table) for table in section.tables],
-                "answers": [answer.model_dump(mode="json") for answer in section.answers],
-                "notes": list(section.notes),
-            }
-            for section in page.sections
+            {"name": section.experiment, **dataclasses.asdict(section)} for section in page.sections
         ],
     }
 

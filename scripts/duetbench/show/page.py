@@ -6,7 +6,7 @@ of their own, so that nothing measured is ever left out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from string import ascii_lowercase
@@ -302,7 +302,7 @@ def as_json(
         "coverage": {"measured": measured, "expected": expected},
         "cases": cases,
         "answers": {
-            section.experiment: [answer.model_dump(mode="json") for answer in section.answers]
+            section.experiment: [asdict(answer) for answer in section.answers]
             for section in page.sections
         },
     }

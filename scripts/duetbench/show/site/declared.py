@@ -1,7 +1,6 @@
 """The charts that experiments and suites declare, from a run's cases or a commit's benchmarks."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -17,6 +16,7 @@ from duetbench.project.published import (
     Published,
     SuiteDeclaration,
 )
+from duetbench.show import addresses
 from duetbench.show.inprocess import plural
 from duetbench.show.page import Section, ordered, select
 from duetbench.show.site.charts import (
@@ -30,21 +30,8 @@ from duetbench.show.site.charts import (
 )
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 
-Address = Callable[[str], str]
-"""From a case's id to where its page is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChartCases:
-    """The cases that charts are drawn from."""
-
-    cases: Sequence[CaseSummary]
-    published: Published | None
-    address: Address
-
-    def value(self, case: CaseSummary, metric: str) -> Value:
-        """One figure with everything that stands beside it."""
-        return value_of(case, metric, self.published)
+Shown = tuple[str, Value]
+"""Where a case's page is, and its figure."""
 
 
 def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
@@ -73,15 +60,21 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
     )
 
 
-def draw(run: ChartCases, layout: ChartLayout) -> Markup | None:
+def draw(
+    cases: Iterable[CaseSummary], layout: ChartLayout, published: Published | None, root: str
+) -> Markup | None:
     """Draw a chart; None if its cases have no figure."""
-    cases = select(run.cases, layout.select, layout.but_not)
-    if not any(metric in case.metrics for case in cases for metric in layout.figures):
+    chosen = select(cases, layout.select, layout.but_not)
+    if not any(metric in case.metrics for case in chosen for metric in layout.figures):
         return None
+
+    def shown(case: CaseSummary, metric: str) -> Shown:
+        return root + addresses.case(case.id), value_of(case, metric, published)
+
     caption = Caption(layout.name, layout.title, layout.caption)
     if isinstance(layout, BarsLayout):
-        return _forest(run, cases, layout, caption)
-    return _lines(run, cases, layout, caption)
+        return _forest(chosen, layout, caption, shown)
+    return _lines(chosen, layout, caption, shown)
 
 
 def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
@@ -111,7 +104,10 @@ def _words(case: CaseSummary, keys: Sequence[str]) -> str:
 
 
 def _forest(
-    run: ChartCases, cases: Sequence[CaseSummary], layout: BarsLayout, caption: Caption
+    cases: Sequence[CaseSummary],
+    layout: BarsLayout,
+    caption: Caption,
+    shown: Callable[[CaseSummary, str], Shown],
 ) -> Markup:
     names = [_words(case, (*layout.group, *layout.keys)) for case in cases]
     # Rows with the same words would be taken for repetitions.
@@ -119,14 +115,17 @@ def _forest(
     groups: dict[str, list[Dot]] = {}
     for case in ordered(cases, (*layout.group, *keys)):
         series = KEYS[layout.series].text(case.case) if layout.series else ""
-        value = run.value(case, layout.metric)
-        dot = Dot(_words(case, keys), value, series, run.address(case.id))
+        href, value = shown(case, layout.metric)
+        dot = Dot(_words(case, keys), value, series, href)
         groups.setdefault(_words(case, layout.group), []).append(dot)
     return forest(caption, Quantity.of(layout.metric), groups)
 
 
 def _lines(
-    run: ChartCases, cases: Sequence[CaseSummary], layout: LinesLayout, caption: Caption
+    cases: Sequence[CaseSummary],
+    layout: LinesLayout,
+    caption: Caption,
+    shown: Callable[[CaseSummary, str], Shown],
 ) -> Markup:
     varied = KEYS[layout.x]
     lines: dict[tuple[str, str], list[PlotPoint]] = {}
@@ -135,7 +134,8 @@ def _lines(
         if not isinstance(x, int | float):
             continue  # the server was not told how many: there is no place on the axis for it
         for metric in layout.metrics:
-            point = PlotPoint(float(x), run.value(case, metric), href=run.address(case.id))
+            href, value = shown(case, metric)
+            point = PlotPoint(float(x), value, href=href)
             short = metric.removeprefix("service_").removeprefix("response_")
             variant = METRICS[metric].title if short == metric else short.replace("p999", "p99.9")
             variant = variant if len(layout.metrics) > 1 else ""

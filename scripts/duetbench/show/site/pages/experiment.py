@@ -110,10 +110,9 @@ def charts(site: Site, name: str, root: str) -> Iterator[Markup]:
     evidence, sections = known(site, name)
     published = site.published.get(name)
     if cases := tuple(evidence.cases.values()):
-        drawn = declared.ChartCases(cases, published, lambda case: root + addresses.case(case))
         layouts = published.charts if published else ()
         for layout in layouts or (declared.default_layout(cases),):
-            if chart := declared.draw(drawn, layout):
+            if chart := declared.draw(cases, layout, published, root):
                 yield chart
     suites = {suite.title: suite for suite in site.suites if suite.page == name}
     for section in (section for section in sections if section.experiment in suites):
