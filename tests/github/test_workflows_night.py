@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from duetbench.store import change as changes
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import Judgement, PackageChange
-from duetbench.trend import table as history
-from duetbench.trend.columns import of_run
-from foreign import MACHINES, commands, conclusion
-from histories import FIRST, good, night_run, result_of, save
+from duetbench.store.points import AnchoredPoint, CasePoints, Points, save
+from duetbench.trend.reading import of_points
+from duetbench.trend.table import tables
+from foreign import MACHINES, commands, conclusion, points
 from repos import commit, git
 from staging import ENDPOINTS, staged
 from synthetic import make_case
@@ -60,24 +60,30 @@ MACHINE = MACHINES[0]
 CPU = "server_cpu_per_request"
 
 
-def history_with_a_step() -> tuple[Run, ...]:
+def history_with_a_step() -> tuple[Points, ...]:
     """Sixteen nights of another machine, until now; in six, another lock and 20 % more CPU."""
-    today = (datetime.now(UTC) - FIRST).days
-    case = make_case("short/one")
     nights = []
     for number in range(-16, 0):
-        level, version = (1e-4, "0.8") if number < -6 else (1.2e-4, "0.9")
-        metrics = {CPU: level * (1 + 0.003 * (number * 7 % 5 - 2))}
+        when = datetime.now(UTC) + timedelta(days=number)
+        level, version = (1.0, "0.8") if number < -6 else (1.2, "0.9")
+        cpu = AnchoredPoint(metric=CPU, ratio=level, se=0.004, anchor=1e-4, duets=9)
         stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
-        run = night_run(today + number, MACHINE.id, [result_of(case, good(case, 1.0, metrics))])
-        nights.append(run.model_copy(update={"stacks": (stack,)}))
+        case = CasePoints(case="short/one", stack="current", python="3.14", points=(cpu,))
+        id_ = f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c"
+        fields: dict[str, Any] = {
+            "id": id_,
+            "when": when,
+            "started": when,
+            "stacks": (stack,),
+            "cases": (case,),
+        }
+        nights.append(points(night=id_, missing=(), **fields))
     return tuple(nights)
 
 
-def confirmed(folder: Path, runs: Sequence[Run]) -> Change:
+def confirmed(folder: Path, history: Sequence[Points]) -> Change:
     """What the machine of these nights would send after its duets, which saw the same."""
-    nights = [of_run(run) for run in runs]
-    (candidate,) = detect(history.tables(nights)).candidates
+    (candidate,) = detect(tables(of_points(history)[0])).candidates
     saw = Judgement(metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, duets=12)
     short = make_case("short/one")
     evidence, record = conclusion(
@@ -103,13 +109,14 @@ def protect(stage: Stage) -> None:
     hook.chmod(0o755)
 
 
-def remember(stage: Stage, record: Change, *runs: Run) -> None:
+def remember(stage: Stage, record: Change, *nights: Points) -> None:
     """Let the history begin with a change that an earlier night has confirmed, and with nights."""
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
     git(folder, "switch", "--quiet", "--orphan", "gh-pages")
     changes.save(folder / "results", record)
-    save(folder / "results", *runs)
+    for one in nights:
+        save(folder / "results", one)
     commit(folder, "A change")
     git(folder, "push", "--quiet", "origin", "gh-pages")
 

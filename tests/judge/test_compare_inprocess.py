@@ -18,7 +18,7 @@ from duetbench.project.names import INSIDE
 from duetbench.show.view import exit_code, make_view
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Instructions
-from duetbench.trend.conclude import untouched
+from duetbench.trend.confirm import untouched
 from fake_sessions import FakeInstruments, SilentReporter, side
 from synthetic import make_case
 

@@ -66,7 +66,7 @@ def of_series(case: str, metric: str) -> dict[str, Any]:
          ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b"]),
         (STATES, True,
          ["compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19 --select a/b", WITH,
-          "backfill --from 2026-11-18 --to 2026-11-19 --releases granian --narrow --select a/b"]),
+          "backfill --from 2026-11-18 --to 2026-11-19 --releases granian --select a/b"]),
         ({}, True, [f"{DAYS} --select a/b", WITH]),
         (of_series("a'; rm x", "throughput"), True, [f"{DAYS} --select 'a'\"'\"'; rm x'"]),
         (of_series("inprocess/x", "seconds"), True, [DAYS]),

@@ -13,9 +13,8 @@ from duetbench.store import store
 from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import PackageChange
 from duetbench.trend import table as history
-from duetbench.trend.candidates import figures_of, searched, unjudged
-from duetbench.trend.columns import CaseState, RunColumns, RunHeader, Status, empty
-from duetbench.trend.table import Table
+from duetbench.trend.candidates import figures_of, found
+from duetbench.trend.table import COLUMNS, Night, NightCase, Status, Table
 from histories import FIRST
 from synthetic import change_record
 
@@ -42,12 +41,14 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
     return [float(value) for value in figures * source.lognormal(0, scatter, len(figures))]
 
 
-def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
-    """A night of some cases, by default of server runs."""
+def night_of(number: int, cases: Mapping[str, NightCase], **changes: Any) -> Night:
+    """A night of some cases, without a figure yet, by default against the anchor."""
+    block = np.full((len(cases), len(COLUMNS), 4), math.nan, dtype=np.float32)
+    block[..., 3] = 0
     values: dict[str, Any] = {
         "run": run_of(number),
-        "kind": "load",
-        "profile": "nightly",
+        "kind": "anchored",
+        "profile": "A",
         "commit": COMMIT,
         "time": int((FIRST + timedelta(days=number)).timestamp()),
         "machine": MACHINE,
@@ -56,12 +57,9 @@ def header_of(number: int, cases: tuple[str, ...], **changes: Any) -> RunHeader:
         "stacks": {},
         "packages": {},
         "cases": cases,
-        "definitions": ("same",) * len(cases),
-        "pythons": ("3.14",) * len(cases),
-        "stack_of": ("current",) * len(cases),
-        "metrics": (),
+        "figures": block,
     }
-    return RunHeader(**{**values, **changes})
+    return Night(**{**values, **changes})
 
 
 def table(
@@ -71,9 +69,9 @@ def table(
     metric: str = CPU,
     kernels: Sequence[str] | None = None,
     states: Mapping[int, Status] | None = None,
-    errors: float | Sequence[float] | None = None,
+    error: float = 0.004,
 ) -> Table:
-    """The nights of one machine.
+    """The nights of one machine, against its anchor.
 
     Args:
         figures: By case, one per night.
@@ -81,28 +79,22 @@ def table(
         metric: Of the figures.
         kernels: One per night.
         states: Of all cases, in some nights.
-        errors: Standard errors of the logarithms, which make it a table of anchored points.
+        error: Standard error of the logarithms.
     """
-    cases = tuple(figures)
     nights = []
-    spread = [errors] * len(versions) if isinstance(errors, float) else errors
     for number, version in enumerate(versions):
-        state = (states or {}).get(number)
-        header = header_of(
+        state = (states or {}).get(number, "measured")
+        night = night_of(
             number,
-            cases,
+            dict.fromkeys(figures, NightCase("3.14", "current", status=state)),
             fingerprint=kernels[number] if kernels else "6.1",
-            kind="load" if spread is None else "anchored",
             stacks={"current": digest(version)},
             packages={"current": {"granian": version, "fastapi": "1"}},
-            metrics=(metric,),
-            odd=dict.fromkeys(range(len(cases)), CaseState(state)) if state else {},
         )
-        mean, low, high, launches = empty(header)
-        mean[:, 0] = [figures[case][number] for case in cases]
-        if spread is not None:
-            low[:], high[:] = (mean * math.exp(z * spread[number]) for z in (-1.96, 1.96))
-        nights.append(RunColumns(header, mean, low, high, launches))
+        block = night.figures[:, COLUMNS.index(metric)]
+        for place, z in enumerate((0.0, -1.96, 1.96)):
+            block[:, place] = [many[number] * math.exp(z * error) for many in figures.values()]
+        nights.append(night)
     (result,) = history.tables(nights)
     return result
 
@@ -175,4 +167,4 @@ def moves(*names: str) -> tuple[PackageChange, ...]:
 
 def detect(tables: Sequence[Table], judged: Sequence[Change] = ()) -> Candidates:
     """What moved and was not judged yet."""
-    return unjudged(searched(tables), judged)
+    return found(tables, judged)

@@ -17,7 +17,7 @@ from duetbench.store.comparison import CaseComparison, Comparison, Judgement, Si
 from duetbench.store.night import NightPlan, Shard
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.candidates import figures_of
-from duetbench.trend.conclude import conclude
+from duetbench.trend.confirm import conclude
 from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

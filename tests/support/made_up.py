@@ -17,16 +17,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from detecting import header_of
+from detecting import night_of
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.store import change as changes
 from duetbench.store import store
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
-from duetbench.trend.columns import TRENDS, CaseState, RunColumns, empty
 from duetbench.trend.reading import Sources
 from duetbench.trend.reading import read as read_results
+from duetbench.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status
 
 PROJECT: Final = Path(__file__).parents[2]
 MACHINE: Final = "synthetic-2c-0a1b2c3d"
@@ -72,6 +72,7 @@ class Imagined:
         moved: Night from which on the machine had another kernel, and everything cost 8 % more.
         versions: Per night, package → minor version.
         seed: Of everything.
+        kind: Runs of servers, or as if their figures were ratios to an anchor.
     """
 
     times: tuple[datetime, ...]
@@ -82,6 +83,7 @@ class Imagined:
     moved: int
     versions: tuple[dict[str, int], ...]
     seed: int
+    kind: Kind = "load"
 
 
 def imagine(years: float, series: int, seed: int) -> Imagined:
@@ -102,7 +104,7 @@ def imagine(years: float, series: int, seed: int) -> Imagined:
     return Imagined(times, cases, metrics, levels, planted, moved, versions, seed)
 
 
-def generate(history: Imagined) -> Iterator[RunColumns]:
+def generate(history: Imagined) -> Iterator[Night]:
     source = np.random.default_rng((history.seed, 1))
     level = history.levels.copy()
     for place, time in enumerate(history.times):
@@ -160,9 +162,9 @@ def write(history: Imagined, folder: Path) -> None:
         changes.save(folder, record)
 
 
-def read(results: Path, cache: Path) -> Sources:
+def read(results: Path) -> Sources:
     """Read results as `trend.reading.read` does, with the nights that were made up."""
-    sources = read_results(results, cache)
+    sources = read_results(results)
     path = results / _FILE
     if not path.is_file():
         return sources
@@ -218,12 +220,23 @@ def _night(
     time: datetime,
     level: npt.NDArray[np.float64],
     source: np.random.Generator,
-) -> RunColumns:
+) -> Night:
     cases, versions = history.cases, history.versions[place]
     kernel = "6.12" if place >= history.moved else "6.1"
-    header = header_of(
+    states = _states(len(cases), source)
+    night = night_of(
         place,
-        cases,
+        {
+            name: NightCase(
+                "3.14t" if "/py3.14t/" in name else "3.14",
+                STACK,
+                "0" * 12,
+                *states.get(row, ("measured",)),
+            )
+            for row, name in enumerate(cases)
+        },
+        kind=history.kind,
+        profile="nightly",
         run=_run(history, place),
         time=int(time.timestamp()),
         commit=_commit(place),
@@ -232,30 +245,31 @@ def _night(
         interpreters={name: f"{name}.{time.year - 2019}; synthetic" for name in ("3.14", "3.14t")},
         stacks={STACK: _digest(versions)},
         packages={STACK: {name: f"1.{minor}.0" for name, minor in versions.items()}},
-        definitions=("0" * 12,) * len(cases),
-        pythons=tuple("3.14t" if "/py3.14t/" in case else "3.14" for case in cases),
-        metrics=history.metrics,
-        odd=_odd(len(cases), source),
     )
-    mean, low, high, launches = empty(header)
     figures = level * source.lognormal(0, _SCATTER, level.shape)
     widths = _HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
-    absent = [case for case, odd in header.odd.items() if odd.status != "disturbed"]
+    absent = [row for row, state in states.items() if state[0] != "disturbed"]
     figures[absent] = math.nan
-    mean[:], low[:], high[:] = figures, figures * (1 - widths), figures * (1 + widths)
-    launches[:] = np.where(np.isnan(figures), 0, 3)
-    return RunColumns(header, mean, low, high, launches)
+    counts = np.where(np.isnan(figures), 0, 3)
+    block = np.stack([figures, figures * (1 - widths), figures * (1 + widths), counts], axis=2)
+    night.figures[:, [COLUMNS.index(name) for name in history.metrics]] = block
+    return night
 
 
-def _odd(cases: int, source: np.random.Generator) -> dict[int, CaseState]:
-    failed = CaseState("failed", ("not_ready",), "not_ready: the server was not ready in 60 s")
+_State = tuple[Status, tuple[str, ...], str]
+
+
+def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
+    """What is to be said of cases by their place, if not that they were measured."""
+    reason = "not_ready: the server was not ready in 60 s"
+    failed: _State = ("failed", ("not_ready",), reason)
     chance = source.random(cases)
     result = {
-        case: failed if chance[case] < _FAILED else CaseState("disturbed", ("host_noise",))
+        case: failed if chance[case] < _FAILED else ("disturbed", ("host_noise",), "")
         for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist()
     }
     if source.random() < _PARTIAL:
-        late = CaseState("not measured", (), "the run ended before it came to this case")
+        late: _State = ("not measured", (), "the run ended before it came to this case")
         result |= dict.fromkeys(range(cases * 9 // 10, cases), late)
     return result
 

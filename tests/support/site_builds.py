@@ -41,9 +41,8 @@ from duetbench.store.comparison import (
 from duetbench.store.kinds import save_comparison
 from duetbench.store.packages import VersionLinks
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.trend.columns import of_run
 from duetbench.trend.releases import ReleaseAxis, axes
-from duetbench.trend.table import Table, tables
+from duetbench.trend.table import Table, of_run, tables
 from made_up import Imagined
 
 YEARS: Final = 5
@@ -269,7 +268,7 @@ def built(folder: Path) -> Path:
 def gathered(folder: Path) -> Site:
     """What the pages of `results` in this folder are made from."""
     results = folder / "results"
-    sources = made_up.read(results, folder / "cache")
+    sources = made_up.read(results)
     return gather(paths.project_root(), results, sources, downloads={})
 
 

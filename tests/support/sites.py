@@ -59,7 +59,7 @@ def made(
     """Build the site of the folder's results in it, by default without asv's."""
     results = results or folder / "results"
     order = Order(root, results, folder / output, folder / "cache", base, with_asv)
-    sources = made_up.read(results, order.cache)
+    sources = made_up.read(results)
     return build.update(order, sources, Narrator(Console(quiet=True)))
 
 

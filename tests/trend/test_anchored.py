@@ -2,7 +2,7 @@
 
 import math
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -12,12 +12,11 @@ import pytest
 import rich.console
 from packaging.version import Version
 
-from bench import invoke
 from comparing import NOISY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.cli.verbs import VerbGroup
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Flag
+from duetbench.core.model import Flag
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.loop import Reporter
@@ -34,7 +33,7 @@ from duetbench.store.files import Journal
 from duetbench.store.points import Points
 from duetbench.trend import anchored as anchored_
 from duetbench.trend import backfill
-from duetbench.trend.anchored import NIGHTLY, Head, Precision, expected
+from duetbench.trend.anchored import NIGHTLY, Head, Precision
 from duetbench.trend.backfill import BackfillTask, PastStack
 from fake_sessions import paired, played, side
 from repos import commit, git, make_tiny, write
@@ -47,15 +46,11 @@ LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
 
 @dataclass
 class Given:
-    """Instruments whose duets have given log ratios, by case and number, whatever the order.
-
-    `more`: What is added with a version of alpha.
-    """
+    """Instruments whose duets have given log ratios, by case and number, whatever the order."""
 
     logs: Sequence[float] = LOGS
     flags: dict[int, Flag] = field(default_factory=dict)  # of head, by number of the case's duet
     stop: int | None = None
-    more: Mapping[str, float] = field(default_factory=dict)
     played: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
@@ -72,8 +67,7 @@ class Given:
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
             void = any(flag.severity == "fail" for flag in flags)
-            alpha = head.testbed.stacks["one"].packages["alpha"] if self.more else ""
-            grown = math.exp(self.logs[number % len(self.logs)] + self.more.get(alpha, 0.0))
+            grown = math.exp(self.logs[number % len(self.logs)])
             figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
             duets.append(
                 played(
@@ -193,35 +187,16 @@ def test_slow_cases_are_played_a_few_times_in_a_night(
     assert often(NIGHTLY, seconds, logs) == times
 
 
-def slow(case: Case, floor: float) -> Case:
-    endpoint = case.endpoint.model_copy(update={"floor": floor, "takes": floor})
-    return case.model_copy(update={"endpoint": endpoint})
-
-
-def test_what_playing_takes_is_known_before() -> None:
-    """Two cases share a server's start; a slow one is played 3 times."""
-    alone = expected([PLAYED], NIGHTLY)[PLAYED.id]
-    second = busy("a/c/py3.14")
-    shared = expected([PLAYED, second], NIGHTLY)
-    assert shared[PLAYED.id] == shared[second.id] < alone
-    assert alone == pytest.approx(5 * 3.8, abs=3)
-    waits = slow(PLAYED, 3.0)
-    assert 60 < expected([waits], NIGHTLY)[waits.id] < 90
-
-
 def test_dates_and_releases() -> None:
     first, last = date(2026, 1, 31), date(2026, 4, 30)
     assert [str(day) for day in backfill.dates(first, last, "month")] == [
         "2026-01-31", "2026-02-28", "2026-03-31", "2026-04-30",
     ]  # fmt: skip
     assert len(backfill.dates(first, last, "week")) == 13  # 89 days later is the last
-    assert [str(day) for day in backfill.dates(first, last, "45d")] == [
-        "2026-01-31", "2026-03-17",
-    ]  # fmt: skip
+    assert len(backfill.dates(first, last, "day")) == 90
     assert backfill.dates(first, first, "month") == (first,)
-    for every in ("year", "0d", "-3d"):
-        with pytest.raises(UsageError, match="expected day, week, month"):
-            backfill.dates(first, last, every)
+    with pytest.raises(UsageError, match="expected day, week or month"):
+        backfill.dates(first, last, "year")
     with pytest.raises(UsageError, match="earlier date first"):
         backfill.dates(last, first, "month")
     asked = []
@@ -272,9 +247,7 @@ def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: PastStack) -
     scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
-    task = BackfillTask(
-        Project(root), anchor, tmp_path / "results", scope, precision, seed=1, at_once=2
-    )
+    task = BackfillTask(Project(root), anchor, tmp_path / "results", scope, precision, seed=1)
     return list(backfill.backfill(task, wanted, QUIETLY))
 
 
@@ -322,36 +295,8 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     assert kept == set()
 
 
-def test_of_many_releases_those_on_the_way_to_one_that_did_something_are_measured(
-    anchored: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Of 1.0 to 5.0 the fourth takes half as much again: the ends, the third, and that one."""
-    instruments = Given(more={"4.0": 0.4, "5.0": 0.4})
-    monkeypatch.setattr(backfill, "Real", lambda _: instruments)
-    words = ["backfill", "--from", "2026-01-20", "--to", "2026-05-20", "--releases", "alpha"]
-    words += ["--narrow", "--profile", "quick", "--most", "4", "--results", str(tmp_path / "out")]
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        _released(index, 5)
-        text = Project(anchored).resolve("one", date(2026, 1, 15))
-        write(anchored, "apps/stacks/one.txt", text)
-        git(anchored, "init", "--quiet", "--initial-branch=main")
-        commit(anchored, "Everything")
-        declare(anchored)
-        done = invoke(capsys, monkeypatch, words)
-    assert done.code == 0, done.err
-    assert "5 stacks: alpha 1.0, alpha 2.0, alpha 3.0, alpha 4.0, alpha 5.0" in done.out
-    assert "4 of 5 stacks measured now" in done.out
-    made = [record.read(path) for path in record.paths(tmp_path / "out")]
-    assert {one.release.version for one in made if one.release} == {"1.0", "3.0", "4.0", "5.0"}
-    without = [word for word in words if word not in {"--releases", "alpha"}]
-    assert "--narrow: expected --releases" in invoke(capsys, monkeypatch, without).err
-
-
-def _released(index: Index, months: int = 3) -> None:
-    for month in range(1, months + 1):
+def _released(index: Index) -> None:
+    for month in range(1, 4):
         index.add("alpha", f"{month}.0", f"2026-0{month}-10")
 
 

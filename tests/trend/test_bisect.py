@@ -7,14 +7,10 @@ from typing import Final
 
 import pytest
 
-from detecting import moves, recorded
+from detecting import recorded
 from duetbench.core.errors import SetupError
-from duetbench.trend.bisect import decision as bisect
-from duetbench.trend.bisect.cause import (
-    Outcome,
-    blame,
-    cause_of,
-)
+from duetbench.store.change import Cause, Release, Share
+from duetbench.trend.search import Search, TimeIsUpError, blame
 
 
 @dataclass
@@ -40,33 +36,37 @@ class Played:
 
     def duet(self, purpose: str, base: frozenset[str], head: frozenset[str]) -> float | None:
         if len(self.asked) == self.most:
-            raise bisect.TimeIsUpError
+            raise TimeIsUpError
         self.asked.append((purpose, base, head))
         size = sum(math.log1p(self.does.get(name, 0.0)) for name in head - base)
         size += sum(more for pair, more in self.together.items() if head.issuperset(pair))
         return self.source.gauss(size, self.scatter)
 
 
-def searched(played: Played, packages: int = 7, expected: float | None = None) -> Outcome:
+def searched(played: Played, packages: int = 7, expected: float | None = None) -> Cause:
     row = [f"p{number}" for number in range(packages)]
-    return bisect.Search(row, played, expected=expected).run()
+    releases = {name: Release(package=name, version="2", previous="1") for name in row}
+    return Search(releases, played, expected=expected).run()
+
+
+def names(share: Share) -> list[str]:
+    return [release.package for release in share.releases]
 
 
 @pytest.mark.parametrize("guilty", [0, 3, 6])
 def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
     """By three answers of four duets, and eight of it alone; wherever in the row it stands."""
     played = Played({f"p{guilty}": 0.05})
-    outcome = searched(played)
-    (found,) = outcome.parts
-    assert found.packages == {f"p{guilty}"}
-    assert not found.dragged
-    assert outcome.reason == ""
-    assert found.effect.ratio == pytest.approx(1.05)
-    assert found.effect.duets == 8
-    assert outcome.whole is not None
-    assert outcome.rest is not None
-    assert outcome.whole.ratio == pytest.approx(1.05)
-    assert outcome.rest.ratio == pytest.approx(1)
+    cause = searched(played)
+    (found,) = cause.shares
+    assert names(found) == [f"p{guilty}"]
+    assert cause.reason == ""
+    assert found.ratio == pytest.approx(1.05)
+    assert found.duets == 8
+    assert cause.whole is not None
+    assert cause.rest is not None
+    assert cause.whole.ratio == pytest.approx(1.05)
+    assert cause.rest.ratio == pytest.approx(1)
     halves = [head for purpose, _, head in played.asked if purpose == "half"]
     assert len(halves) in {8, 12}
     alone = [(*base, "→", *head) for purpose, base, head in played.asked if purpose == "alone"]
@@ -77,12 +77,12 @@ def test_several_culprits_are_named_each_with_its_share() -> None:
     """The larger first, the other on a stack in which that one has moved; opposite ones too."""
     for first, second in ((0.04, 0.02), (0.05, -0.03), (0.06, -0.03), (0.03, 0.03)):
         played = Played({"p1": second, "p5": first})
-        outcome = searched(played)
-        shares = {name: one.effect.ratio for one in outcome.parts for name in one.packages}
+        cause = searched(played)
+        shares = {name: one.ratio for one in cause.shares for name in names(one)}
         assert shares == {"p5": pytest.approx(1 + first), "p1": pytest.approx(1 + second)}
-        assert outcome.rest is not None
-        assert outcome.rest.ratio == pytest.approx(1)
-        assert outcome.reason == ""
+        assert cause.rest is not None
+        assert cause.rest.ratio == pytest.approx(1)
+        assert cause.reason == ""
         after = dict.fromkeys(base for purpose, base, _ in played.asked if purpose == "rest")
         assert list(after)[-1] == {"p1", "p5"}
 
@@ -105,11 +105,11 @@ def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
     right, taken = 0, []
     for seed in range(40):
         source = random.Random(seed)
-        names = source.sample([f"p{number}" for number in range(21)], len(does))
-        guilty = dict(zip(names, does, strict=True))
+        chosen = source.sample([f"p{number}" for number in range(21)], len(does))
+        guilty = dict(zip(chosen, does, strict=True))
         played = Played(guilty, scatter, source=source)
-        outcome = searched(played, 21, expected=1.2 * math.log1p(sum(does)))
-        named = set().union(*(one.packages for one in outcome.parts))
+        cause = searched(played, 21, expected=1.2 * math.log1p(sum(does)))
+        named = set().union(*map(names, cause.shares))
         assert named <= guilty.keys()
         right += named == guilty.keys()
         taken.append(len(played.asked))
@@ -119,37 +119,35 @@ def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
 
 def test_what_only_two_do_together_is_blamed_on_neither() -> None:
     """Alone neither shows the change: all stay under suspicion, and the record says why."""
-    outcome = searched(Played({}, together={("p0", "p2"): 0.05}), 3)
-    assert outcome.parts == []
-    assert outcome.suspects == {"p0", "p1", "p2"}
-    assert outcome.reason == "p2 alone does not show the change"
-    record = blame(recorded("open", 0.9, 20), cause_of(outcome, moves("p0", "p1", "p2")))
+    cause = searched(Played({}, together={("p0", "p2"): 0.05}), 3)
+    assert cause.shares == ()
+    assert cause.suspects == ("p0", "p1", "p2")
+    assert cause.reason == "p2 alone does not show the change"
+    record = blame(recorded("open", 0.9, 20), cause)
     assert (record.culprit, record.shares) == (None, ())
     assert record.note == ("The cause is among p0, p1, p2: p2 alone does not show the change.")
 
 
 def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:
-    outcome = searched(Played({}), expected=0.03)
-    assert (outcome.parts, outcome.reason) == ([], "played again, the whole change is not seen")
+    cause = searched(Played({}), expected=0.03)
+    assert (cause.shares, cause.reason) == ((), "played again, the whole change is not seen")
 
 
 def test_what_ends_early_says_what_was_ruled_out() -> None:
     """Of four one half did nothing, and then the time was up."""
-    outcome = searched(Played({"p3": 0.05}, most=13), 4)
-    assert outcome.suspects == {"p2", "p3"}
-    assert outcome.reason == "the time was up"
+    cause = searched(Played({"p3": 0.05}, most=13), 4)
+    assert cause.suspects == ("p2", "p3")
+    assert cause.reason == "the time was up"
 
 
 def test_packages_that_move_together_are_named_as_one() -> None:
     """One drags the other along, or no mixture parts them; what did nothing by itself is told."""
     both = Played({"p3": 0.05}, drags={"p3": "p2", "p2": "p3"})
-    assert [one.packages for one in searched(both, 4).parts] == [{"p2", "p3"}]
+    assert [names(one) for one in searched(both, 4).shares] == [["p2", "p3"]]
     needs = Played({"p3": 0.05}, drags={"p3": "p0"})
-    (found,) = searched(needs, 4).parts
-    assert found.packages == {"p3"}
-    assert found.dragged == {"p0"}
+    assert [names(one) for one in searched(needs, 4).shares] == [["p3", "p0"]]
     broken = Played({"p1": 0.05}, broken=("p1", "p2"))
-    assert [one.packages for one in searched(broken, 4).parts] == [{"p1", "p2"}]
+    assert [names(one) for one in searched(broken, 4).shares] == [["p1", "p2"]]
     nothing = Played({"p1": 0.05}, broken=("p0", "p1", "p2"))
-    outcome = searched(nothing, 3)
-    assert (outcome.parts, outcome.reason) == ([], "no mixture that parts them can be installed")
+    cause = searched(nothing, 3)
+    assert (cause.shares, cause.reason) == ((), "no mixture that parts them can be installed")

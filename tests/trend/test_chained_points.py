@@ -1,4 +1,4 @@
-"""Anchored points as series: files of a stack joined, anchors chained, figures as columns."""
+"""Anchored points as series: files of a stack joined, anchors chained, figures as nights."""
 
 import math
 from datetime import UTC, datetime
@@ -8,13 +8,13 @@ import pytest
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
-from duetbench.trend.points import METRICS, anchored, coverage, trended
+from duetbench.trend.reading import coverage, of_points, trended
 from duetbench.trend.steps import steps
-from duetbench.trend.table import Table, tables
+from duetbench.trend.table import COLUMNS, Table, tables
 
 
 def table_of(*files: Points) -> Table:
-    (table,) = tables(anchored(files)[0])
+    (table,) = tables(of_points(files)[0])
     return table
 
 
@@ -59,23 +59,23 @@ def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
     assert found.id == again.id
 
 
-def test_columns_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
+def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     found = a_file(
         4, of(CASE, ratio(1.1, se=0.01, duets=6)), measured=9,
         missing=(Missing(case=OTHER, reason="no server"),),
     )  # fmt: skip
     earlier = a_file(3, of(OTHER, ratio(1.0)))
-    (_, columns), _ = anchored([earlier, found])
-    header, column = columns.header, METRICS.index(CPU)
-    assert (header.kind, header.profile, header.as_of) == ("anchored", "A", "2026-11-04")
-    assert header.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
-    assert columns.mean[0, column] == pytest.approx(1.1)
-    assert columns.low[0, column] == pytest.approx(math.exp(math.log(1.1) - 2.5706 * 0.01))
-    assert columns.high[0, column] == pytest.approx(math.exp(math.log(1.1) + 2.5706 * 0.01))
-    assert columns.launches[0, column] == 6
+    (_, night), _ = of_points([earlier, found])
+    mean, low, high, launches = night.figures[0, COLUMNS.index(CPU)].tolist()
+    assert (night.kind, night.profile, night.as_of) == ("anchored", "A", "2026-11-04")
+    assert night.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
+    assert mean == pytest.approx(1.1)
+    assert low == pytest.approx(math.exp(math.log(1.1) - 2.5706 * 0.01))
+    assert high == pytest.approx(math.exp(math.log(1.1) + 2.5706 * 0.01))
+    assert launches == 6
     # What has no points has the reason, and the interpreter and stack that it has elsewhere.
-    assert header.odd[1].reason == "no server"
-    assert (header.pythons[1], header.stack_of[1]) == ("3.14", "current")
+    lost = night.cases[OTHER]
+    assert (lost.reason, lost.python, lost.stack) == ("no server", "3.14", "current")
 
 
 def test_the_anchor_against_itself_is_counted_and_never_a_change() -> None:
@@ -86,4 +86,4 @@ def test_the_anchor_against_itself_is_counted_and_never_a_change() -> None:
     nights = [a_file(1, of(itself, near, counted), of(CASE, far)), a_file(2, of(itself, far))]
     assert coverage(nights) == (1, 2)
     moved = [a_file(day, of(itself, ratio(1 + day // 10))) for day in range(1, 20)]
-    assert steps(table_of(*moved)) == ()
+    assert list(steps(table_of(*moved))) == []

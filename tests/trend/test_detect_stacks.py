@@ -32,7 +32,7 @@ from duetbench.store.comparison import (
     Duet,
     PackageChange,
 )
-from duetbench.trend.bisect import searches
+from duetbench.trend import bisect
 from duetbench.trend.confirm import RealDuets
 from fake_sessions import SilentReporter, played
 from histories import QUICK
@@ -357,19 +357,19 @@ def test_a_search_that_was_stopped_goes_on(
 ) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
-    sought = searches.of_locks(Project(root), DEPENDENT, *four)
+    sought = bisect.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
-        monkeypatch.setattr("duetbench.trend.bisect.mixtures.Real", lambda _: played[-1])
+        monkeypatch.setattr("duetbench.trend.bisect.Real", lambda _: played[-1])
         if stop:
             with pytest.raises(InterruptedRun):
-                searches.find(Project(root), sought, QUIETLY, 600.0, 1)
+                bisect.find(Project(root), sought, QUIETLY, 600.0, 1)
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = searches.find(Project(root), sought, QUIETLY, 600.0, 1)
+            cause = bisect.find(Project(root), sought, QUIETLY, 600.0, 1)
     assert [len(one.played) for one in played] == [7, 18]  # of 24; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares

@@ -10,10 +10,9 @@ from typing import Final
 import numpy as np
 
 from duetbench.trend import reading
-from duetbench.trend.candidates import searched
-from duetbench.trend.points import anchored
-from duetbench.trend.reading import Sources
-from duetbench.trend.table import tables
+from duetbench.trend.candidates import of_table
+from duetbench.trend.reading import Sources, of_points
+from duetbench.trend.table import COLUMNS, tables
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDED: Final = ROOT / "tests" / "data" / "reference"
@@ -22,14 +21,14 @@ RECORDED: Final = ROOT / "tests" / "data" / "reference"
 def point_lines(sources: Sources) -> list[str]:
     """A line per point: machine, run, metric, ratio, low, high, duets, case."""
     lines = []
-    for columns in anchored(sources.points)[0]:
-        header = columns.header
-        for row, column in zip(*np.nonzero(~np.isnan(columns.mean)), strict=True):
-            figures = (columns.mean, columns.low, columns.high)
+    for night in of_points(sources.points)[0]:
+        cases = list(night.cases)
+        for row, column in zip(*np.nonzero(~np.isnan(night.figures[..., 0])), strict=True):
+            *figures, duets = night.figures[row, column]
             lines.append(
-                f"{header.machine} {header.run} {header.metrics[column]} "
-                + " ".join(f"{float(f'{array[row, column]:.6g}'):.5g}" for array in figures)
-                + f" {columns.launches[row, column]} {header.cases[row]}"
+                f"{night.machine} {night.run} {COLUMNS[column]} "
+                + " ".join(f"{float(f'{figure:.6g}'):.5g}" for figure in figures)
+                + f" {int(duets)} {cases[row]}"
             )
     return sorted(lines)
 
@@ -37,8 +36,8 @@ def point_lines(sources: Sources) -> list[str]:
 def step_lines(sources: Sources) -> dict[str, list[str]]:
     """By candidate, a line per step: metric, ratio, interval, runs before and after, case."""
     candidates: dict[str, list[str]] = {}
-    for table in searched(tables(sources.nights)):
-        for candidate in table.candidates:
+    for table in tables(sources.nights):
+        for candidate in of_table(table)[0] if table.ratio else ():
             title = f"# {candidate.id} on {candidate.series.machine}"
             candidates[title] = [
                 f"{step.series.metric} {step.ratio:.5g} "
@@ -49,16 +48,16 @@ def step_lines(sources: Sources) -> dict[str, list[str]]:
     return candidates
 
 
-def test_every_point_of_the_history_is_what_it_was(tmp_path: Path) -> None:
-    sources = reading.read(ROOT / "results", tmp_path)
+def test_every_point_of_the_history_is_what_it_was() -> None:
+    sources = reading.read(ROOT / "results")
     assert point_lines(sources) == (RECORDED / "points.txt").read_text("utf-8").splitlines()
 
 
-def test_the_steps_that_are_found_are_those_that_were_found(tmp_path: Path) -> None:
+def test_the_steps_that_are_found_are_those_that_were_found() -> None:
     recorded: dict[str, list[str]] = {}
     for line in (RECORDED / "steps.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
             steps = recorded.setdefault(line, [])
         else:
             steps.append(line)
-    assert step_lines(reading.read(ROOT / "results", tmp_path)) == recorded
+    assert step_lines(reading.read(ROOT / "results")) == recorded

@@ -10,8 +10,7 @@ from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import Change, Effect, Release, SeriesName, Share
 from duetbench.store.points import Points
 from duetbench.trend import releases
-from duetbench.trend.narrowing import narrowed, unmeasured
-from duetbench.trend.releases import ReleaseEffect
+from duetbench.trend.releases import ReleaseEffect, narrowed
 from duetbench.trend.steps import CPU
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
@@ -95,24 +94,6 @@ def test_between_two_that_are_no_neighbours_the_search_goes_on() -> None:
     assert known.narrowed is not None
     assert (describe(known).cause, known.narrowed.complete) == ("fastapi 0.10.1 → 0.11.0", True)
     assert narrowed_line(known.narrowed).endswith("%)")
-
-
-def test_the_way_to_a_release_goes_by_the_middle() -> None:
-    """Of twelve versions the eighth did it: the ends, then the seventh, the tenth, and so on."""
-    versions = tuple(f"1.{minor}" for minor in range(12))
-    assert unmeasured(versions, None) == ("1.0", "1.11")
-    measured: list[Points] = []
-    ways = []
-    while asked := unmeasured(versions, axis_of(*measured) if measured else None):
-        ways.append(asked)
-        for version in asked:
-            level = 1.2 if versions.index(version) >= 8 else 1.0
-            measured.append(release_points(version, None, 1, gil=(level, 0.003), free=(1.0, 0.003)))
-    assert ways == [("1.0", "1.11"), ("1.6",), ("1.9",), ("1.8",), ("1.7",)]
-    lost = measured[2].model_copy(update={"cases": ()})  # 1.6 could not be installed
-    assert unmeasured(versions, axis_of(*measured[:2], lost)) == ("1.5",)
-    still = release_points("1.11", None, 1, gil=(1.0, 0.003), free=(1.0, 0.003))
-    assert unmeasured(versions, axis_of(measured[0], still)) == ()
 
 
 def test_releases_that_did_part_of_it_are_named_with_their_parts_that_of_the_whole_first() -> None:

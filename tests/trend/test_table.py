@@ -1,8 +1,6 @@
-"""From run files to tables of nights: figures, states, breaks, and what is not read again."""
+"""From run files to tables of nights: figures, states and breaks."""
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +8,8 @@ import pytest
 import synthetic as runs
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, RunStatus
-from duetbench.store import files, store
-from duetbench.trend import events, reading
 from duetbench.trend import table as history
-from duetbench.trend.columns import of_run
+from duetbench.trend.table import COLUMNS, of_run
 from site_builds import JSON, a_run, failed, scattered, steady, table_of
 
 WIDE = [100.0, 200.0, 400.0]
@@ -23,12 +19,9 @@ FACTOR = 2 ** (4.30265 / math.sqrt(3))
 
 def test_a_night_holds_the_run_s_means_and_intervals() -> None:
     night = of_run(a_run(1, scattered(JSON, *WIDE)))
-    column = night.header.metrics.index("throughput")
-    assert night.mean[0, column] == pytest.approx(200)
-    assert night.low[0, column] == pytest.approx(200 / FACTOR, rel=1e-5)
-    assert night.high[0, column] == pytest.approx(200 * FACTOR, rel=1e-5)
-    assert night.launches[0, column] == 3
-    assert np.isnan(night.mean[0, night.header.metrics.index("pss_steady")])
+    found = night.figures[0, COLUMNS.index("throughput")]
+    assert found.tolist() == pytest.approx([200, 200 / FACTOR, 200 * FACTOR, 3], rel=1e-5)
+    assert np.isnan(night.figures[0, COLUMNS.index("pss_steady"), 0])
 
 
 def test_failed_cases_are_gaps_with_a_reason() -> None:
@@ -78,21 +71,7 @@ def test_breaks_where_machine_interpreter_or_case_changed() -> None:
         a_run(5, machine=kernel, interpreters=newer),
         a_run(6, steady(JSON, 1.0, workers=2), machine=kernel, interpreters=newer),
     )
-    found = events.breaks(table)[JSON]
+    found = history.breaks(table)[JSON]
     assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
     assert "6.1.0" in found[0].before
     assert "6.2.0" in found[0].after
-
-
-def test_a_file_with_other_bytes_is_read_again(tmp_path: Path) -> None:
-    results, cache = tmp_path / "results", tmp_path / "cache"
-    path = store.finalise(results, a_run(1))
-    reading.read(results, cache)
-    path.write_bytes(files.encode(a_run(1, steady(JSON, 6000.0), notes=("another",))))
-    for _ in range(3):
-        (night,) = reading.read(results, cache).nights
-        assert night.mean[0, night.header.metrics.index("throughput")] == 6000
-        (kept,) = cache.rglob("columns.pickle")
-        assert kept.stat().st_mtime > 10**9
-        os.utime(kept, (0, 0))
-        kept.write_bytes(kept.read_bytes()[:-7])

@@ -1,12 +1,9 @@
 """`duetbench anchor`: the frozen stack that all trend points are measured against."""
 
-import math
-import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from typer import Argument, Exit, Option, Typer
 
@@ -20,7 +17,6 @@ from duetbench.cli.options import (
     budget_option,
     budget_seconds,
     clean_up,
-    tell,
     workflow_option,
 )
 from duetbench.core.errors import UsageError
@@ -28,11 +24,8 @@ from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
 from duetbench.host.console import Console, print_json
-from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
-from duetbench.judge import sides as sides_
-from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
@@ -52,31 +45,10 @@ RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
 of a quick case, in 4 minutes of it."""
 
 
-@anchor_app.command("show")
-def show_command(as_json: JsonOption = False) -> None:
-    """Show the anchor of this checkout: its commit, locks and interpreters."""
-    root = paths.project_root()
-    anchor = load_anchor(root)
-    here = anchored.present(root, anchor)
-    lines = [
-        f"{anchor.name}: commit {anchor.commit[:12]}, since {anchor.since}"
-        + (f", continues {anchor.previous}" if anchor.previous else ""),
-        *([f"against itself: {anchor.canary}"] if anchor.canary else []),
-        *(f"interpreter {name}: {version}" for name, version in anchor.interpreters.items()),
-        *(f"stack {name}: lock {digest[:12]}" for name, digest in anchor.stacks.items()),
-        "its commit is here" if here else "its commit is not here: it is fetched when it is needed",
-    ]
-    tell(lines, lambda: {**anchor.model_dump(mode="json"), "present": here}, as_json=as_json)
-
-
 @anchor_app.command("play")
 def play_command(
     select: SelectOption = None,
     profile: ProfileOption = "nightly",
-    se: Annotated[
-        float,
-        Option("--se", min=0.0005, help="Play a case until its ratio's standard error is this."),
-    ] = 0.005,
     budget: Annotated[str | None, budget_option("Time for playing")] = None,
     plan_file: Annotated[
         Path | None,
@@ -93,8 +65,8 @@ def play_command(
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
-    A case gets 5 duets, and more until its ratio is known as well as --se says, 20 at most. One
-    whose duets take 8 s and longer, because it waits or is paced, gets 3 to 5. Where the time is up
+    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, 20 at most. One whose
+    duets take 8 s and longer, because it waits or is paced, gets 3 to 5. Where the time is up
     earlier, intervals are wider.
 
     Exit code 0: every case has a point; with --plan also where some have none, with the reason,
@@ -108,24 +80,21 @@ def play_command(
     files.require_room(folder)
     console = Console(stderr=as_json)
     clean_up(console)
-    globs, commit = tuple(select or ()), None
+    globs, commit = select or [], None
     if assigned is not None:
         assigned.require(machine.fingerprint().id, runner.revision(root)[0])
         # By its name: the other user of a machine cannot write what git makes of files around us.
         commit = assigned.commit and assigned.commit[:12]
-        profile, globs = assigned.plan.profile, tuple(case.id for case in assigned.plan.cases)
-    anchor, limit = load_anchor(root), budget_seconds(budget)
-    precision = replace(NIGHTLY, se=se)
-
-    def keep(made: Points) -> None:
-        marks = {} if assigned is None else assigned.marks(made.id)
-        _keep(folder, made.model_copy(update=marks), as_json=as_json)
-
-    made = _played(
-        project, anchor, profile, globs, precision, seed, limit, console, commit=commit,
-        interrupted=keep,
+        profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
+    made, interruption = _measured(
+        project, load_anchor(root), profile, globs, console,
+        precision=NIGHTLY, seed=seed, limit=budget_seconds(budget), commit=commit,
     )  # fmt: skip
-    keep(made)
+    if assigned is not None:
+        made = made.model_copy(update=assigned.marks(made.id))
+    _keep(folder, made, as_json=as_json)
+    if interruption is not None:
+        raise interruption
     if made.missing and (assigned is None or not made.cases):
         raise Exit(1 if made.cases else 3)
 
@@ -170,9 +139,12 @@ def renew_command(
     if before is not None and not anew:
         files.require_room(folder)
         clean_up(console)
-        limit = budget_seconds(budget)
-        alone = before.model_copy(update={"canary": None})
-        renewal = _played(project, alone, "nightly", (), RENEWED, seed, limit, console)
+        renewal, interruption = _measured(
+            project, before.model_copy(update={"canary": None}), "nightly", (), console,
+            precision=RENEWED, seed=seed, limit=budget_seconds(budget),
+        )  # fmt: skip
+        if interruption is not None:
+            raise interruption
         update = {"origin": "renewal", "label": f"{points.RENEWED}{name}"}
         renewal = renewal.model_copy(update=update)
         _keep(folder, renewal, as_json=as_json)
@@ -183,52 +155,18 @@ def renew_command(
         raise Exit(1)
 
 
-def _played(
+def _measured(
     project: Project,
     anchor: Anchor,
     profile: Profile,
-    globs: tuple[str, ...],
-    precision: Precision,
-    seed: int,
-    limit: float | None,
+    globs: Sequence[str],
     console: Console,
-    *,
-    commit: str | None = None,
-    interrupted: Callable[[Points], None] = lambda _: None,
-) -> Points:
-    """Hold the checkout against an anchor; with its `commit`, without what is not committed.
-
-    What was played before an interruption goes to `interrupted`.
-    """
+    **how: Any,
+) -> tuple[Points, InterruptedRun | None]:
     reporter = Reporter(console)
-    anchored.fetch(project.root, anchor)
     with interruptible(), revisions.copies() as copies:
-        scope = Scope(profile, globs, paths.state_dir() / "logs", reporter, copies)
-        both = sides_.of_revisions(project, anchor.commit, commit, scope)
-        anchored.verify(anchor, both.base)
-        head = anchored.of_checkout(both, anchor.canary)
-        began = datetime.now(UTC)
-
-        def described() -> Points:
-            return anchored.points_of(anchor, head, "night", both.head.record.label, began, began)
-
-        try:
-            with measuring():
-                done = anchored.play(
-                    [head],
-                    Real(scope.logs),
-                    reporter,
-                    precision=precision,
-                    seed=seed,
-                    ends=math.inf if limit is None else time.monotonic() + limit,
-                )
-        except InterruptedRun:
-            head.notes.append("it was interrupted")
-            interrupted(described())
-            raise
-        if not done:
-            head.notes.append("the time was up before all cases were known as well as they should")
-        return described()
+        scope = Scope(profile, tuple(globs), paths.state_dir() / "logs", reporter, copies)
+        return anchored.measure(project, anchor, scope, reporter, **how)
 
 
 def _keep(folder: Path, made: Points, *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from duetbench.project.project import Project
 from duetbench.store import files as files_
 from duetbench.store.history import pull, push
 from duetbench.store.kinds import File, collect
-from duetbench.store.night import NightPlan, NightRecord
+from duetbench.store.night import NightPlan
 from duetbench.store.points import FOLDER as POINTS
 from duetbench.store.points import Points
 from duetbench.trend import nights
@@ -100,10 +100,9 @@ def push_command(
     """
     warn = errors().say
     files, runs, others = collect(folder)
-    for path in others[:_SHOWN]:
-        warn(f"note: {path}: no part of the history, left out")
-    if len(others) > _SHOWN:
-        warn(f"note: and {len(others) - _SHOWN} more were left out")
+    if others:
+        some = ", ".join(map(str, others[:_SHOWN]))
+        warn(f"note: no part of the history, left out: {len(others)} files: {some}")
     record = None
     if plan is not None:
         played = [
@@ -117,25 +116,21 @@ def push_command(
         Console().say(f"{folder}: nothing to push")
         return
     where = remote_of(paths.project_root(), remote, branch)
-    subject = "Changes and their evidence"
-    if record is not None:
-        subject = f"Night {record.id}: {record.status}"
-    elif runs:
-        subject = f"Runs: {', '.join(run.id for run in runs[:3])}{' …' * (len(runs) > 3)}"
+    subject = f"Night {record.id}: {record.status}" if record else "Results"
     pushed = push(files, where, subject=subject, log=warn)
     of_night = record.model_dump(mode="json") if record else None
     sentence = (
         f"{len(pushed.added)} files added to {branch}, {len(pushed.there)} were there already "
-        f"({pushed.tries} {'try' if pushed.tries == 1 else 'tries'})"
+        f"(tries: {pushed.tries})"
     )
     tell([sentence], lambda: {**asdict(pushed), "night": of_night}, as_json=as_json)
-    if record is not None:
-        _judge(record)
-
-
-def _judge(record: NightRecord) -> None:
-    actions.summary(nights.markdown(record))
-    for sentence in nights.sentences(record):
+    if record is None:
+        return
+    sentences = nights.sentences(record)
+    absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
+    lines = [f"- {line}" for line in (*sentences, *absent)]
+    actions.summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
+    for sentence in sentences:
         errors().say(sentence)
     if record.status == "empty":
         raise NothingMeasuredError(

@@ -20,7 +20,7 @@ from duetbench.measure import runner
 from duetbench.project import plan as planning
 from duetbench.project.settings import anchor_file, load_anchor
 from duetbench.store import files
-from duetbench.trend import anchored, nights
+from duetbench.trend import nights
 
 
 def plan_command(
@@ -59,14 +59,10 @@ def plan_command(
     night = nights.make(shards, commit=commit, anchor=anchor)
     files.write(output, night)
     actions.outputs(nights.outputs(night))
-    duets = anchored.expected(plan.cases, anchored.NIGHTLY) if anchor else {}
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
-        cases = len(shard.plan.cases)
-        against = sum(duets.get(case.id, 0) for case in shard.plan.cases)
         console.say(
-            f"shard {shard.number} of {len(shards)}{where}: {cases} case{'s' * (cases != 1)}, "
-            f"{duration(planning.plan_seconds(shard.plan) + against)}"
-            + (f", of which {duration(against)} against the anchor" if against else "")
+            f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases, "
+            f"launches of {duration(planning.plan_seconds(shard.plan))}"
         )
     console.say(f"{output}: night {night.id}")

@@ -128,6 +128,6 @@ def commands(record: Change, before: int | None, after: int | None) -> tuple[tup
     # Only stacks of a date say which releases there were.
     if record.releases and not narrowed and record.base.as_of and record.head.as_of:
         span = ["--from", record.base.as_of, "--to", record.head.as_of]
-        words = ["backfill", *span, "--releases", record.releases[0].package, "--narrow", *options]
-        lines.append(("The way to the one release of those that may lie between", words))
+        words = ["backfill", *span, "--releases", record.releases[0].package, *options]
+        lines.append(("Each release that may lie between", words))
     return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)

@@ -7,6 +7,7 @@ too, so that it is not judged again every night.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
@@ -54,6 +55,13 @@ class Release(Frozen):
     package: str
     version: str
     previous: str | None = Field(description="The version before it; null: it was not there.")
+
+
+def release_of(packages: Sequence[PackageChange]) -> Release | None:
+    """The release that caused a change, where only one package moved."""
+    if len(packages) != 1 or (version := packages[0].head) is None:
+        return None
+    return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
 class Effect(Frozen):

@@ -8,23 +8,28 @@ down as soon as it is over; the same play, begun again after whatever ended it, 
 import math
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from duetbench.core import __version__
 from duetbench.core.errors import HistoryError, SetupError
-from duetbench.core.model import Case, Missing
+from duetbench.core.model import Missing
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.core.text import one_line
 from duetbench.host import cache, command, git, paths
+from duetbench.host.machine import measuring
+from duetbench.host.signals import InterruptedRun
+from duetbench.judge import sides as sides_
 from duetbench.judge.counted import Counts, Job, jobs
+from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Instruments, Loop, Reporter, duet_seconds
-from duetbench.judge.pairs import CaseDuets, Pair, Side, Sides
-from duetbench.measure.testbed import SideCase, server_of
+from duetbench.judge.pairs import CaseDuets, Pair, Side
+from duetbench.judge.sides import Scope
+from duetbench.measure.testbed import SideCase
+from duetbench.project.project import Project
 from duetbench.project.settings import Anchor
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
@@ -65,21 +70,20 @@ class Precision:
         fitting = math.inf if seconds == 0 else self.seconds / seconds
         return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 
+    def _least(self, duets: CaseDuets) -> int:
+        seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
+        return self.least_of(statistics.fmean(seconds))
+
     def missing(self, duets: CaseDuets) -> int:
         """Usable duets that a case misses at least."""
-        seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
-        return max(0, self.least_of(statistics.fmean(seconds)) - len(duets.usable))
+        return max(0, self._least(duets) - len(duets.usable))
 
     def wants(self, duets: CaseDuets) -> bool:
         """Whether another duet is needed."""
         if duets.void() or len(duets.all) >= self.most:
             return False
-        seconds = [duet.seconds for duet in duets.all]
-        least = self.least_of(statistics.fmean(seconds)) if seconds else self.least
-        if len(duets.usable) < least:
-            return True
-        if least < self.least:
-            return False
+        if self.missing(duets) or self._least(duets) < self.least:
+            return self.missing(duets) > 0
         names = [name for name in duets.metrics if name in duets.leading][:1]
         return any(standard_error(duets, name) > self.se for name in names)
 
@@ -87,17 +91,6 @@ class Precision:
 NIGHTLY: Final = Precision(least=5, seconds=40.0)
 """A night's: with its launches it takes 55 minutes on two cores. A closed loop is played 5 times
 or more, in 4 s each; what waits for seconds, 3 times."""
-
-
-def expected(cases: Sequence[Case], precision: Precision) -> dict[str, float]:
-    """Seconds that each case's duets take at least."""
-    servers = Counter(map(server_of, cases))
-    seconds = {}
-    for case in cases:
-        launch, own = duet_seconds(case)
-        one = own + launch / servers[server_of(case)]
-        seconds[case.id] = precision.least_of(one) * one
-    return seconds
 
 
 def standard_error(duets: CaseDuets, metric: str) -> float:
@@ -121,7 +114,7 @@ class Head:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     played: dict[str, Pair] = field(init=False)
-    counted: dict[str, Instructions | str] = field(init=False, default_factory=dict)
+    counted: dict[str, Instructions | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.played = {pair.case.id: replace(pair, label=self.name) for pair in self.pairs}
@@ -130,8 +123,7 @@ class Head:
                 self._take(Duet.model_validate(content))
             elif kind == "count":
                 case, count = content
-                known = count if isinstance(count, str) else Instructions.model_validate(count)
-                self.counted[case] = known
+                self.counted[case] = count and Instructions.model_validate(count)
 
     def add(self, duet: Duet) -> None:
         """Take another duet; it is in the journal when this returns."""
@@ -156,10 +148,8 @@ class Head:
         counts = Counts(instruments.instructions, sides)
         counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter.note)
         for name in sides:
-            count = counts.of(name)
-            self.counted[name] = count or "not counted"
-            line: Any = count.model_dump(mode="json") if count else "not counted"
-            self.journal.add(["count", [name, line]])
+            count = self.counted[name] = counts.of(name)
+            self.journal.add(["count", [name, count and count.model_dump(mode="json")]])
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """Points of its cases, and the cases without any."""
@@ -179,8 +169,7 @@ class Head:
         return jobs(pair.sides for pair in self.pairs)
 
     def _counted(self, name: str) -> list[AnchoredPoint]:
-        count = self.counted.get(name)
-        if not isinstance(count, Instructions):
+        if (count := self.counted.get(name)) is None:
             return []
         point = AnchoredPoint(
             metric=INSTRUCTIONS,
@@ -196,7 +185,9 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
     """The points of a case's duets; why there are none is added to what is `lost`."""
     case = duets.case.id
     duets.settle()
-    reason = duets.void() or ("" if len(duets.usable) > 1 else _few(duets))
+    reason = duets.void()
+    if not reason and len(duets.usable) < 2:
+        reason = f"{len(duets.usable)} usable duets: {duets.disturbances() or 'no more'}"
     if reason:
         lost.append(Missing(case=case, reason=reason))
         return []
@@ -217,11 +208,6 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
             )
         )
     return points
-
-
-def _few(duets: CaseDuets) -> str:
-    why = duets.disturbances()
-    return f"{len(duets.usable)} usable duets{f': {why}' if why else ''}"
 
 
 class _UntilPrecise:
@@ -250,11 +236,10 @@ def play(
     precision: Precision,
     seed: int,
     ends: float = math.inf,
-    clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Play heads against their bases; whether all was done before `ends` on the clock."""
+    """Play heads against their bases; whether all was done before `ends` (monotonic clock)."""
     cases = sum(len(head.played) for head in heads)
-    loop, rule = Loop(instruments, reporter, seed, clock), _UntilPrecise(heads, precision)
+    loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
     loop.order = sum(len(head.journal.lines) for head in heads)
     begun = any(head.journal.begun for head in heads)
     reporter.start(
@@ -264,15 +249,10 @@ def play(
     )
     try:
         for head in heads:
-            head.count(instruments, lambda: ends - clock(), reporter)
+            head.count(instruments, lambda: ends - time.monotonic(), reporter)
         return loop.play(rule, lambda: ends)
     finally:
         reporter.end()
-
-
-def present(root: Path, anchor: Anchor) -> bool:
-    """Whether the anchor's commit is in this clone."""
-    return git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None
 
 
 def fetch(root: Path, anchor: Anchor) -> None:
@@ -280,23 +260,11 @@ def fetch(root: Path, anchor: Anchor) -> None:
 
     A commit that nobody has any more can be no anchor.
     """
-    if present(root, anchor):
+    if git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None:
         return
     try:
-        git.run(
-            [
-                "-C",
-                str(root),
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--depth=1",
-                "origin",
-                anchor.commit,
-            ],
-            {},
-        )
-    except (git.GitError, git.HopelessError) as error:
+        git.ask(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", anchor.commit)
+    except HistoryError as error:
         raise HistoryError(
             f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which is neither here "
             f"nor at origin ({error}): fetch the whole history (git fetch --unshallow), or declare "
@@ -323,28 +291,10 @@ def verify(anchor: Anchor, side: Side) -> None:
         )
 
 
-def of_checkout(both: Sides, canary: str | None = None) -> Head:
-    """A checkout, ready to be measured against its anchor, which is base; its journal begins empty.
-
-    The anchor is measured against itself, too, in the case `canary`.
-    """
-    journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
-    journal.forget()
-    label, notes = both.head.record.label, list(both.notes)
-    head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
-    for case in both.base.cases:
-        if case.id == canary:
-            again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
-            base, copy = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
-            head.played[again.id] = Pair(base, copy, label=label)
-    return head
-
-
 def points_of(
     anchor: Anchor,
     head: Head,
     origin: Origin,
-    label: str,
     began: datetime,
     when: datetime,
     release: Release | None = None,
@@ -355,13 +305,13 @@ def points_of(
     lost = tuple(
         Missing(case=one.case, reason=one_line(command.scrub(one.reason), REASON)) for one in lost
     )
-    name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, label)[:6]}"
+    name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, head.name)[:6]}"
     side = head.side.record
     return Points(
         id=name,
         anchor=anchor.name,
         origin=origin,
-        label=label,
+        label=head.name,
         when=when,
         release=release,
         started=began,
@@ -375,3 +325,46 @@ def points_of(
         missing=lost,
         notes=tuple(head.notes),
     )
+
+
+def measure(
+    project: Project,
+    anchor: Anchor,
+    scope: Scope,
+    reporter: Reporter,
+    *,
+    precision: Precision,
+    seed: int,
+    limit: float | None,
+    commit: str | None = None,
+) -> tuple[Points, InterruptedRun | None]:
+    """Measure the checkout against an anchor; with its `commit`, without what is not committed.
+
+    The points are all that was played until an interruption, which is returned as well.
+
+    Raises:
+        HistoryError: The anchor's commit cannot be had.
+        UsageError, SetupError: One of both cannot be prepared, or is not the anchor any more.
+    """
+    fetch(project.root, anchor)
+    both = sides_.of_revisions(project, anchor.commit, commit, scope)
+    verify(anchor, both.base)
+    journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
+    journal.forget()
+    label, began, interruption = both.head.record.label, datetime.now(UTC), None
+    head = Head(label, both.head, journal, both.pairs, both.missing, notes=list(both.notes))
+    for case in both.base.cases:
+        if case.id == anchor.canary:  # the anchor is measured against itself, too
+            again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
+            sides = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
+            head.played[again.id] = Pair(*sides, label=label)
+    ends = math.inf if limit is None else time.monotonic() + limit
+    try:
+        with measuring():
+            instruments = Real(scope.logs)
+            if not play([head], instruments, reporter, precision=precision, seed=seed, ends=ends):
+                head.notes.append("the time was up before all cases were known well enough")
+    except InterruptedRun as problem:
+        head.notes.append("it was interrupted")
+        interruption = problem
+    return points_of(anchor, head, "night", began, began), interruption

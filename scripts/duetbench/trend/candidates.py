@@ -5,26 +5,19 @@ change of the case's stack within a night of it comes into question (unless it i
 scatter), and changes that share a step are one candidate, between the stack before the first of
 them and the one after the last.
 
-Server runs and benchmarks inside the process are looked through apart: they have other nights, and
-what was judged of the one says nothing of the other. Where both moved between the same two locks,
-and were first seen at the same commit, they are one candidate all the same, and are judged at once.
-Of anchored points both are in one table, and other figures of such a case are not looked through.
-
 Releases that came to several stacks at once are one candidate: of the stack to which all of them
 came. Only its cases are played; series of the others are told as not played.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetbench.core.model import Verdict
 from duetbench.host import cache
 from duetbench.store.change import Candidates, Change, StackState, Step
-from duetbench.trend.events import bumps, differences
-from duetbench.trend.steps import anchored_too, steps
-from duetbench.trend.table import Table
+from duetbench.trend.steps import steps
+from duetbench.trend.table import Table, bumps, differences
 
 SLACK: Final = 1
 """Nights that a step may be away from the change of the stack that caused it, if not `placed`."""
@@ -34,72 +27,37 @@ _Cluster = tuple[set[int], list[Step]]
 """Changes of one stack that share steps: places of the first nights with them, and the steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """A table, its candidates whether judged or not, and steps where no stack changed."""
-
-    table: Table
-    candidates: tuple[Change, ...]
-    unexplained: tuple[Step, ...]
-
-
-def searched(tables: Iterable[Table], inside: Collection[str] = ()) -> tuple[Searched, ...]:
-    """Look through all tables, server runs first: what moved inside the process joins them.
+def found(
+    tables: Iterable[Table], judged: Sequence[Change] = (), inside: Collection[str] = ()
+) -> Candidates:
+    """The candidates of tables of anchored points that were not `judged` yet.
 
     `inside` are jobs that a comparison can count.
     """
-    tables = tuple(tables)
-    return tuple(
-        Searched(table, *of_table(table, inside, anchored_too(table, tables)))
-        for table in sorted(tables, key=lambda one: one.track.ratio)
-    )
-
-
-def unjudged(tables: Sequence[Searched], judged: Sequence[Change] = ()) -> Candidates:
-    """The candidates that were not `judged` yet."""
     new: list[Change] = []
-    old = 0
+    unexplained: list[Step] = []
+    known = 0
     for table in tables:
-        places = {night.run: place for place, night in enumerate(table.table.nights)}
-        for candidate in table.candidates:
+        every, others = of_table(table, inside)
+        unexplained += others
+        places = {night.run: place for place, night in enumerate(table.nights)}
+        for candidate in every:
             earlier = [
                 change
                 for change in judged
                 if change.id == candidate.id or _same(candidate, change, places)
             ]
             if any(one.final for one in earlier):
-                old += 1
+                known += 1
             else:
                 tries = max((one.tries for one in earlier), default=0)
-                _join(new, candidate.model_copy(update={"tries": tries}))
-    return Candidates(
-        candidates=tuple(_united(new)),
-        unexplained=tuple(step for table in tables for step in table.unexplained),
-        known=old,
-    )
+                new.append(candidate.model_copy(update={"tries": tries}))
+    return Candidates(candidates=tuple(_united(new)), unexplained=tuple(unexplained), known=known)
 
 
-def _join(candidates: list[Change], candidate: Change) -> None:
-    """Add a candidate, to the one of the other kind that has its locks and commit, if there is."""
-    inside = candidate.series.inprocess
-    for place, other in enumerate(candidates):
-        where = candidate.series.machine, candidate.base, candidate.head, candidate.head_commit
-        alike = (other.series.machine, other.base, other.head, other.head_commit) == where
-        if alike and not any(step.series.inprocess == inside for step in other.steps):
-            tries = max(other.tries, candidate.tries)
-            candidates[place] = _of_steps(other, (*other.steps, *candidate.steps), tries=tries)
-            return
-    candidates.append(candidate)
-
-
-def _of_steps(candidate: Change, steps: Iterable[Step], **update: Any) -> Change:
-    """The candidate with these steps, of which the strongest gives its series and figures."""
-    ordered = tuple(sorted(steps, key=lambda step: -step.strength))
-    return candidate.model_copy(update={**figures_of(ordered), **update})
-
-
-def figures_of(steps: tuple[Step, ...]) -> dict[str, Any]:
-    """The series and figures of a candidate with these steps, strongest first."""
+def figures_of(moved: Iterable[Step]) -> dict[str, Any]:
+    """The steps of a candidate, strongest first; that one gives its series and figures."""
+    steps = tuple(sorted(moved, key=lambda step: -step.strength))
     low, high = steps[0].within or (steps[0].ratio, steps[0].ratio)
     others = tuple(dict.fromkeys(step.series for step in steps[1:]))
     return {
@@ -130,7 +88,8 @@ def _united(candidates: Iterable[Change]) -> list[Change]:
                 and releases(candidate)
                 and releases(candidate) <= releases(other)
             ):
-                united[place] = _of_steps(other, (*other.steps, *candidate.steps))
+                every = (*other.steps, *candidate.steps)
+                united[place] = other.model_copy(update=figures_of(every))
                 break
         else:
             united.append(candidate)
@@ -168,7 +127,7 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
 
 
 def of_table(
-    table: Table, inside: Collection[str] = (), without: Collection[str] = ()
+    table: Table, inside: Collection[str] = ()
 ) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
     """The candidates of a machine, and steps where no stack changed; the rest as in `steps`."""
     changed: dict[str, list[int]] = {}
@@ -176,9 +135,8 @@ def of_table(
         changed.setdefault(bump.stack, []).append(bump.night)
     explained: dict[str, list[tuple[set[int], Step]]] = {}
     unexplained: list[Step] = []
-    for step in steps(table, inside, without):
-        header = table.nights[step.night]
-        stack = header.stack_of[header.cases.index(table.cases[step.case])]
+    for step in steps(table, inside):
+        stack = table.nights[step.night].cases[step.step.series.case].stack
         slack = 0 if step.placed else SLACK
         near = {
             night
@@ -224,7 +182,7 @@ def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) ->
     base = next(night for night in reversed(table.nights[: min(nights)]) if stack in night.stacks)
     digests = base.stacks[stack], head.stacks[stack]
     when = datetime.fromtimestamp(head.time, UTC)
-    name = f"{when:%Y%m%d}-{stack}{table.track.suffix}"
+    name = f"{when:%Y%m%d}-{stack}-anchored"
     return Change(
         status="candidate",
         verdict=Verdict.INCONCLUSIVE,
@@ -237,5 +195,5 @@ def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) ->
         base_commit=base.commit,
         head_commit=head.commit,
         packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
-        **figures_of(tuple(sorted(moved, key=lambda step: -step.strength))),
+        **figures_of(moved),
     )

@@ -1,13 +1,19 @@
-"""Candidates one after another, each judged by duets and kept with its evidence at once."""
+"""Candidates one after another, judged by duets between their stacks: changes, or dismissed.
+
+Each is kept with its evidence at once.
+"""
 
 import glob
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.metrics import INSTRUCTIONS, row
+from duetbench.core.model import Verdict
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
@@ -21,17 +27,21 @@ from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.store import change
-from duetbench.store.change import Change, StackState
-from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store.change import Change, SeriesName, StackState, Step, release_of
+from duetbench.store.comparison import COMPARISONS, Comparison, Judgement
 from duetbench.store.files import write
-from duetbench.store.points import INSTRUCTIONS
-from duetbench.trend.conclude import conclude
+from duetbench.trend.steps import CPU
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured, and as many jobs inside the process: the strongest
 ones. One cause moves many, and playing all of them would not make it surer."""
 
 NOTHING: Final = "none of the packages that moved is loaded by these cases"
+
+LEAST_SECONDS: Final = 60.0
+"""A comparison in less would decide nothing."""
+
+IMPROVED: Final = "An improvement: there is nothing to do."
 
 Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within so many seconds."""
@@ -47,51 +57,36 @@ class RealDuets:
     narrator: Narrator
 
     def __call__(self, candidate: Change, seconds: float) -> Comparison:
-        """Compare; errors as of `strongest`, `find_locks` and `between`."""
-        names = strongest(self.project, candidate)
-        texts = find_locks(self.project, candidate, self.narrator)
-        stack = candidate.base.stack
-        base = _label(candidate.base, candidate.before_run), texts.base
-        head = _label(candidate.head, candidate.after_run), texts.head
-        return self.between(names, stack, base, head, seconds, texts.notes)
-
-    def between(
-        self,
-        names: Sequence[str],
-        stack: str,
-        base: tuple[str, str],
-        head: tuple[str, str],
-        seconds: float,
-        notes: tuple[str, ...] = (),
-    ) -> Comparison:
-        """Compare two states (label, text of the lock) of a stack on cases and jobs.
+        """Compare the stacks before and after on the cases and jobs that moved most.
 
         Raises:
-            UsageError: A job goes with no declared case any more.
+            UsageError: None of them is declared any more.
+            HistoryError: No lock is known any more.
             SetupError: A stack cannot be made.
-            InterruptedComparison: It was stopped.
+            InterruptedRun: It was stopped.
         """
-        known = {case.id for case in self.project.cases(PROFILES[0])}
-        served = [name for name in names if name in known]
-        inside = [name for name in names if name not in known]
-        carriers = declared_jobs(self.project) if inside else {}
-        if lost := [name for name in inside if name not in carriers]:
-            raise UsageError(
-                f"{', '.join(lost)}: no case of this checkout is, or goes with, this one; asv "
-                "measures other benchmarks inside the process"
-            )
+        served, carriers = _strongest(self.project, candidate)
+        texts = find_locks(self.project, candidate, self.narrator)
         # A job is counted in the environments of a case, whose server is not started.
-        globs = tuple(map(glob.escape, (*served, *(carriers[name] for name in inside))))
+        globs = tuple(map(glob.escape, (*served, *carriers.values())))
         logs = paths.state_dir() / "logs"
         with revisions.copies() as copies:
             scope = Scope(PROFILES[0], globs, logs, self.narrator, copies)
-            both = sides_.of_locks(self.project, stack, base, head, scope)
+            both = sides_.of_locks(
+                self.project,
+                candidate.base.stack,
+                (_label(candidate.base, candidate.before_run), texts.base),
+                (_label(candidate.head, candidate.after_run), texts.head),
+                scope,
+            )
             touched = affected.find(both)
             pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-            jobs = tuple(job for job in touched.jobs if job.series in inside)
+            jobs = tuple(job for job in touched.jobs if job.series in carriers)
             nothing = "" if pairs or jobs else touched.nothing or NOTHING
             touched = replace(touched, pairs=pairs, jobs=jobs, nothing=nothing)
-            question = Question(both.base, both.head, touched, seconds, self.seed, notes=notes)
+            question = Question(
+                both.base, both.head, touched, seconds, self.seed, notes=texts.notes
+            )
             if nothing:
                 return unmeasured(question)
             with measuring():
@@ -102,36 +97,23 @@ def _label(state: StackState, run: str | None) -> str:
     return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
 
 
-def strongest(project: Project, candidate: Change) -> tuple[str, ...]:
-    """Choose the strongest cases and jobs of the stack that are still declared.
+def _strongest(project: Project, candidate: Change) -> tuple[list[str], dict[str, str]]:
+    """Choose cases of the stack that are still declared, and jobs, each with a case it goes with.
 
-    UsageError: none is.
+    UsageError: there is none.
     """
     stack = candidate.base.stack
     known = {case.id: case.stack for case in project.cases(PROFILES[0])}
-    inside = {name: known[case] for name, case in declared_jobs(project).items()}
+    carriers = declared_jobs(project)
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
-    served = [name for name in moved if known.get(name) == stack]
-    jobs = [name for name in moved if inside.get(name) == stack]
-    names = (*served[:MOST_CASES], *jobs[:MOST_CASES])
-    if not names:
+    served = [name for name in moved if known.get(name) == stack][:MOST_CASES]
+    jobs = [name for name in moved if known.get(carriers.get(name, "")) == stack][:MOST_CASES]
+    if not served and not jobs:
         raise UsageError(
             f"{candidate.id}: none of its cases is declared any more: {', '.join(moved)}; "
             "there is nothing to confirm"
         )
-    return names
-
-
-LEAST_SECONDS: Final = 60.0
-"""A comparison in less would decide nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conclusions:
-    """Judged candidates; `left` were not judged, for the reason beside them."""
-
-    judged: tuple[Change, ...]
-    left: tuple[tuple[Change, str], ...]
+    return served, {name: carriers[name] for name in jobs}
 
 
 def confirm(
@@ -143,8 +125,8 @@ def confirm(
     log: Callable[[str], None],
     explain: Callable[[Change], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Conclusions:
-    """Judge candidates of this machine in so many seconds, and keep all in `results`.
+) -> tuple[list[Change], dict[str, str]]:
+    """Judge candidates in so many seconds and keep all in `results`; also says why others are left.
 
     Those that have no time, as after a backfill of years, are the last ones: the weakest. What is
     confirmed is attributed, and what moved in instructions at once, as far as it can be.
@@ -155,21 +137,21 @@ def confirm(
     """
     ends = clock() + seconds
     judged: list[Change] = []
-    left: list[tuple[Change, str]] = []
+    left: dict[str, str] = {}
     for place, candidate in enumerate(candidates):
         if explain and any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
             explain(candidate)
         remaining = ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
-            left.append((candidate, "the time was up"))
+            left[candidate.id] = "the time was up"
             continue
         log(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
         try:
             comparison = judge(candidate, share)
         except (HistoryError, SetupError, UsageError) as problem:
             # One stack that cannot be made any more must not keep the others waiting.
-            left.append((candidate, str(problem)))
+            left[candidate.id] = str(problem)
             continue
         concluded = conclude(candidate, comparison)
         write(results / COMPARISONS / f"{comparison.id}.json", comparison)
@@ -177,4 +159,158 @@ def confirm(
         judged.append(concluded)
         if explain and concluded.confirmed:
             explain(concluded)
-    return Conclusions(tuple(judged), tuple(left))
+    return judged, left
+
+
+def conclude(candidate: Change, comparison: Comparison) -> Change:
+    """Judge a candidate.
+
+    A step is confirmed if its case and metric moved in the duets in the same direction; a step of
+    instructions, if CPU per request did, and it is told as a change of that. Steps of cases that
+    were not played are named beside it, and not claimed, where others of their kind (server runs,
+    or benchmarks inside the process) are confirmed; those that were played and did not move, not.
+    """
+    every = [(step, judgement_on(comparison, judged_as(step.series))) for step in candidate.steps]
+    judged = [(step, one) for step, one in every if one is not None]
+    confirmed = [
+        (step, one)
+        for step, one in judged
+        if one.moved and one.ratio and one.low and one.high
+        if (one.ratio > 1) == (step.ratio > 1)
+    ]
+    if not confirmed:
+        verdict, note = _dismissed([one for _, one in judged], untouched(comparison))
+        update: dict[str, object] = {"status": "dismissed", "verdict": verdict, "note": note}
+        update |= {"tries": candidate.tries + 1, "evidence": comparison.id}
+        return candidate.model_copy(update=update)
+    # That which moved most at the least: by the end of its interval that is next to no change.
+    main, judgement = max(
+        confirmed,
+        key=lambda one: min(abs(math.log(end)) for end in (one[1].low, one[1].high) if end),
+    )
+    # What only a server loads moves nothing inside the process, which then was not played.
+    kinds = {step.series.inprocess for step, _ in confirmed}
+    series, machine = judged_as(main.series), comparison.machine.id
+    moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
+    unplayed = (
+        step.series
+        for step in candidate.steps
+        if step.series.inprocess in kinds and not played(comparison, step.series)
+    )
+    slower = judgement.verdict is Verdict.SLOWER
+    return candidate.model_copy(
+        update={
+            **{name: getattr(judgement, name) for name in ("ratio", "low", "high", "verdict")},
+            "status": "open" if slower else "closed",
+            "series": series,
+            "others": tuple(one for one in moved if one != series),
+            "unplayed": tuple(unplayed),
+            "steps": (),
+            "tries": 0,
+            "culprit": release_of(candidate.packages),
+            "evidence": comparison.id,
+            "confirmed_on": None if machine == candidate.series.machine else machine,
+            "method": _method(main, judgement, machine),
+            "note": "" if slower else IMPROVED,
+        }
+    )
+
+
+def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, str]:
+    """The verdict on what no duet confirmed, and why."""
+    if unloaded:
+        return Verdict.NO_CHANGE, "None of the packages that moved is loaded by these cases."
+    if judged and all(judgement.verdict is Verdict.NO_CHANGE for judgement in judged):
+        return Verdict.NO_CHANGE, "The duets between the two stacks saw no change."
+    verdicts = sorted({str(judgement.verdict) for judgement in judged}) or [
+        "nothing of these series"
+    ]
+    return Verdict.INCONCLUSIVE, f"The duets between the two stacks said: {', '.join(verdicts)}."
+
+
+def judged_as(series: SeriesName) -> SeriesName:
+    """The series that is judged where another one stepped.
+
+    Instructions of a request only say where to look; those of a job inside the process are judged.
+    """
+    if series.metric != INSTRUCTIONS or series.inprocess:
+        return series
+    return series.model_copy(update={"metric": CPU})
+
+
+def _method(main: Step, judged: Judgement, machine: str) -> str:
+    what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
+    by = "counts of instructions" if main.series.inprocess else f"{judged.duets} duets"
+    where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
+    return (
+        f"A step between {main.nights[0]} and {main.nights[1]} points{what} held against an "
+        f"anchor, confirmed by {by} between the two stacks on {where}."
+    )
+
+
+def closed(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
+    """Close open changes that a later confirmed one undid: their new states.
+
+    A change is undone when both together leave the series no worse than before, within what the
+    metric tolerates. `evidence` has comparisons by id: what a change did to other series too.
+    """
+    new = []
+    for record in records:
+        undone = (
+            later.id
+            for later in records
+            if record.status == "open" and later.when > record.when
+            if record.measured_on == later.measured_on
+            if (ratio := _ratio_of(later, record.series, evidence)) is not None
+            if _worse(record.series.metric, record.ratio * ratio) <= 0
+        )
+        if by := next(undone, None):
+            note = f"{record.note} Undone by the change {by}.".lstrip()
+            new.append(record.model_copy(update={"status": "closed", "note": note}))
+    return tuple(new)
+
+
+def _ratio_of(
+    record: Change, series: SeriesName, evidence: Mapping[str, Comparison]
+) -> float | None:
+    """Ratio by which a change moved a series; None if it is not known to have moved it."""
+    if record.series == series:
+        return record.ratio
+    comparison = evidence.get(record.evidence or "")
+    if series not in record.others or comparison is None:
+        return None
+    judged = judgement_on(comparison, series)
+    return None if judged is None else judged.ratio
+
+
+def _worse(metric: str, ratio: float) -> float:
+    """Amount by which a figure became worse, as a logarithm, beyond what the metric tolerates."""
+    scale = row(CPU if metric == INSTRUCTIONS else metric)
+    moved = math.log(ratio) if scale.better == "lower" else -math.log(ratio)
+    return moved - math.log1p(scale.tolerance)
+
+
+def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
+    """The judgement on a series; None if there is none."""
+    if series.inprocess:
+        return next((one.judgement for one in comparison.micro if one.series == series.case), None)
+    cases = [case for case in comparison.cases if case.case.id == series.case]
+    judged = (
+        judgement
+        for case in cases
+        for judgement in case.judgements
+        if judgement.metric == series.metric
+    )
+    return next(judged, None)
+
+
+def played(comparison: Comparison, series: SeriesName) -> bool:
+    """Whether it was measured, at least in another metric."""
+    if series.inprocess:
+        return judgement_on(comparison, series) is not None
+    return any(case.case.id == series.case for case in comparison.cases)
+
+
+def untouched(comparison: Comparison) -> bool:
+    """Whether nothing was measured because the two sides cannot differ there."""
+    return not (comparison.planned or comparison.micro or comparison.missing)

@@ -152,23 +152,6 @@ def sentences(record: NightRecord) -> tuple[str, ...]:
     return (*missing, *told)
 
 
-def markdown(record: NightRecord) -> str:
-    """The night as a table for a step's summary; ids are words without Markdown."""
-    lines = [f"### Night `{record.id}`: {record.status}", ""]
-    columns = "shard", "machine", "runs", "cases", "missing", "failed", "without a point"
-    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for shard in record.shards:
-        runs = ", ".join(f"`{name}`" for name in shard.runs) or "none"
-        lines.append(
-            f"| {shard.shard} | {shard.machine or 'any'} | {runs} | {shard.planned} | "
-            f"{len(shard.missing)} | {len(shard.failed)} | {len(shard.without_point)} |"
-        )
-    absent = [f"- `{case}`" for shard in record.missing for case in shard.missing]
-    if absent:
-        lines += ["", "Missing cases:", "", *absent]
-    return "\n".join(lines) + "\n"
-
-
 def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
     here = sorted(
         (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)

@@ -1,41 +1,27 @@
-"""`results/` → runs as columns, changes, comparisons and records of nights.
+"""`results/` → nights, changes, comparisons and records of nights.
 
-A run file is read once: its columns are kept by the SHA-256 of the file. A file that cannot be
-read, for whatever reason, is named among the problems, and the rest is read: the history is never
-rewritten, so that a bad file stays.
+A file that cannot be read, for whatever reason, is named among the problems, and the rest is read:
+the history is never rewritten, so that a bad file stays.
+
+A stack's files of points are joined, and stand against one anchor: what was measured against an
+older one is divided by what a renewal's duets gave for the new anchor against the old.
 """
 
-import hashlib
-import os
-import pickle
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
 
-from duetbench.core.errors import SetupError
-from duetbench.core.model import Run
-from duetbench.store import (
-    attribution,
-    change,
-    files,
-    night,
-    packages,
-    store,
-)
-from duetbench.store import points as record_points
+from duetbench.store import attribution, change, files, night, packages, points, store
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
-from duetbench.store.comparison import COMPARISONS, CaseComparison, Comparison
+from duetbench.store.comparison import COMPARISONS, Comparison
 from duetbench.store.night import NightRecord
 from duetbench.store.packages import PackageRecord
-from duetbench.store.points import Points
-from duetbench.trend.columns import RunColumns, of_run
-from duetbench.trend.points import anchored
-
-FOLDER: Final = "columns"
-"""Of the site's cache; `prune` removes what is not used for long."""
-FORMAT: Final = 3
-"""Goes up when the same files would make other columns."""
+from duetbench.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
+from duetbench.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,7 @@ class Sources:
     Attributes:
         nights: Runs, and stacks against their anchor; in no particular order.
         runs: Run id → its file, oldest first; those that could be read.
-        comparisons: Those that are stored, oldest first; of each launch only what is judged.
+        comparisons: Those that are stored, oldest first.
         changes: Those that duets have confirmed.
         dismissed: Candidates that none confirmed.
         problems: What could not be read, in sentences.
@@ -57,7 +43,7 @@ class Sources:
         notes: What else a reader should know, in sentences.
     """
 
-    nights: tuple[RunColumns, ...] = ()
+    nights: tuple[Night, ...] = ()
     runs: dict[str, Path] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
     dismissed: tuple[Change, ...] = ()
@@ -70,98 +56,190 @@ class Sources:
     attributions: tuple[Attribution, ...] = ()
 
 
-def read(results: Path, cache_dir: Path) -> Sources:
-    """Read all of `results/`; SetupError: the cache in `cache_dir` cannot be written."""
+def read(results: Path) -> Sources:
+    """Read all of `results/`."""
     results = results.absolute()
     problems: list[str] = []
-    runs = _runs(results, cache_dir, problems)
+
+    def run(path: Path) -> tuple[Path, Night]:
+        return path, of_run(store.load(path))
+
+    runs = files.attempted(store.runs(results), run, problems)
     changes = change.read_all(results, problems)
-    stored = sorted((results / COMPARISONS).glob("*.json"))
-    compared = files.attempted(stored, _comparison, problems)
-    compared.sort(key=lambda one: (one.started, one.id))
-    nights = files.attempted(sorted((results / night.FOLDER).glob("*/*.json")), _night, problems)
-    points = files.attempted(record_points.paths(results), record_points.read, problems)
+    compared = files.attempted(
+        sorted((results / COMPARISONS).glob("*.json")),
+        partial(files.read, Comparison, check_name=True),
+        problems,
+    )
+    records = files.attempted(
+        sorted((results / night.FOLDER).glob("*/*.json")),
+        partial(files.read, NightRecord, check_name=True),
+        problems,
+    )
+    anchored = files.attempted(points.paths(results), points.read, problems)
     attributions, unread = attribution.every(results)
     problems += unread
     about = files.attempted(packages.paths(results), packages.read, problems)
-    points.sort(key=lambda one: (one.started, one.id))
-    ratios, unchained = anchored(points)
-    nights.sort(key=lambda record: (record.created, record.id))
+    anchored.sort(key=lambda one: (one.started, one.id))
+    ratios, unchained = of_points(anchored)
     return Sources(
-        nights=(*runs.values(), *ratios),
-        runs={path.stem: path for path in runs},
+        nights=(*(one for _, one in runs), *ratios),
+        runs={path.stem: path for path, _ in runs},
         changes=tuple(one for one in changes if one.confirmed),
         dismissed=tuple(one for one in changes if not one.confirmed),
         # People read them on the site, where the folders of the machine that built it mean nothing.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
-        night_records=tuple(nights),
-        points=tuple(points),
+        night_records=tuple(sorted(records, key=lambda one: (one.created, one.id))),
+        points=tuple(anchored),
         packages=tuple(about),
-        notes=tuple(unchained),
-        comparisons=tuple(compared),
+        notes=unchained,
+        comparisons=tuple(sorted(compared, key=lambda one: (one.started, one.id))),
         attributions=tuple(sorted(attributions.values(), key=lambda one: (one.when, one.id))),
     )
 
 
-def _runs(results: Path, cache_dir: Path, problems: list[str]) -> dict[Path, RunColumns]:
-    """The columns of all run files, oldest first, from the cache as far as it has them."""
-    name = hashlib.sha256(os.fsencode(results)).hexdigest()[:16]
-    path = cache_dir / FOLDER / name / "columns.pickle"
-    known, used = _known(path), {}
-
-    def columns(file: Path) -> tuple[Path, RunColumns]:
-        data = file.read_bytes()
-        digest = f"{FORMAT} {hashlib.sha256(data).hexdigest()}"
-        used[digest] = known.get(digest) or of_run(files.parse(Run, data, str(file)))
-        return file, used[digest]
-
-    found = dict(files.attempted(store.runs(results), columns, problems))
-    try:
-        if used.keys() != known.keys():
-            # Another process may write the same file: the name beside it is this one's own.
-            beside = path.with_name(f"{path.name}.{os.getpid()}.partial")
-            files.swap(path, pickle.dumps(used, pickle.HIGHEST_PROTOCOL), beside)
-        elif used:
-            os.utime(path)
-    except OSError as problem:
-        raise SetupError(
-            f"{path}: the cache cannot be written ({problem.strerror}); make room, or set "
-            "XDG_CACHE_HOME to a folder that can be written"
-        ) from problem
-    return found
+def of_points(every: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
+    """The nights of all points that are of a time, and what is on no trend, in sentences."""
+    stacks, notes = trended(every)
+    places = {case.case: NightCase(case.python, case.stack) for one in stacks for case in one.cases}
+    return tuple(_night(one, places) for one in stacks), notes
 
 
-def _known(path: Path) -> dict[str, RunColumns]:
-    """Columns by digest; none if there is no cache, or a damaged one.
+def coverage(every: Iterable[Points]) -> tuple[int, int]:
+    """Of the anchor's intervals against itself: how many hold 1, and how many there are."""
+    intervals = [
+        point.interval
+        for one in every
+        for case in one.cases
+        if case.case.startswith(CANARY)
+        for point in case.points
+        if point.duets > 1
+    ]
+    return sum(not interval.excludes(1.0) for interval in intervals), len(intervals)
 
-    Nobody but us writes in the site's cache, so that its pickles are ours.
+
+def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
+    """The night of a file of points, at the time of the stack, not of the measurement.
+
+    `places`: interpreter and stack of cases that it has no points of.
     """
-    try:
-        found: Any = pickle.loads(path.read_bytes())  # noqa: S301 - see above
-    except Exception:  # a pickle that is damaged raises anything
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _night(path: Path) -> NightRecord:
-    return files.read(NightRecord, path, check_name=True)
-
-
-def _comparison(path: Path) -> Comparison:
-    found = files.read(Comparison, path, check_name=True)
-    return found.model_copy(update={"cases": tuple(map(_judged, found.cases))})
-
-
-def _judged(case: CaseComparison) -> CaseComparison:
-    """Without the dozens of figures of each launch that nobody judges: years are held at once."""
-    metrics = {one.metric for one in case.judgements}
-    duets = tuple(
-        duet.model_copy(
-            update={
-                "base": {name: duet.base[name] for name in metrics & duet.base.keys()},
-                "head": {name: duet.head[name] for name in metrics & duet.head.keys()},
-            }
-        )
-        for duet in case.duets
+    cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
+    for lost in stack.missing:
+        if lost.case not in cases:
+            place = places.get(lost.case, NightCase("", ""))
+            cases[lost.case] = NightCase(
+                place.python, place.stack, status="failed", reason=lost.reason
+            )
+    known = {
+        case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
+    }
+    return Night(
+        run=stack.id,
+        kind="anchored",
+        profile=stack.anchor,
+        # Of today, what was not out when it was measured is not in it.
+        time=int(min(stack.when, stack.started).timestamp()),
+        commit=stack.commit,
+        machine=stack.machine.id,
+        fingerprint=fingerprint(stack.machine),
+        interpreters=builds(stack.interpreters),
+        stacks={lock.name: lock.digest for lock in stack.stacks},
+        packages={lock.name: lock.packages for lock in stack.stacks},
+        cases=cases,
+        figures=figures([known.get(case, {}) for case in cases]),
+        as_of=f"{stack.when:%Y-%m-%d}" if stack.origin == "backfill" else None,
     )
-    return case.model_copy(update={"duets": duets})
+
+
+def trended(every: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
+    """Select what is of a time, each stack as one; also sentences about what is on no trend.
+
+    Of a time are nights, and what was measured later as of a date. All of a machine stands against
+    the newest anchor that it was measured against, or that followed on that one. Of a case that
+    nobody measured against both anchors the older points are left out.
+    """
+    ordered = sorted(every, key=lambda one: (one.started, one.id))
+    renewals = [one for one in ordered if one.origin == "renewal"]
+    timed = [one for one in ordered if one.release is None and one.origin != "renewal"]
+    chained = [_chained(one, renewals) for one in timed]
+    newest = {one.machine.id: one.anchor for one in chained}
+    stacks: dict[tuple[str, str], list[Points]] = {}
+    lost: Counter[tuple[str, str]] = Counter()
+    for before, after in zip(timed, chained, strict=True):
+        anchor = newest[before.machine.id]
+        kept = after if after.anchor == anchor else after.model_copy(update={"cases": ()})
+        lost[before.anchor, anchor] += _count(before) - _count(kept)
+        if kept.cases or kept is before:
+            name = (before.night or before.id) if before.origin == "night" else before.label
+            stacks.setdefault((before.machine.id, name), []).append(kept)
+    notes = (
+        f"Against the anchor {old} {count} {'point was' if count == 1 else 'points were'} "
+        f"measured of which nobody knows how they stand to the anchor {new}: no trend shows them"
+        for (old, new), count in lost.items()
+        if count
+    )
+    return tuple(map(_joined, stacks.values())), tuple(notes)
+
+
+def _count(points: Points) -> int:
+    return sum(len(case.points) for case in points.cases)
+
+
+def _joined(pieces: Sequence[Points]) -> Points:
+    """One stack's files, oldest first, as one: of each case what was measured last."""
+    if len(pieces) == 1:
+        return pieces[0]
+    cases = {case.case: case for one in pieces for case in one.cases}
+    missing = {lost.case: lost for one in pieces for lost in one.missing if lost.case not in cases}
+    update = {
+        "cases": tuple(cases.values()),
+        "missing": tuple(missing.values()),
+        "stacks": tuple({stack.name: stack for one in pieces for stack in one.stacks}.values()),
+        "interpreters": tuple({py.name: py for one in pieces for py in one.interpreters}.values()),
+    }
+    return pieces[-1].model_copy(update=update)
+
+
+def _chained(points: Points, renewals: Sequence[Points]) -> Points:
+    """The points against the last anchor that follows on theirs; renewals with the oldest first."""
+    follows = {renewal.anchor: renewal.label.removeprefix(RENEWED) for renewal in renewals}
+    visited = {points.anchor}
+    while (new := follows.get(points.anchor)) is not None and new not in visited:
+        visited.add(new)
+        between = [
+            renewal
+            for renewal in renewals
+            if (renewal.anchor, renewal.label.removeprefix(RENEWED)) == (points.anchor, new)
+        ]
+        # What this machine did not measure itself: on another one.
+        between.sort(key=lambda one: one.machine.id == points.machine.id)
+        links = {
+            (case.case, point.metric): point
+            for renewal in between
+            for case in renewal.cases
+            for point in case.points
+        }
+        cases = (
+            case.model_copy(update={"points": tuple(_divided(case, links))})
+            for case in points.cases
+        )
+        kept = tuple(case for case in cases if case.points)
+        points = points.model_copy(update={"anchor": new, "cases": kept})
+    return points
+
+
+def _divided(
+    case: CasePoints, links: Mapping[tuple[str, str], AnchoredPoint]
+) -> Iterator[AnchoredPoint]:
+    """A case's points, each divided by its link; what has none is left out."""
+    for point in case.points:
+        if (link := links.get((case.case, point.metric))) is not None:
+            yield point.model_copy(
+                update={
+                    "ratio": point.ratio / link.ratio,
+                    "se": math.hypot(point.se, link.se),
+                    "anchor": point.anchor * link.ratio,
+                    # The interval is at least as wide as that of the less known one says.
+                    "duets": min(point.duets, link.duets),
+                }
+            )

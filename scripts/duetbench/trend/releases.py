@@ -16,12 +16,13 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from duetbench.core.metrics import row
+from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
-from duetbench.store.points import INSTRUCTIONS, AnchoredPoint, CasePoints, Points
+from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, release_of
+from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from duetbench.trend.steps import CPU
 
 MAIN: Final = (CPU, "seconds")
@@ -265,3 +266,86 @@ def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
     freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
     n = freedom + 1
     return Sample(n, head.log - base.log, math.sqrt(variance * n))
+
+
+def narrowed(
+    records: Iterable[Change], axes: Mapping[str, Sequence[ReleaseAxis]]
+) -> tuple[Change, ...]:
+    """Records whose release is known more closely than when they were made: their new states.
+
+    A search names a package and the versions that the two stacks have of it. Of stacks that are a
+    month apart these may be many releases apart, and the later one then need not be the one that
+    did it. `axes` has the measured releases of each package.
+    """
+    pairs = ((record, _narrowed(record, axes)) for record in records)
+    return tuple(
+        record.model_copy(update={"narrowed": one, "culprit": one.steps[0].releases[0]})
+        for record, one in pairs
+        if one is not None and one != record.narrowed
+    )
+
+
+def _narrowed(record: Change, axes: Mapping[str, Sequence[ReleaseAxis]]) -> Narrowed | None:
+    """Narrow by its own machine, else another one, and the first series that moved and has it."""
+    span = record.shares[0].releases[0] if record.shares else release_of(record.packages)
+    if span is None or span.previous is None:
+        return None
+    every = sorted(
+        axes.get(span.package, ()), key=lambda axis: axis.machine.id != record.measured_on
+    )
+    spans = (
+        one
+        for axis in every
+        for series in (record.series, *record.others)
+        if (one := _between(axis, span, series)) is not None
+        # Of another metric more may be better.
+        if series.metric != record.series.metric or (one.steps[0].ratio > 1) == (record.ratio > 1)
+    )
+    return next(spans, None)
+
+
+def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed | None:
+    """The releases that moved a series; None: not all is known, or nothing moved as the whole."""
+    first, last = order(span.previous or ""), order(span.version)
+    known = [
+        (one, point)
+        for one in axis.releases
+        if first <= order(one.version) <= last
+        and (point := one.point(series.case, series.metric)) is not None
+        and scatters(point)
+    ]
+    if len(known) < 3 or (known[0][0].version, known[-1][0].version) != (
+        span.previous,
+        span.version,
+    ):
+        return None
+
+    def over_each(chain: Sequence[tuple[Measured, AnchoredPoint]]) -> list[ReleaseEffect]:
+        return judged(
+            [
+                (head.points[series.case], before, after)
+                for (_, before), (head, after) in pairwise(chain)
+            ]
+        )
+
+    (whole,) = over_each([known[0], known[-1]])
+    complete, steps = True, []
+    for ((base, _), (head, point)), one in zip(pairwise(known), over_each(known), strict=True):
+        if one.moved:
+            complete &= head.follows(base)
+            release = Release(package=span.package, version=head.version, previous=base.version)
+            steps.append(
+                Share(
+                    releases=(release,), duets=point.duets,
+                    ratio=one.ratio.estimate, low=one.ratio.low, high=one.ratio.high,
+                )
+            )  # fmt: skip
+    rose = whole.ratio.estimate > 1
+    steps.sort(key=lambda step: ((step.ratio > 1) is not rose, -abs(math.log(step.ratio))))
+    if not whole.moved or not steps or (steps[0].ratio > 1) is not rose:
+        return None
+    return Narrowed(
+        series=series.model_copy(update={"machine": axis.machine.id}),
+        steps=tuple(steps),
+        complete=complete,
+    )

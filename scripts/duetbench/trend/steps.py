@@ -1,44 +1,56 @@
-"""Steps in the series of a table. Pure.
+"""Steps in the series of a table: where they moved for good. Pure.
 
-Anchored series have points with standard errors, and go through `levels`. What the machine did
-moves both sides of a ratio: another machine, kernel or interpreter is no break.
+A series of ratios to the anchor is cut into pieces of one level each, so that the squared
+deviations, each over its variance, and a price for every piece are least together. A point costs no
+more than a limit however far away it lies: few far points are outliers, and no piece of their own
+(Fearnhead and Rigaill, JASA 114, 2019, doi 10.1080/01621459.2017.1385466). A simulation has chosen
+the prices (docs/method.md).
 
-Other series go through asv's step detection, without weights. It fits a piecewise constant function
-with as few pieces as the scatter asks for (a Potts functional in L1, its penalty chosen by an
-information criterion); 0 of 300 series of noise gave a step. It gets figures relative to their
-median (its least noise is a thousandth of the level), without nights whose figure is missing or was
-disturbed, and only what came after the last break: another machine, interpreter or declaration
-begins a new series. Benchmarks inside the process have anchored points alone, of instructions; asv
-finds the steps of the others itself.
+Figures of one side are not searched: they scatter ten times as far. What the machine did moves both
+sides of a ratio: another machine, kernel or interpreter is no break. Benchmarks inside the process
+are searched by their instructions; asv finds the steps of the others itself.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from duetbench.core.metrics import JUDGED
+from duetbench.core.metrics import INSTRUCTIONS, JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.store.change import INPROCESS, SeriesName, Step
-from duetbench.store.points import CANARY, INSTRUCTIONS
-from duetbench.trend import events
-from duetbench.trend.levels import Piece, fitted
+from duetbench.store.points import CANARY
 from duetbench.trend.table import STATES, Table
 
-_SERVICE: Final = {"response_p50": "service_p50", "response_p99": "service_p99"}
-"""Latencies by response and by service: a case with the latter is paced, and the former contain
-the generator's queue."""
+PRICE: Final = 14.0
+"""Price of another piece, in squared standard errors. With it none of 300 series of 60 points that
+do not move had a step at any time while the points came one by one, and with 0.3 to 0.6 % of
+standard error a step of 2 % is seen at its second point (docs/method.md)."""
+
+LONE: Final = 0.6 * PRICE
+"""Highest cost of a point: one alone makes no piece, two do. (It is an outlier from 3.3 standard
+errors on.)"""
+
+LEAST_ERROR: Final = 1e-4
+"""Standard error of a logarithm that is believed: counts that repeat exactly still differ by as
+much for nothing but a comment."""
+
+_FEW: Final = 8
+"""Points that it takes to say how far they scatter beyond their errors."""
+
+_MEDIAN: Final = 0.4549
+"""Of the square of a standard normal deviate."""
+
+_FINE: Final = 16
+"""Levels that are tried within the smallest standard error."""
+
 
 LONGEST: Final = 180
 """Nights that are looked at: a step that is older was found when it was new."""
-
-LEAST: Final = 3
-"""Nights on either level of figures without a standard error; a night or two may be anything."""
 
 CPU: Final = "server_cpu_per_request"
 """Metric that confirms a step of instructions, which are searched with its relevance floor."""
@@ -66,134 +78,143 @@ class TableStep:
     """
 
     step: Step
-    case: int
     night: int
     before: int
     placed: bool
 
 
-def steps(
-    table: Table, inside: Collection[str] = (), without: Collection[str] = ()
-) -> tuple[TableStep, ...]:
+def steps(table: Table, inside: Collection[str] = ()) -> Iterator[TableStep]:
     """All steps of a table's series that are large enough to matter, case by case.
 
-    Of benchmarks only those `inside` are looked at, which a comparison can play; cases `without`
-    not at all.
+    Of benchmarks only those `inside` are looked at, which a comparison can play.
     """
-    breaks = {} if table.track.ratio else events.breaks(table)
-    result: list[TableStep] = []
     for row, case in enumerate(table.cases):
         ours = case.startswith(CANARY)  # what moves there is the instrument's
-        if ours or case in without or (case.startswith(INPROCESS) and case not in inside):
-            continue
-        begins = max((one.night for one in breaks.get(case, ())), default=0)
-        begins = max(begins, len(table.nights) - LONGEST)
-        usable = np.flatnonzero(table.status[begins:, row] == _MEASURED) + begins
-        for column in _columns(table, row):
-            figures = table.mean[usable, row, column]
-            there = usable[np.isfinite(figures) & (figures > 0)]
-            pieces = _of_anchored if table.kind == "anchored" else _of_asv
-            result += _of_series(table, row, column, *pieces(table, row, column, there))
-    return tuple(result)
+        if not ours and (case in inside or not case.startswith(INPROCESS)):
+            for metric in (*JUDGED, INSTRUCTIONS):
+                yield from _of_series(table, row, table.metrics.index(metric))
 
 
-def anchored_too(table: Table, tables: Iterable[Table]) -> frozenset[str]:
-    """Cases of another kind of table that have anchored points up to its last nights.
-
-    They are not searched: one step would be reported twice, the second time much later, as figures
-    of one side scatter ten times as far. Where the points have ended, they are searched again.
-    """
-    if table.kind == "anchored":
-        return frozenset()
-    since = table.nights[-LEAST:][0].time
-    return frozenset(
-        case
-        for other in tables
-        if (other.kind, other.machine) == ("anchored", table.machine)
-        for place, night in enumerate(other.nights)
-        if night.time >= since
-        for row, case in enumerate(other.cases)
-        if other.status[place, row] == _MEASURED
-    )
-
-
-def _columns(table: Table, row: int) -> Iterator[int]:
-    """The metrics of a case that are looked at."""
-    there = {name: place for place, name in enumerate(table.metrics)}
-    for name in (*JUDGED, *([INSTRUCTIONS] if table.kind == "anchored" else ())):
-        service = there.get(_SERVICE.get(name, ""))
-        paced = service is not None and bool(np.isfinite(table.mean[:, row, service]).any())
-        if name in there and not paced:
-            yield there[name]
-
-
-_Places = npt.NDArray[np.intp]
-
-
-def _of_anchored(
-    table: Table, row: int, column: int, nights: _Places
-) -> tuple[list[int], list[Piece]]:
-    """Nights whose figure has an interval, and the levels of their logarithms."""
-    low, high = (block[nights, row, column].astype(float) for block in (table.low, table.high))
-    known = np.isfinite(low) & np.isfinite(high) & (low > 0)
-    lone = table.metrics[column] == INSTRUCTIONS
-    errors = np.log(high[known] / low[known]) / 2 / _WIDTH
-    if lone:
-        errors = np.full(len(errors), REPEATED)
-    there = nights[known].tolist()
-    logs = np.log(table.mean[there, row, column].astype(float))
-    chosen = [table.nights[night].as_of is not None for night in there]
-    return there, fitted(logs.tolist(), errors.tolist(), lone=lone, chosen=chosen)
-
-
-def _of_asv(table: Table, row: int, column: int, nights: _Places) -> tuple[list[int], list[Piece]]:
-    """The nights, and their levels that are long enough; scatter in place of a standard error."""
-    # asv has no types; this is all that is used of it here.
-    from asv import step_detect  # noqa: PLC0415 - only detection waits for its import
-
-    if len(nights) < 2 * LEAST:
-        return [], []
-    figures = table.mean[nights, row, column]
-    pieces: list[Any] = step_detect.detect_steps((figures / np.median(figures)).tolist())
-    return nights.tolist(), [
-        Piece(int(start), int(end), math.log(level), float(scatter / level))
-        for start, end, level, _, scatter in pieces
-    ]
-
-
-def _of_series(
-    table: Table, row: int, column: int, nights: Sequence[int], pieces: Sequence[Piece]
-) -> list[TableStep]:
+def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:
     metric = table.metrics[column]
-    floor = metric_row(CPU if metric == INSTRUCTIONS else metric).floor
-    anchored = table.kind == "anchored"
-    result = []
+    lone = metric == INSTRUCTIONS
+    floor = metric_row(CPU if lone else metric).floor
+    figures = table.figures[:, row, column].astype(float)
+    usable = (table.status[:, row] == _MEASURED) & np.isfinite(figures[:, :3]).all(axis=1)
+    nights = np.flatnonzero(usable & (figures[:, 1] > 0))
+    nights = nights[nights >= len(table.nights) - LONGEST]
+    mean, low, high = figures[nights, :3].T
+    errors = np.full(len(nights), REPEATED) if lone else np.log(high / low) / 2 / _WIDTH
+    chosen = [table.nights[night].as_of is not None for night in nights.tolist()]
+    pieces = fitted(np.log(mean).tolist(), errors.tolist(), lone=lone, chosen=chosen)
     for left, right in pairwise(pieces):
-        height = right.log - left.log
-        sizes = left.end - left.start, right.end - right.start
-        if (not anchored and min(sizes) < LEAST) or abs(math.expm1(height)) <= floor:
+        height, error = right.log - left.log, math.hypot(left.se, right.se)
+        if abs(math.expm1(height)) <= floor:
             continue
-        before, after = nights[right.start - 1], nights[right.start]
-        error = math.hypot(left.se, right.se)
+        sizes = left.end - left.start, right.end - right.start
         single = max(left.se * math.sqrt(sizes[0]), right.se * math.sqrt(sizes[1]))
-        noise = error if anchored else max(left.se, right.se, 1e-6)
-        within = (math.exp(height - _WIDTH * error), math.exp(height + _WIDTH * error))
-        result.append(
-            TableStep(
-                step=Step(
-                    series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
-                    ratio=math.exp(height),
-                    within=within if anchored else None,
-                    strength=abs(height) / noise,
-                    before_run=table.nights[before].run,
-                    after_run=table.nights[after].run,
-                    when=datetime.fromtimestamp(table.nights[after].time, UTC),
-                    nights=sizes,
-                ),
-                case=row,
-                night=after,
-                before=before,
-                placed=anchored and abs(height) >= PLACED * single,
-            )
+        before, after = int(nights[right.start - 1]), int(nights[right.start])
+        yield TableStep(
+            step=Step(
+                series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
+                ratio=math.exp(height),
+                within=(math.exp(height - _WIDTH * error), math.exp(height + _WIDTH * error)),
+                strength=abs(height) / error,
+                before_run=table.nights[before].run,
+                after_run=table.nights[after].run,
+                when=datetime.fromtimestamp(table.nights[after].time, UTC),
+                nights=sizes,
+            ),
+            night=after,
+            before=before,
+            placed=abs(height) >= PLACED * single,
         )
-    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece: first place, place after the last, level and its standard error (logarithms)."""
+
+    start: int
+    end: int
+    log: float
+    se: float
+
+
+def fitted(
+    logs: Sequence[float],
+    errors: Sequence[float],
+    *,
+    lone: bool = False,
+    chosen: Sequence[bool] | None = None,
+) -> list[Piece]:
+    """The pieces of a series of logarithms with their standard errors.
+
+    With `lone` one point can be a piece: what repeats exactly has no outliers. Nor have points of
+    stacks that were `chosen` to be measured, a month apart: each may be on a level of its own.
+    """
+    if not len(logs):
+        return []
+    y = np.asarray(logs)
+    far = np.zeros(len(y), dtype=bool) if chosen is None else np.asarray(chosen, dtype=bool)
+    w = 1 / _variances(y, np.asarray(errors), ~(far[1:] | far[:-1]))
+    limit = np.where(far | lone, math.inf, LONE)
+    tried = _levels(y, w)
+    cost = np.zeros(len(tried))
+    since = np.zeros(len(tried), dtype=int)
+    before: list[int] = []
+    best = 0.0
+    for place in range(len(y)):
+        # Each level goes on, or begins here, after the best that led here.
+        begins = cost > best + PRICE if place else np.zeros(len(tried), dtype=bool)
+        cost = np.where(begins, best + PRICE, cost)
+        since[begins] = place
+        cost = cost + np.minimum(w[place] * (y[place] - tried) ** 2, limit[place])
+        at = int(np.argmin(cost))
+        best = float(cost[at])
+        before.append(int(since[at]))
+    pieces: list[Piece] = []
+    end = len(y)
+    while end:
+        start = before[end - 1]
+        pieces.append(_piece(y, w, tried, limit, start, end))
+        end = start
+    return pieces[::-1]
+
+
+def _piece(
+    y: np.ndarray, w: np.ndarray, tried: np.ndarray, limit: np.ndarray, start: int, end: int
+) -> Piece:
+    """A piece, its level without its outliers."""
+    far = w[start:end, None] * (y[start:end, None] - tried) ** 2
+    limits = limit[start:end]
+    best = np.minimum(far, limits[:, None]).sum(axis=0).argmin()
+    near = far[:, best] <= limits
+    weights = w[start:end][near]
+    level = float(np.average(y[start:end][near], weights=weights))
+    return Piece(start, end, level, float(weights.sum() ** -0.5))
+
+
+def _variances(y: np.ndarray, errors: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Of each point: its error's, none smaller than the usual one, and what all scatter more.
+
+    `near`: of each but the first, whether what it differs by from the one before is scatter.
+    """
+    variances: np.ndarray = np.maximum(errors, max(float(np.median(errors)), LEAST_ERROR)) ** 2
+    # By neighbours, of which few are on two levels.
+    steps = np.diff(y)[near]
+    if len(steps) < _FEW - 1:
+        return variances
+    scatter = float(np.median(steps**2)) / _MEDIAN / 2
+    variances += max(0.0, scatter - float(np.median(variances)))
+    return variances
+
+
+def _levels(y: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Levels that are tried: the means of all runs of neighbours, as far as they differ."""
+    sums, weights = (np.concatenate([[0.0], np.cumsum(part)]) for part in (w * y, w))
+    ends, starts = np.tril_indices(len(sums), -1)
+    means = (sums[ends] - sums[starts]) / (weights[ends] - weights[starts])
+    _, places = np.unique(np.floor(means * math.sqrt(w.max()) * _FINE), return_index=True)
+    levels: np.ndarray = means[places]
+    return levels

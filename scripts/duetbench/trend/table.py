@@ -1,42 +1,114 @@
-"""All runs of a machine as one table, and the points of its series. Pure.
+"""All nights of a machine as one table, the points of its series, and what happened meanwhile.
 
-A table holds figures as blocks of nights × cases × metrics, so that years of thousands of series
+A table holds figures as one block of nights × cases × metrics, so that years of thousands of series
 fit into memory and are cut into files without a loop over points. Failed and missing measurements
-have no figure (NaN) and a status with a reason.
+have no figure (NaN) and a status with a reason. Pure.
 """
 
+import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from datetime import datetime
+from itertools import pairwise
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from duetbench.trend.columns import (
-    TRACKS,
-    CaseState,
-    Counts,
-    Figures,
-    Kind,
-    RunColumns,
-    RunHeader,
-    Status,
-    Track,
-)
+from duetbench.core.errors import DISTURBING
+from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
+from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
+from duetbench.core.model import Status as LaunchStatus
+from duetbench.core.units import Interval
+from duetbench.store.comparison import PackageChange
+from duetbench.trend.summary import CaseSummary, summarise_case
 
-STATES: Final[tuple[Status | Literal["absent"], ...]] = (
-    "absent", "measured", "disturbed", "failed", "not measured",
-)  # fmt: skip
-"""States by their code in `Table.status`; absent: the night did not plan the case."""
+TRENDS: Final = (
+    *HEADLINES,
+    *(name for name, row in METRICS.items() if row.better != "neither" and name not in HEADLINES),
+)
+"""Metrics of launches that have a trend: those of which one direction is better."""
+
+COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")
+"""Metrics of a table."""
 
 PROFILES: Final = ("nightly", "published", "quick")
 """A trend consists of runs of one profile, whose loads last equally long: the first one here that
 the machine has runs of."""
 
-_CODE: Final = {state: code for code, state in enumerate(STATES)}
+Kind = Literal["anchored", "load"]
+KINDS: Final[dict[Kind, str]] = {
+    "anchored": "95 % interval of the ratio to the anchor, over duets",
+    "load": "95 % interval of the mean over launches",
+}
+"""What a table has, points against an anchor or launches of servers, and what its intervals are."""
 
-_MEASURED: Final = CaseState("measured")
+Status = Literal["measured", "disturbed", "failed", "not measured"]
+STATES: Final[tuple[Status | Literal["absent"], ...]] = (
+    "absent", "measured", "disturbed", "failed", "not measured",
+)  # fmt: skip
+"""States by their code in `Table.status`; absent: the night did not plan the case."""
+
+Figures = npt.NDArray[np.float32]
+_LARGEST: Final = float(np.finfo(np.float32).max)
+"""Two launches that have nothing in common give an interval without end."""
+
+_LONG: Final = 2.5  # so many usual distances between two nights are a gap
+_FEW: Final = 4  # nights that it takes to say what the usual distance is
+
+
+@dataclass(frozen=True, slots=True)
+class NightCase:
+    """A case of a night: with what it was measured, and what is to be said of it.
+
+    `definition`: a digest of its declaration. `disturbed`: measured, but nothing is decided from
+    it. `flags` are sorted names; `reason` says why there is no figure.
+    """
+
+    python: str
+    stack: str
+    definition: str = ""
+    status: Status = "measured"
+    flags: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Night:
+    """A run, or a stack against its anchor.
+
+    Attributes:
+        profile: Of anchored points the anchor's name.
+        time: Start, s since 1970; of points the date of the stack.
+        commit: 40 hex digits; None outside a repository.
+        fingerprint: The machine in words; another one is another machine, whatever its id.
+        interpreters: Name → version and build, in words.
+        stacks: Name → digest of the lock, as far as it is known.
+        packages: Stack → package → version.
+        cases: By id, in the order of `figures`.
+        figures: Cases × metrics × (figure, low, high, number of launches or duets), in SI units.
+        as_of: Date as of which its stacks were resolved, where no commit has their locks.
+    """
+
+    run: str
+    kind: Kind
+    profile: str
+    time: int
+    commit: str | None
+    machine: str
+    fingerprint: str
+    interpreters: Mapping[str, str]
+    stacks: Mapping[str, str]
+    packages: Mapping[str, Mapping[str, str]]
+    cases: Mapping[str, NightCase]
+    figures: Figures
+    as_of: str | None = None
+
+    @property
+    def ratio(self) -> bool:
+        """Whether its figures are ratios to an anchor."""
+        return self.kind == "anchored"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,30 +117,32 @@ class Table:
 
     Attributes:
         cases: All that were ever measured, in order of appearance.
-        mean: Nights × cases × metrics; NaN: no figure. `low`, `high`, `launches` likewise.
+        figures: Nights × cases × metrics × (figure, low, high, launches); NaN: none.
         status: Nights × cases: places in `STATES`.
-        flags: Nights × cases: places in `flag_sets`.
-        flag_sets: Sets of flags' names; the first is empty.
-        reasons: By night and case: why there is no figure.
     """
+
+    metrics: ClassVar = COLUMNS
 
     machine: str
     kind: Kind
-    nights: tuple[RunHeader, ...]
+    nights: tuple[Night, ...]
     cases: tuple[str, ...]
-    metrics: tuple[str, ...]
-    mean: Figures
-    low: Figures
-    high: Figures
-    launches: Counts
-    status: Counts
-    flags: npt.NDArray[np.int32]
-    flag_sets: tuple[tuple[str, ...], ...]
-    reasons: dict[tuple[int, int], str]
+    figures: Figures
+    status: npt.NDArray[np.uint8]
 
     @property
-    def track(self) -> Track:
-        return TRACKS[self.kind]
+    def ratio(self) -> bool:
+        """Whether its figures are ratios to an anchor.
+
+        What another kernel does, it does to both sides: it is worth a mark, and begins no new
+        series.
+        """
+        return self.kind == "anchored"
+
+    @property
+    def mean(self) -> Figures:
+        """The figures alone."""
+        return self.figures[..., 0]
 
     def place(self, case: str, metric: str) -> tuple[int, int]:
         """Where a series stands in the blocks; ValueError if there is none."""
@@ -92,12 +166,96 @@ class Point:
     reason: str = ""
 
 
-def tables(runs: Iterable[RunColumns]) -> tuple[Table, ...]:
+def figures(cases: Sequence[Mapping[str, Interval]]) -> Figures:
+    """The block of a night: of each case its figures by metric."""
+    block = np.full((len(cases), len(COLUMNS), 4), math.nan)
+    block[..., 3] = 0
+    for row, known in enumerate(cases):
+        for column, name in enumerate(COLUMNS):
+            if (figure := known.get(name)) is not None:
+                ends = figure.ends or (math.nan, math.nan)
+                block[row, column] = (figure.estimate, *ends, figure.n)
+    clipped: Figures = np.clip(block, -_LARGEST, _LARGEST).astype(np.float32)
+    return clipped
+
+
+def fingerprint(machine: Machine) -> str:
+    """What makes it this machine, in words; kernels show a little less or more memory."""
+    known = machine.model_dump(exclude={"id", "memory"}).items()
+    return "; ".join(f"{key} {value}" for key, value in known if value is not None)
+
+
+def builds(interpreters: Iterable[InterpreterRecord]) -> dict[str, str]:
+    """Interpreters' versions and builds, in words, by name."""
+    return {one.name: f"{one.version}; {one.origin}; {one.build}" for one in interpreters}
+
+
+def of_run(run: Run) -> Night:
+    """The night of a run; figures and intervals as everywhere (`summary`)."""
+    summaries = [summarise_case(result, run.launches) for result in run.results]
+    return Night(
+        run=run.id,
+        kind="load",
+        profile=run.profile,
+        time=int(datetime.fromisoformat(run.started).timestamp()),
+        commit=run.commit,
+        machine=run.machine.id,
+        fingerprint=fingerprint(run.machine),
+        interpreters=builds(run.interpreters),
+        stacks={stack.name: stack.digest for stack in run.stacks},
+        packages={stack.name: stack.packages for stack in run.stacks},
+        cases={
+            result.case.id: _case(result, summary)
+            for result, summary in zip(run.results, summaries, strict=True)
+        },
+        figures=figures([summary.metrics for summary in summaries]),
+    )
+
+
+def _case(result: CaseResult, summary: CaseSummary) -> NightCase:
+    case, status, reason = result.case, summary.status, ""
+    disturbed = sum(
+        any(flag.name in DISTURBING for flag in launch.flags)
+        for launch in result.launches
+        if launch.status is LaunchStatus.OK
+    )
+    if status == "failed":
+        reason = "; ".join(dict.fromkeys(failure.reason for failure in summary.failures))
+    elif status == "not measured":
+        reason = "the run ended before it came to this case"
+    return NightCase(
+        python=case.python,
+        stack=case.stack,
+        definition=hashlib.sha256(case.model_dump_json().encode()).hexdigest()[:12],
+        status="disturbed" if 0 < summary.measured <= 2 * disturbed else status,
+        flags=tuple(sorted({str(flag.name) for one in result.launches for flag in one.flags})),
+        reason=reason,
+    )
+
+
+def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
     """One table per machine and kind; of server runs those of one profile (see `PROFILES`)."""
-    found: dict[tuple[str, Kind], list[RunColumns]] = {}
-    for one in runs:
-        found.setdefault((one.header.machine, one.header.kind), []).append(one)
+    found: dict[tuple[str, Kind], list[Night]] = {}
+    for night in nights:
+        found.setdefault((night.machine, night.kind), []).append(night)
     return tuple(_table(*key, found[key]) for key in sorted(found))
+
+
+def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
+    there = {night.profile for night in nights}
+    profile = next((name for name in PROFILES if name in there), None)
+    nights = [night for night in nights if profile in {None, night.profile}]
+    nights.sort(key=lambda night: (night.time, night.run))
+    cases = tuple(dict.fromkeys(case for night in nights for case in night.cases))
+    row_of = {case: row for row, case in enumerate(cases)}
+    block = np.full((len(nights), len(cases), len(COLUMNS), 4), math.nan, dtype=np.float32)
+    block[..., 3] = 0
+    status = np.zeros(block.shape[:2], dtype=np.uint8)
+    for place, night in enumerate(nights):
+        rows = [row_of[case] for case in night.cases]
+        block[place, rows] = night.figures
+        status[place, rows] = [STATES.index(case.status) for case in night.cases.values()]
+    return Table(machine, kind, tuple(nights), cases, block, status)
 
 
 def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
@@ -106,88 +264,134 @@ def points(table: Table, case: str, metric: str, newest: int | None = None) -> t
     return points_of(table, nights if newest is None else nights[-newest:], case, metric)
 
 
-def point(table: Table, night: int, case: str, metric: str) -> Point:
-    """The point of one night, given by its place in `Table.nights`, which planned the case."""
-    (found,) = points_of(table, [night], case, metric)
-    return found
-
-
 def points_of(table: Table, nights: Sequence[int], case: str, metric: str) -> tuple[Point, ...]:
     """The points of some nights, given by their places, which planned the case."""
     row, column = table.place(case, metric)
-    means, lows, highs = (
-        [None if math.isnan(value) else value for value in block[nights, row, column].tolist()]
-        for block in (table.mean, table.low, table.high)
+    block = table.figures[nights, row, column].tolist()
+    return tuple(_points(table, nights, case, block))
+
+
+def _points(
+    table: Table, nights: Sequence[int], case: str, block: Sequence[Sequence[float]]
+) -> Iterator[Point]:
+    for place, figure in zip(nights, block, strict=True):
+        night = table.nights[place]
+        state = night.cases[case]
+        mean, low, high = (None if math.isnan(value) else value for value in figure[:3])
+        yield Point(
+            run=night.run,
+            time=night.time,
+            commit=night.commit,
+            stack=night.stacks.get(state.stack, ""),
+            status=state.status,
+            mean=mean,
+            low=low,
+            high=high,
+            launches=int(figure[3]),
+            flags=state.flags,
+            reason=state.reason or ("" if mean is not None else "this run has no such figure"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Something besides the stack changed: what is on either side cannot be compared.
+
+    Unless it is a ratio (`Table.ratio`). `night` is the place of the first one after it; `before`
+    and `after` say in words what was different.
+    """
+
+    night: int
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bump:
+    """A stack changed before the night at this place; no packages: only hashes did."""
+
+    night: int
+    stack: str
+    packages: tuple[PackageChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Breaks by case, bumps of all stacks, and pairs of nights between which some are missing."""
+
+    breaks: dict[str, tuple[Break, ...]]
+    bumps: tuple[Bump, ...]
+    gaps: tuple[tuple[int, int], ...]
+
+
+def events(table: Table) -> Events:
+    """All of them, looked through once."""
+    return Events(breaks(table), bumps(table), gaps(table))
+
+
+def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
+    """By case: where the machine, the interpreter's build or the case's definition changed."""
+    by_case: dict[str, list[Break]] = {case: [] for case in table.cases}
+    known: dict[str, dict[str, str]] = {}
+    for place, night in enumerate(table.nights):
+        for name, case in night.cases.items():
+            now = {
+                "machine": night.fingerprint,
+                "interpreter": night.interpreters.get(case.python, case.python),
+                "case": case.definition,
+            }
+            before = known.get(name, now)
+            known[name] = now
+            by_case[name] += [
+                Break(place, what, *_differing(before[what], new))
+                for what, new in now.items()
+                if before[what] != new
+            ]
+    return {case: tuple(many) for case, many in by_case.items()}
+
+
+def _differing(before: str, after: str) -> tuple[str, str]:
+    """Only the parts that differ; circumstances are `key value; key value; …`."""
+    old, new = before.split("; "), after.split("; ")
+    gone = "; ".join(part for part in old if part not in new)
+    come = "; ".join(part for part in new if part not in old)
+    return gone or "nothing", come or "nothing"
+
+
+def bumps(table: Table) -> tuple[Bump, ...]:
+    """Find where a stack's lock changed, oldest first."""
+    result: list[Bump] = []
+    last: dict[str, Night] = {}
+    for place, night in enumerate(table.nights):
+        for stack, digest in night.stacks.items():
+            before = last.get(stack, night)
+            last[stack] = night
+            if before.stacks[stack] != digest:
+                packages = (one.packages.get(stack, {}) for one in (before, night))
+                result.append(Bump(place, stack, differences(stack, *packages)))
+    return tuple(result)
+
+
+def differences(
+    stack: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[PackageChange, ...]:
+    """The packages that differ between two states of a stack, by name."""
+    return tuple(
+        PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
     )
-    counts = table.launches[nights, row, column].tolist()
-    place, found = 0, []
-    for night, mean, low, high, launches in zip(nights, means, lows, highs, counts, strict=True):
-        header = table.nights[night]
-        # Nearly all nights have a case in the same place.
-        if place >= len(header.cases) or header.cases[place] != case:
-            place = header.cases.index(case)
-        state = header.odd.get(place, _MEASURED)
-        reason = state.reason or ("" if mean is not None else "this run has no such figure")
-        stack = header.stacks.get(header.stack_of[place], "")
-        # By position: by name it takes half as long again, and a build makes tens of thousands.
-        found.append(
-            Point(
-                header.run, header.time, header.commit, stack, state.status,
-                mean, low, high, launches, state.flags, reason,
-            )
-        )  # fmt: skip
-    return tuple(found)
 
 
-def series(table: Table) -> Iterator[tuple[int, int]]:
-    """Places (case, metric) of all series with at least one figure, case by case."""
-    there = ~np.isnan(table.mean).all(axis=0)
-    yield from ((int(case), int(metric)) for case, metric in np.argwhere(there))
-
-
-def _table(machine: str, kind: Kind, runs: Sequence[RunColumns]) -> Table:
-    profiles = {one.header.profile for one in runs}
-    profile = next((name for name in PROFILES if name in profiles), None)
-    runs = [one for one in runs if profile in {None, one.header.profile}]
-    runs.sort(key=lambda one: (one.header.time, one.header.run))
-    cases: dict[str, None] = {}
-    metrics: dict[str, None] = {}
-    for header in (one.header for one in runs):
-        cases |= dict.fromkeys(header.cases)
-        metrics |= dict.fromkeys(header.metrics)
-    row_of, column_of = ({name: n for n, name in enumerate(names)} for names in (cases, metrics))
-    shape = (len(runs), len(cases), len(metrics))
-    mean, low, high = (np.full(shape, math.nan, dtype=np.float32) for _ in range(3))
-    launches = np.zeros(shape, dtype=np.uint8)
-    status = np.zeros(shape[:2], dtype=np.uint8)
-    flags = np.zeros(shape[:2], dtype=np.int32)
-    sets: dict[tuple[str, ...], int] = {(): 0}
-    reasons: dict[tuple[int, int], str] = {}
-    for place, one in enumerate(runs):
-        rows = [row_of[name] for name in one.header.cases]
-        where = np.ix_(rows, [column_of[name] for name in one.header.metrics])
-        mean[place][where] = one.mean
-        low[place][where] = one.low
-        high[place][where] = one.high
-        launches[place][where] = one.launches
-        status[place, rows] = _CODE["measured"]
-        for case, state in one.header.odd.items():
-            status[place, rows[case]] = _CODE[state.status]
-            flags[place, rows[case]] = sets.setdefault(state.flags, len(sets))
-            if state.reason:
-                reasons[place, rows[case]] = state.reason
-    return Table(
-        machine=machine,
-        kind=kind,
-        nights=tuple(one.header for one in runs),
-        cases=tuple(cases),
-        metrics=tuple(metrics),
-        mean=mean,
-        low=low,
-        high=high,
-        launches=launches,
-        status=status,
-        flags=flags,
-        flag_sets=tuple(sets),
-        reasons=reasons,
+def gaps(table: Table) -> tuple[tuple[int, int], ...]:
+    """Pairs of neighbouring nights further apart than usual; none of fewer than four nights."""
+    times = [night.time for night in table.nights]
+    if len(times) < _FEW:
+        return ()
+    usual = float(np.median(np.diff(times)))
+    return tuple(
+        (place, place + 1)
+        for place, (one, other) in enumerate(pairwise(times))
+        if other - one > _LONG * usual
     )

@@ -59,7 +59,7 @@ class Order:
     """What is to be built.
 
     Attributes:
-        cache: Where what was read is remembered.
+        cache: Where asv makes its own site.
         base: Address of the site with a slash at its end; empty: not known.
     """
 
@@ -126,11 +126,8 @@ class Built:
 
 
 def build(order: Order, narrator: Narrator) -> Built:
-    """Read the results and bring the site up to date; errors as `update`.
-
-    SetupError: the cache cannot be written.
-    """
-    return update(order, reading.read(order.results, order.cache), narrator)
+    """Read the results and bring the site up to date; errors as `update`."""
+    return update(order, reading.read(order.results), narrator)
 
 
 def update(order: Order, sources: Sources, narrator: Narrator) -> Built:

@@ -20,7 +20,7 @@ from duetbench.project.schema import PROFILES
 from duetbench.show import addresses, formats
 from duetbench.show.formats import quantity
 from duetbench.store.comparison import PackageChange
-from duetbench.trend.columns import RunHeader
+from duetbench.trend.table import Night
 
 __all__ = ["experiment", "name", "quantity"]
 
@@ -144,16 +144,16 @@ def experiment_command(name: str, profile: str = "nightly", commit: str | None =
     return _run(profile, commit, f"{glob.escape(name)}/*")
 
 
-def point_command(header: RunHeader, case_id: str) -> str:
+def point_command(night: Night, case_id: str) -> str:
     """The shell command that measures a case of a night again."""
-    if not header.track.ratio:
-        return case_command(case_id, header.profile, header.commit)
+    if not night.ratio:
+        return case_command(case_id, night.profile, night.commit)
     # What is measured inside the process goes with what is played of a stack.
     options = () if case_id.startswith(_INSIDE) else ("--select", glob.escape(case_id))
-    if header.as_of is not None:
-        day = header.as_of
+    if night.as_of is not None:
+        day = night.as_of
         return shlex.join(("duetbench", "backfill", "--from", day, "--to", day, *options))
-    return _checkout(header.commit) + shlex.join(("duetbench", "anchor", "play", *options))
+    return _checkout(night.commit) + shlex.join(("duetbench", "anchor", "play", *options))
 
 
 def _run(profile: str, commit: str | None, select: str) -> str:

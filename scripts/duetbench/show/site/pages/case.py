@@ -28,8 +28,7 @@ _MOST_SIBLINGS: Final = 12
 def pages(site: Site) -> Iterator[PageFile]:
     """One page for each case that any run planned, with its data file; and lists of cases."""
     tables = site.cases()
-    before = {header.cases: run for run, header in site.headers.items()}  # mostly the same cases
-    newest_runs = {case: run for planned, run in before.items() for case in planned}
+    newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
     concerned = grouped(
         (case, record)
         for record in site.changes
@@ -61,9 +60,9 @@ def _page(
     summary = described.cases[case] if described else None
     # Of points against the anchor, the newest is measured again.
     alike = [view["header"] for view in views if view["table"].kind == tables[0].kind]
-    header = max(alike, key=lambda header: header.time, default=site.headers[newest_run])
-    place = header.cases.index(case)
-    recorded = [("Python", header.pythons[place]), ("stack", header.stack_of[place])]
+    header = max(alike, key=lambda header: header.time, default=site.nights[newest_run])
+    place = header.cases[case]
+    recorded = [("Python", place.python), ("stack", place.stack)]
     experiment, label = _experiment(site, case)
     chart = None
     if views:

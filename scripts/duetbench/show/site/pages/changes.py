@@ -70,7 +70,7 @@ def feed_title(record: Change) -> str:
 def _page(site: Site, record: Change) -> PageFile:
     name, text = record.series, describe(record)
     before, after = (
-        None if run not in site.headers else site.headers[run].time
+        None if run not in site.nights else site.nights[run].time
         for run in (record.before_run or "", record.after_run or "")
     )
     return render(

@@ -20,9 +20,9 @@ from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity
 from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grouped, render
 from duetbench.store.comparison import PackageChange
 from duetbench.trend import releases
-from duetbench.trend.events import differences
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
 from duetbench.trend.steps import CPU
+from duetbench.trend.table import differences
 
 LINKS: Final = {
     "home": "Home page",

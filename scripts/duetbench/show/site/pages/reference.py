@@ -8,9 +8,9 @@ from duetbench.core.units import Interval
 from duetbench.show import addresses
 from duetbench.show.site.pages.site import PageFile, Site, json_file, render
 from duetbench.show.site.pages.trends import FORMAT
-from duetbench.trend.columns import TRACKS
-from duetbench.trend.points import coverage
+from duetbench.trend.reading import coverage
 from duetbench.trend.summary import ENOUGH_LAUNCHES
+from duetbench.trend.table import KINDS
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -33,7 +33,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         addresses.DATA,
         "Data",
         "All figures as JSON, with their schema, and every raw file.",
-        tracks=TRACKS,
+        kinds=KINDS,
         format=FORMAT,
         example=addresses.data_file(min(cases)) if cases else "",
         schemas=[entry for entry in site.downloads.items() if entry[0].endswith("schema.json")],

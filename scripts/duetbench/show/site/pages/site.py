@@ -26,13 +26,10 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.packages import PackageRecord, VersionLinks
-from duetbench.trend import events
-from duetbench.trend.columns import TRACKS, Kind, RunHeader
-from duetbench.trend.events import Events
 from duetbench.trend.reading import Sources
 from duetbench.trend.releases import ReleaseAxis, axes, order
 from duetbench.trend.summary import RunSummary
-from duetbench.trend.table import Table, tables
+from duetbench.trend.table import KINDS, Events, Kind, Night, Table, events, tables
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -101,7 +98,7 @@ class Site:
         base: Address of the site with a slash at its end; empty: not known. Links are relative
             anyway.
         tables: All nights by machine and kind.
-        headers: Every night by its run's id, also of profiles that have no trend, and every stack
+        nights: Every night by its run's id, also of profiles that have no trend, and every stack
             that was measured against an anchor; oldest first.
         newest: The newest runs of each machine and profile, read and summarised.
         changes: Confirmed ones, newest first.
@@ -118,7 +115,7 @@ class Site:
     sources: Sources
     tables: Mapping[Trended, Table]
     events: Mapping[Trended, Events]
-    headers: Mapping[str, RunHeader]
+    nights: Mapping[str, Night]
     newest: tuple[RunSummary, ...]
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
@@ -169,17 +166,17 @@ class Site:
         """Addresses of the raw files of a night; one that was made up has none."""
         if run in self.runs:
             return [addresses.run_file(run)]
-        anchored = run in self.headers and self.headers[run].track.ratio
+        anchored = run in self.nights and self.nights[run].ratio
         return [addresses.points_file(run)] if anchored and run in self.points else []
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
-        of_runs = (table for table in self.tables.values() if not table.track.ratio)
+        of_runs = (table for table in self.tables.values() if not table.ratio)
         return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
-        """Every case of a trend and the tables that have it, by kind (`TRACKS`), longest first."""
-        kinds = list(TRACKS)
+        """Every case of a trend and the tables that have it, by kind (`KINDS`), longest first."""
+        kinds = list(KINDS)
         ordered = sorted(
             self.tables.values(),
             key=lambda table: (kinds.index(table.kind), -len(table.nights), table.machine),
@@ -243,15 +240,14 @@ def gather(
     sources = replace(sources, problems=(*sources.problems, *wrong))
     every = {(table.machine, table.kind): table for table in tables(sources.nights)}
     # Runs are named by when they were made.
-    nights = (night.header for night in sources.nights)
-    headers = {header.run: header for header in sorted(nights, key=lambda one: one.run)}
+    nights = {night.run: night for night in sorted(sources.nights, key=lambda one: one.run)}
     changes = sorted(sources.changes, key=lambda one: (one.when, one.id), reverse=True)
     return Site(
         base=base,
         sources=sources,
         tables=every,
-        events={key: events.events(table) for key, table in every.items()},
-        headers=headers,
+        events={key: events(table) for key, table in every.items()},
+        nights=nights,
         newest=tuple(reference_runs(results)),
         changes=tuple(changes),
         comparisons={one.id: one for one in reversed(sources.comparisons)},
@@ -261,8 +257,8 @@ def gather(
         suites=read_suites(root),
         snapshots=snapshots,
         downloads=downloads,
-        planned=frozenset(chain.from_iterable({header.cases for header in headers.values()})),
-        packages=_packages(sources, headers.values(), changes),
+        planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
+        packages=_packages(sources, nights.values(), changes),
         points=frozenset(point.id for point in sources.points),
         notes=(*sources.problems, *sources.notes, *notes),
     )
@@ -275,15 +271,15 @@ def _weight(record: Change) -> tuple[bool, float]:
 
 
 def _packages(
-    sources: Sources, headers: Iterable[RunHeader], changes: Iterable[Change]
+    sources: Sources, nights: Iterable[Night], changes: Iterable[Change]
 ) -> dict[str, ReleasedPackage]:
     """All packages that locks have had, or that were measured or named, by name."""
     measured = axes(sources.points)
     stacks: dict[str, Mapping[str, str]] = {}
     names = set(measured)
-    for header in sorted(headers, key=lambda header: header.time):
-        stacks |= header.packages
-        names.update(*header.packages.values())
+    for night in sorted(nights, key=lambda night: night.time):
+        stacks |= night.packages
+        names.update(*night.packages.values())
     mentions = grouped(
         (name, record)
         for record in changes

@@ -18,9 +18,8 @@ from duetbench.show.site.charts import TONES, Caption, Quantity
 from duetbench.show.site.pages.site import Site
 from duetbench.store.change import Change
 from duetbench.trend import table as history
-from duetbench.trend.columns import TRACKS
 from duetbench.trend.summary import too_few
-from duetbench.trend.table import STATES, Point, Table
+from duetbench.trend.table import KINDS, STATES, Figures, Point, Table
 
 FORMAT: Final = 3
 """Version of the data files; goes up with every change of what they mean."""
@@ -53,7 +52,7 @@ def nights(table: Table, case: str) -> Nights:
 def newest(table: Table, case: str, metric: str) -> tuple[int, Point]:
     """The last night that planned a case, and what it measured."""
     night = int(nights(table, case)[-1])
-    return night, history.point(table, night, case, metric)
+    return night, history.points_of(table, [night], case, metric)[0]
 
 
 def title(metric: str, table: Table | None = None) -> str:
@@ -63,17 +62,17 @@ def title(metric: str, table: Table | None = None) -> str:
     """
     other = {"seconds": "time", "instructions": "instructions/request"}
     text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
-    return f"{text}, times the anchor's" if table is not None and table.track.ratio else text
+    return f"{text}, times the anchor's" if table is not None and table.ratio else text
 
 
 def reading(table: Table) -> str:
     """How a trend is to be read."""
-    return "Ratios to the frozen anchor, at the time of each stack." if table.track.ratio else ""
+    return "Ratios to the frozen anchor, at the time of each stack." if table.ratio else ""
 
 
 def quantity(table: Table, metric: str) -> Quantity:
     """The quantity of a metric, of the unit that asv gives to a benchmark, or of a ratio."""
-    unit = words.RATIO if table.track.ratio else metric
+    unit = words.RATIO if table.ratio else metric
     script = METRICS[unit].format.name if unit in METRICS else unit
     return Quantity(title(metric, table), lambda number: words.figure(number, unit), script)
 
@@ -91,7 +90,7 @@ def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
 
 def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
     """A case's newest figure, absolute if it has one; its interval, or why it is in doubt."""
-    table = next((table for table in tables if not table.track.ratio), next(iter(tables), None))
+    table = next((table for table in tables if not table.ratio), next(iter(tables), None))
     metric = next(iter(metrics(table, case)), "") if table else ""
     if table is None or not metric:
         return "", ""
@@ -126,25 +125,23 @@ def _table(
     site: Site, table: Table, case: str, of: Nights, changes: Iterable[Change], only: str
 ) -> dict[str, Any]:
     """A case on one machine."""
-    row, ratio = table.cases.index(case), table.track.ratio
+    row, ratio = table.cases.index(case), table.ratio
     headers = [table.nights[night] for night in of.tolist()]
     first, last = int(of[0]), int(of[-1])
     happened = site.events[table.machine, table.kind]
-    newest = table.nights[int(nights(table, case)[-1])]
-    stack = newest.stack_of[newest.cases.index(case)]
+    stack = table.nights[int(nights(table, case)[-1])].cases[case].stack
     anchor = headers[-1].profile if ratio else None
     return {
         "machine": table.machine,
         "kind": table.kind,
         "label": f"{table.machine}, against the anchor {anchor}" if ratio else table.machine,
         "anchor": anchor,
-        "interval": table.track.interval,
+        "interval": KINDS[table.kind],
         "run": [header.run for header in headers],
         "time": [header.time for header in headers],
         "status": [STATES[code] for code in table.status[of, row].tolist()],
         "note": [
-            table.reasons.get((night, row)) or ", ".join(table.flag_sets[table.flags[night, row]])
-            for night in of.tolist()
+            header.cases[case].reason or ", ".join(header.cases[case].flags) for header in headers
         ],
         "file": [next(iter(site.files_of(header.run)), "") for header in headers],
         "metrics": [
@@ -185,22 +182,23 @@ def _table(
 
 
 def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
-    column, known, ratio = table.metrics.index(metric), METRICS.get(metric), table.track.ratio
+    column, known, ratio = table.metrics.index(metric), METRICS.get(metric), table.ratio
     ends = _DIGITS if ratio else _DIGITS - 1
+    mean, low, high, launches = table.figures[of, row, column].T
     return {
         "name": metric,
         "title": title(metric, table),
         "unit": "1" if ratio else known.unit if known else metric,
         "format": quantity(table, metric).script,
         "better": known.better if known else "lower",
-        "mean": _rounded(table.mean[of, row, column], _DIGITS),
-        "low": _rounded(table.low[of, row, column], ends),
-        "high": _rounded(table.high[of, row, column], ends),
-        "launches": table.launches[of, row, column].tolist(),
+        "mean": _rounded(mean, _DIGITS),
+        "low": _rounded(low, ends),
+        "high": _rounded(high, ends),
+        "launches": launches.astype(int).tolist(),
     }
 
 
-def _rounded(figures: npt.NDArray[np.float32], digits: int) -> list[float | None]:
+def _rounded(figures: Figures, digits: int) -> list[float | None]:
     """Figures with so many digits; None: there is none."""
     return [
         None if math.isnan(number) else float(f"{number:.{digits}g}") for number in figures.tolist()
@@ -248,7 +246,7 @@ def year(site: Site, about: Caption, case: str, tables: Sequence[Table]) -> Mark
 def trend_around(site: Site, record: Change) -> Markup | None:
     """The nights around a change, with their data in the page; None: the series is not here."""
     name = record.series
-    there = filter(None, (site.tables.get((name.machine, kind)) for kind in TRACKS))
+    there = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
     # The series that it was found in, where several kinds have the case.
     for table in sorted(
         there, key=lambda table: all(night.run != record.after_run for night in table.nights)

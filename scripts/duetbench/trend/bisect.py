@@ -1,8 +1,8 @@
-"""Mixtures of two states of a stack, resolved by uv, installed, and played against each other.
+"""Searches for the cause of a change on real stacks: mixtures of its two states, played by duets.
 
 In a mixture some packages have their later versions, all others the earlier ones, or what the moved
-ones need: at most the later version. What has really moved is read from the mixture's lock, and an
-environment is installed from exactly that.
+ones need: at most the later version. uv resolves it; what has really moved is read from its lock,
+and an environment is installed from exactly that.
 
 Each duet of a search is appended to a file as soon as it is over: the same search, begun again
 after whatever ended it, takes its answers from there and goes on.
@@ -12,18 +12,21 @@ import glob
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import SetupError
-from duetbench.host import cache, paths
-from duetbench.judge import affected, change_locks, counted
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.host import cache, machine, paths
+from duetbench.host.console import Narrator
+from duetbench.host.machine import measuring
+from duetbench.judge import affected, change_locks, counted, revisions
 from duetbench.judge import sides as sides_
-from duetbench.judge.counted import START_SECONDS, carrier, unit_of
+from duetbench.judge.change_locks import find_locks
+from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Reader
 from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Loop, Reporter, duet_seconds
@@ -32,11 +35,11 @@ from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.project import Project
-from duetbench.store.change import SeriesName
-from duetbench.store.comparison import PackageChange
+from duetbench.store.change import Cause, Change, Release, SeriesName
+from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.store.files import Journal
-from duetbench.trend.bisect.cause import Names
-from duetbench.trend.bisect.decision import TimeIsUpError
+from duetbench.trend.search import TIME_IS_UP, Names, Search, TimeIsUpError
+from duetbench.trend.steps import CPU
 
 FOLDER: Final = "searches"
 """Folder of searches under way, below the state folder."""
@@ -60,24 +63,116 @@ class SearchTask:
         return cache.digest(*self.series.model_dump().values(), self.base, self.head)
 
 
-def moves(project: Project, task: SearchTask) -> tuple[PackageChange, ...]:
-    """Packages whose versions differ between both locks, by name."""
-    before, after = (
-        stacks.parse(text, f"lock of {task.stack}", project.version)
-        for text in (task.base, task.head)
-    )
-    return tuple(
-        PackageChange(stack=task.stack, package=move.package, base=move.before, head=move.after)
-        for move in stacks.moves(before, after)
-    )
-
-
 COUNT_LIMIT: Final = 300.0
 """Seconds after which a count of both sides has failed."""
 
 
+def of_record(project: Project, record: Change, narrator: Narrator) -> SearchTask:
+    """A confirmed change; errors as of `change_locks.find_locks`."""
+    texts = find_locks(project, record, narrator)
+    stack, size = record.base.stack, math.log(record.ratio)
+    return SearchTask(record.series, stack, texts.base, texts.head, size)
+
+
+def of_comparison(
+    project: Project, comparison: Comparison, select: str | None, narrator: Narrator
+) -> SearchTask:
+    """The case of a comparison that moved most surely, or the one selected.
+
+    Raises:
+        UsageError: No packages moved there, nothing moved, or no case is selected.
+        HistoryError, SetupError: As of `change_locks.find_locks`.
+    """
+    if (here := machine.fingerprint().id) != comparison.machine.id:
+        raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
+    judged = [
+        (case.case, judgement)
+        for case in comparison.cases
+        for judgement in case.judgements
+        if (judgement.moved or select) and judgement.ratio and judgement.low and judgement.high
+        if select is None or fnmatchcase(case.case.id, select)
+        if any(move.stack == case.case.stack for move in comparison.packages)
+    ]
+    if not judged:
+        raise UsageError(
+            f"{comparison.id}: expected a case that moved where packages did"
+            + (f", and that {select!r} selects" if select else "")
+        )
+    case, moved = max(
+        judged,
+        key=lambda judgement: (judgement[1].moved, change_locks.least(judgement[1])),
+    )
+    texts = find_locks(project, change_locks.between(comparison, case.stack), narrator)
+    series = SeriesName(machine=here, case=case.id, metric=moved.metric)
+    return SearchTask(series, case.stack, texts.base, texts.head, math.log(moved.ratio or 1.0))
+
+
+def of_locks(project: Project, select: str, base: str, head: str) -> SearchTask:
+    """The case that a glob selects between the texts of two locks of its stack.
+
+    UsageError: it selects none, or several.
+    """
+    cases = {
+        case.id: case
+        for profile in PROFILES
+        for case in project.cases(profile)
+        if fnmatchcase(case.id, select)
+    }
+    if len(cases) != 1:
+        some = ", ".join(sorted(cases)[:3]) or "none"
+        raise UsageError(f"--select {select!r}: expected one case, found {len(cases)}: {some}")
+    ((name, case),) = cases.items()
+    series = SeriesName(machine=machine.fingerprint().id, case=name, metric=CPU)
+    return SearchTask(series, case.stack, base, head)
+
+
+def find(
+    project: Project,
+    task: SearchTask,
+    reporter: Reporter,
+    seconds: float,
+    seed: int,
+) -> Cause:
+    """Search on this machine within so many seconds; what an interruption leaves is gone on with.
+
+    Of a target, `project` is a copy that was prepared for it.
+
+    Raises:
+        UsageError: The case or benchmark is not declared any more.
+        SetupError: The stacks cannot be made or played.
+        InterruptedRun: It was stopped.
+    """
+    with measuring(), revisions.copies() as copies:
+        ends = time.monotonic() + seconds
+        mixtures = Mixtures(project, task, reporter, copies, ends, seed)
+        moves, row = mixtures.moves, mixtures.row
+        if not row:
+            reason = "the case loads none of them"
+            if any(move.base is None or move.head is None for move in moves):
+                reason = "packages only came or went, which cannot be tried apart"
+            suspects = tuple(sorted(move.package for move in moves))
+            return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
+        reporter.start(
+            f"{task.series.case}: {len(moves)} packages moved, {len(row)} of them can be the cause"
+            f"{', from where it was left' if mixtures.journal.begun else ''}",
+            seconds,
+        )
+        releases = {
+            move.package: Release(package=move.package, version=move.head, previous=move.base)
+            for move in moves
+            if move.package in row and move.head
+        }
+        try:
+            cause = Search(releases, mixtures, reporter.say, task.size).run()
+        finally:
+            reporter.end()
+        if cause.reason != TIME_IS_UP:
+            mixtures.journal.forget()
+        return cause
+
+
 class Mixtures:
-    """Plays mixtures of the stacks of a change, until `clock` says `ends`."""
+    """Plays mixtures of the stacks of a change, until `ends` on the monotonic clock."""
 
     def __init__(
         self,
@@ -86,12 +181,10 @@ class Mixtures:
         reporter: Reporter,
         copies: Path,
         ends: float,
-        seed: int = 1,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        seed: int,
     ) -> None:
         self.project, self.task, self.reporter = project, task, reporter
-        self._copies, self._ends, self._clock = copies, ends, clock
+        self._copies, self._ends = copies, ends
         self._logs = paths.state_dir() / "logs"
         self._job = unit_of(task.series.case)
         self.case, self._profile = carrier(project, task.series.case)
@@ -100,16 +193,18 @@ class Mixtures:
         for question, log in self.journal.lines:
             self._logs_of[question].append(log)
         self._asked: Counter[str] = Counter()
-        self._loop = Loop(Real(self._logs), reporter, seed, clock)
+        self._loop = Loop(Real(self._logs), reporter, seed)
         self._texts: dict[Names, str] = {}
         self._pairs: dict[tuple[Names, Names], Pair] = {}
         self._packages = [
             stacks.parse(text, f"lock of {task.stack}", project.version)
             for text in (task.base, task.head)
         ]
-        before, after = self._packages
-        common = before.keys() & after.keys()
-        self._pinned = frozenset(name for name in common if before[name] != after[name])
+        self.moves = tuple(
+            PackageChange(stack=task.stack, package=move.package, base=move.before, head=move.after)
+            for move in stacks.moves(self._packages[0], self._packages[1])
+        )
+        self._pinned = frozenset(move.package for move in self.moves if move.base and move.head)
         self.row = tuple(sorted(self._pinned))
         self.row = self._loaded()
         self.seconds = START_SECONDS if self._job else sum(duet_seconds(self.case))
@@ -135,7 +230,7 @@ class Mixtures:
         logs, place = self._logs_of[question], self._asked[question]
         self._asked[question] += 1
         if place == len(logs):
-            left = self._ends - self._clock()
+            left = self._ends - time.monotonic()
             if self.seconds > left:
                 raise TimeIsUpError
             logs.append(self._play(base, head, left))
@@ -144,10 +239,15 @@ class Mixtures:
 
     def _play(self, base: Names, head: Names, left: float) -> float | None:
         if (base, head) not in self._pairs:
-            self._pairs[base, head] = self._pair(*self._sides(base, head))
+            sides = self._sides(base, head)
+            before, after = (SideCase(self.case, side.testbed, self._job) for side in sides)
+            self._pairs[base, head] = Pair(before, after)
         pair = self._pairs[base, head]
         if self._job:
-            return _counted(pair.sides)
+            (counts,) = counted.instructions([pair.sides], COUNT_LIMIT)
+            if isinstance(counts, str):
+                raise SetupError(counts)
+            return math.log(counts.head / counts.base)
         self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
         if reason := pair.duets.void():
             raise SetupError(reason)
@@ -209,19 +309,7 @@ class Mixtures:
         loaded = read[0] | read[1]
         return tuple(
             move.package
-            for move in moves(self.project, self.task)
+            for move in self.moves
             if move.package in self._pinned
             and affected.reason_for(self.case, affected.Diff(packages=(move,)), loaded)
         )
-
-    def _pair(self, base: Side, head: Side) -> Pair:
-        before, after = (SideCase(self.case, side.testbed, self._job) for side in (base, head))
-        return Pair(before, after)
-
-
-def _counted(sides: tuple[SideCase, SideCase]) -> float:
-    """Count a job on both sides: the log ratio; SetupError: it cannot be counted."""
-    (counts,) = counted.instructions([sides], COUNT_LIMIT)
-    if isinstance(counts, str):
-        raise SetupError(counts)
-    return math.log(counts.head / counts.base)

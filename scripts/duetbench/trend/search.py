@@ -13,15 +13,19 @@ Packages are moved by pins, and some drag others along: what counts is what a mi
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
 from duetbench.core.errors import SetupError
 from duetbench.judge import statistics
-from duetbench.store.change import Effect
-from duetbench.trend.bisect import cause
-from duetbench.trend.bisect.cause import Names, Outcome, Part
+from duetbench.store.change import SUSPECTS, Cause, Change, Effect, Release, Share
+
+Names = frozenset[str]
+"""Packages that have moved in a mixture."""
+
+TIME_IS_UP: Final = "the time was up"
+NOT_DECIDED: Final = "the duets did not decide"
 
 ERROR: Final = 0.01
 """Largest rate at which a search may leave the right way; a wrong name takes two errors."""
@@ -41,9 +45,6 @@ SURE: Final = 5.0
 FROM: Final = 0.01
 """Log ratio of the smallest change that is searched for; a remainder of less is not told from
 none."""
-
-USUAL: Final = 0.03
-"""Log ratio that a change of unknown size is expected to have."""
 
 SMALLER: Final = (1.0, 0.6)
 """Shares of the change that are searched for: one release, then, if alone it does not show it,
@@ -90,72 +91,93 @@ class _StuckError(Exception):
 
     def __init__(self, packages: Sequence[str], reason: str) -> None:
         super().__init__(reason)
-        self.packages, self.reason = frozenset(packages), reason
+        self.packages = frozenset(packages)
 
 
 class Search:
-    """One search; `expected` is the log ratio of the change, where one was measured before."""
+    """A search among releases by package; `expected` is the log ratio of the change, if known."""
 
     def __init__(
         self,
-        row: Sequence[str],
+        releases: Mapping[str, Release],
         player: Player,
         log: Callable[[str], None] = lambda _: None,
         expected: float | None = None,
     ) -> None:
-        self.row, self.player, self.log, self.expected = tuple(row), player, log, expected
-        self.outcome = Outcome()
+        self.releases, self.player, self.log, self.expected = releases, player, log, expected
+        self.row = tuple(releases)
+        self.whole: Effect | None = None
+        self.rest: Effect | None = None
+        self.shares: list[Share] = []
+        self.suspects: Names = frozenset()
         self._samples: list[list[float]] = []
         self._failed: set[Names] = set()
-        self._limit = math.log((answers(len(row)) + 2) / ERROR)
+        self._limit = math.log((math.ceil(math.log2(max(1, len(self.row)))) + 2) / ERROR)
 
-    def run(self) -> Outcome:
+    def run(self) -> Cause:
         """Search; InterruptedRun of the player goes through."""
-        out, whole = self.outcome, frozenset(self.row)
-        base: Names = frozenset()
-        rest = self.row
+        every, base, left, reason = frozenset(self.row), Names(), self.row, ""
         try:
-            while rest:
-                purpose = "rest" if base else "whole"
-                there, effect = self._size(purpose, base, whole)
-                out.rest, out.whole = (effect, out.whole) if base else (None, effect)
+            while left:
+                there, effect = self._size("rest" if base else "whole", base, every)
+                if base:
+                    self.rest = effect
+                else:
+                    self.whole = effect
                 self._say(f"all without {', '.join(sorted(base))}" if base else "all of them")
-                if not there and not base:
-                    reason = cause.NOT_DECIDED if there is None else cause.NOT_AGAIN
-                    out.suspects, out.reason = frozenset(rest), reason
                 if not there:
+                    if not base:
+                        self.suspects = every
+                        again = "played again, the whole change is not seen"
+                        reason = NOT_DECIDED if there is None else again
                     break  # `rest` says how much there may be at most
-                part = self._culprit(base, rest, effect)
-                out.parts.append(part)
-                out.suspects = frozenset()
-                base |= part.packages | part.dragged
-                rest = tuple(name for name in self.row if name not in base)
+                base |= self._culprit(base, left, effect)
+                self.suspects = frozenset()
+                left = tuple(name for name in self.row if name not in base)
         except _StuckError as stuck:
-            out.suspects, out.reason = stuck.packages, stuck.reason
+            self.suspects, reason = stuck.packages, str(stuck)
         except TimeIsUpError:
-            out.suspects, out.reason = out.suspects or frozenset(rest), cause.TIME_IS_UP
+            self.suspects, reason = self.suspects or frozenset(left), TIME_IS_UP
         except SetupError as problem:
-            if out.whole is None:
+            if self.whole is None:
                 raise
             self.log(str(problem))
-            out.suspects, out.reason = out.suspects or frozenset(rest), cause.NOT_PLAYED
-        return out
+            self.suspects = self.suspects or frozenset(left)
+            reason = "they cannot be played apart"
+        return Cause(
+            whole=self.whole,
+            shares=tuple(sorted(self.shares, key=lambda one: -abs(math.log(one.ratio)))),
+            rest=self.rest,
+            suspects=tuple(sorted(self.suspects)),
+            reason=reason,
+        )
 
-    def _culprit(self, base: Names, rest: Sequence[str], effect: Effect) -> Part:
-        """Narrow down, and play alone what is left; twice, if need be."""
+    def _culprit(self, base: Names, rest: Sequence[str], effect: Effect) -> Names:
+        """Narrow down, and play alone what is left, twice, if need be: what has moved with it."""
         size, known = self._latest()
         for smaller in SMALLER:
             left = self._narrowed(base, tuple(rest), smaller * size, known)
             if len(left) == len(self.row):
-                return Part(frozenset(left), frozenset(), effect)
+                return self._found(left, frozenset(left), effect)
             real = self.player.moved(base | frozenset(left)) - base
             answer = self._ask("alone", base, base | real, smaller * size, known, least=SHARE)
             self._say(f"{', '.join(sorted(real))} alone: {answer.value}")
             if answer is Answer.OPEN:
-                raise _StuckError(left, cause.ALONE_NOT_DECIDED)
+                raise _StuckError(left, "alone the duets did not decide")
             if answer is not Answer.NONE:
-                return Part(frozenset(left), real - frozenset(left), self._effect())
-        raise _StuckError(rest, cause.NOT_ALONE.format(min(left, key=len)))
+                return self._found(left, real | frozenset(left), self._effect())
+        raise _StuckError(rest, f"{min(left, key=len)} alone does not show the change")
+
+    def _found(self, left: Sequence[str], real: Names, effect: Effect) -> Names:
+        """Name packages that could not be told apart, and after them what moved with them.
+
+        They go by the shortest name, the one that the others extend: pydantic, and with it
+        pydantic-core.
+        """
+        names = sorted(left, key=lambda name: (len(name), name)) + sorted(real.difference(left))
+        releases = tuple(self.releases[name] for name in names)
+        self.shares.append(Share(releases=releases, **effect.model_dump()))
+        return real
 
     def _narrowed(
         self, base: Names, left: tuple[str, ...], size: float, known: float
@@ -170,7 +192,7 @@ class Search:
                 continue
             self._say(f"{', '.join(sorted(half))}: {answer.value}")
             if answer is Answer.OPEN:
-                raise _StuckError(left, cause.NOT_DECIDED)
+                raise _StuckError(left, NOT_DECIDED)
             mean, error = self._latest()
             # Where both halves do something, the larger part comes first.
             larger = abs(mean) >= abs(size - mean)
@@ -179,7 +201,7 @@ class Search:
             if abs(here - size) > _APART * math.hypot(error, known):
                 size, known = here, error if inside else math.hypot(error, known)
             left = tuple(name for name in left if (name in half) is inside)
-            self.outcome.suspects = frozenset(left)  # where the time is up before it is over
+            self.suspects = frozenset(left)  # where the time is up before it is over
         return left
 
     def _half(self, base: Names, left: Sequence[str]) -> Names | None:
@@ -199,14 +221,14 @@ class Search:
                 elif not real.issuperset(left):
                     return real
         if failed and len(left) == len(self.row):
-            raise _StuckError(left, cause.NOT_APART)
+            raise _StuckError(left, "no mixture that parts them can be installed")
         if len(left) > 1:
             self.log(f"taken as one, since no mixture parts them: {', '.join(left)}")
         return None
 
     def _size(self, purpose: str, base: Names, head: Names) -> tuple[bool | None, Effect]:
         """Whether there is a change, None: not decided, and what it is."""
-        halves = [abs(math.log(part.effect.ratio)) / 2 for part in self.outcome.parts]
+        halves = [abs(math.log(share.ratio)) / 2 for share in self.shares]
         # What was measured before was chosen for its size, and may be half of it.
         least = max(FROM, *halves) if halves else max(FROM, abs(self.expected or 0.0) / 2)
         for mean, sd, n in self._play(purpose, base, head):
@@ -275,20 +297,20 @@ class Search:
         return Effect(ratio=math.exp(mean), low=math.exp(low), high=math.exp(high), duets=n)
 
 
-def answers(packages: int) -> int:
-    """Answers until one of so many packages is left."""
-    return math.ceil(math.log2(max(1, packages)))
-
-
-def expected_duets(packages: int, size: float) -> int:
-    """About how many duets it takes to find the one culprit of a change (log ratio)."""
-    limit, number = math.log((answers(packages) + 2) / ERROR), answers(packages)
-    each = max(LEAST, math.ceil(2 * limit * (SCATTER[0] / max(FROM, abs(size))) ** 2))
-    return 2 * max(SHARE, each) + number * each + max(SHARE, each)
-
-
 def _halves(row: Sequence[str]) -> Iterator[Names]:
     """Beginnings and ends of a row, those nearest to its half first."""
     for cut in sorted(range(1, len(row)), key=lambda cut: abs(2 * cut - len(row))):
         yield frozenset(row[:cut])
         yield frozenset(row[cut:])
+
+
+def blame(record: Change, cause: Cause) -> Change:
+    """The record with its culprit, or with what is known of it, in place of an earlier search's."""
+    note = SUSPECTS.sub("", record.note).strip()
+    if cause.reason:
+        which = "rest of the cause" if cause.shares else "cause"
+        rest = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
+        note = " ".join(filter(None, (note, rest)))
+    release = cause.shares[0].releases[0] if cause.shares else None
+    update = {"culprit": release, "shares": cause.shares, "narrowed": None, "note": note}
+    return record.model_copy(update=update)
