@@ -161,11 +161,3 @@ def test_looks_spend_the_error_rate_once() -> None:
     final = {3: (3, 1), 5: (5, 1), 7: (7, 0.9), 8: (8, 0.9), 12: (12, 0.6), 15: (12, 0.6)}
     for count, taken in final.items():
         assert LOOKS.latest(count, final=True) == pytest.approx(taken)
-
-
-@pytest.mark.parametrize("count", range(3, 13))
-def test_no_early_end_spends_more_than_all(count: int) -> None:
-    found = LOOKS.latest(count, final=True)
-    assert found is not None
-    earlier = [share for at, share in ((5, 0.1), (8, 0.3)) if at < found[0]]
-    assert sum(earlier) + found[1] == pytest.approx(1)

@@ -22,7 +22,6 @@ DAYS: Final = 30.0
 _UNUSED: Final = (
     "environments/*",
     "interpreters/*",
-    "snapshots/*",
     "resolved/*",
     "tools/oha-*",
     "site/columns/*",

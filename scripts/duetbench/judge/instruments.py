@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Launch
-from duetbench.core.protocol import DUET_SECONDS, WINDOW_SECONDS
+from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.host import cache, command, paths, proc
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
@@ -49,15 +49,11 @@ _PROGRAMS: Final = "bin"
 class Real:
     """Instruments that measure: `loop.Instruments` says what each does."""
 
-    def __init__(self, logs: Path, seconds: float = DUET_SECONDS, copies: int = COPIES) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`.
-
-        So many `copies` of each side take turns; 0: both run as they are.
-        """
+    def __init__(self, logs: Path) -> None:
+        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
-        self._numbers = count()
-        self._seconds, self._rotation = seconds, Rotation(copies)
+        self._numbers, self._rotation = count(), Rotation()
         for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
             shutil.rmtree(old, ignore_errors=True)
 
@@ -69,7 +65,7 @@ class Real:
         pairs = [
             (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
         ]
-        return duet.perform(pairs, log, head_first=head_first, order=order, seconds=self._seconds)
+        return duet.perform(pairs, log, head_first=head_first, order=order)
 
     def launch(self, side: SideCase) -> Launch:
         log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
