@@ -156,9 +156,9 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
 def test_the_context_knows_where_people_look() -> None:
     context = Context.of({**ENVIRONMENT, "GITHUB_RUN_ID": "9"})
     assert context.run_url == "https://github.com/owner/name/actions/runs/9"
-    assert context.pages_url == "https://owner.github.io/name/"
+    assert context.site_url == "https://owner.github.io/name/"
     home = Context.of({**ENVIRONMENT, "GITHUB_REPOSITORY": "Owner/owner.github.io"})
-    assert home.pages_url == "https://owner.github.io/"
+    assert home.site_url == "https://owner.github.io/"
     assert TOKEN not in repr(context)
     assert context.account == BOT
     assert Context.of({**ENVIRONMENT, "DUETBENCH_BOT": "shop[bot]"}).account == "shop[bot]"

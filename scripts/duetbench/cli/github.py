@@ -1,7 +1,6 @@
 """`duetbench ci` on GitHub: artifacts, the sandbox, answers to requests, an issue per change."""
 
 import os
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, archives, event, incoming, posts, sandbox
+from duetbench.github import actions, archives, incoming, posts, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
@@ -22,7 +21,6 @@ from duetbench.store import attribution, change, files
 from duetbench.store.change import Candidates
 from duetbench.store.night import NightPlan, assignment
 
-URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 _REMEDY: Final = "renew it with scripts/prepare-runner.sh (docs/runners.md)"
 _WORDS: Final = {
     "opened": "opened",
@@ -31,14 +29,6 @@ _WORDS: Final = {
     "reopened": "opened again",
     "left": "not opened yet: too many at once",
 }
-
-
-def site_address(context: Context) -> str:
-    """The site's address with a slash at its end: as its variable says, or of GitHub Pages."""
-    address = os.environ.get("DUETBENCH_SITE") or context.pages_url
-    if not URL.fullmatch(address):
-        raise UsageError(f"DUETBENCH_SITE={address!r}: expected an address, https://…")
-    return address.rstrip("/") + "/"
 
 
 def accept_command(
@@ -170,7 +160,7 @@ def slash_command() -> None:
             "comments"
         )
     with GitHub(context) as github:
-        decision = event.answer(github)
+        decision = posts.answer(github)
     Console().say(decision)
     actions.summary(f"`/bench`: {decision}")
 
@@ -195,7 +185,7 @@ def announce_command(
     explained, unread = attribution.every(folder)
     problems += unread
     context = Context.of(os.environ)
-    wanted = posts.of_changes(records, site_address(context), explained.values())
+    wanted = posts.of_changes(records, context.site_url, explained.values())
     with GitHub(context) as github:
         outcomes = posts.keep(github, wanted)
     if left := sum(action == "left" for action, _ in outcomes.values()):

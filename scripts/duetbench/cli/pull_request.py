@@ -15,7 +15,6 @@ from typing import Annotated, Final, Literal
 from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
-from duetbench.cli.github import URL, site_address
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.github import actions, archives, event, incoming, posts
@@ -228,7 +227,11 @@ def report_command(
             sides = commit("--base", base), commit("--head", head)
             _report_here(github, source, pull, *sides)
         else:
-            link = words if URL.fullmatch(words) and "//" not in words.partition("://")[2] else ""
+            link = (
+                words
+                if actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
+                else ""
+            )
             _report_run(github, MeasuringRun.of(github.context.event()), base, link)
 
 
@@ -236,7 +239,7 @@ def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) 
     """Comment with what an earlier job of this run has found, or why there is nothing."""
     context = github.context
     try:
-        words = f"{site_address(context)}method/"
+        words = f"{context.site_url}method/"
         body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
         _publish(github, pull, posts.failed(head, context.run_url, str(error)))

@@ -25,6 +25,9 @@ SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY: Final = 1_000_000
 """Bytes that a summary may have; GitHub refuses more than 1 MiB of it as a whole."""
 
+URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
+"""An address that can stand in Markdown."""
+
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
 _ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
 _HINT: Final = "; a job of GitHub Actions has it, elsewhere set it by hand"
@@ -39,6 +42,7 @@ class Context:
     account: str = BOT  # that the token stands for; texts of others are never touched
     api_url: str = API  # base address of the REST API
     server_url: str = SERVER  # base address of the pages for people
+    site: str = ""  # address of the site; empty: GitHub Pages shows it
     run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
     event_name: str = ""
     event_path: Path | None = None
@@ -59,6 +63,9 @@ class Context:
             raise UsageError(
                 f"GITHUB_API_URL={api_url!r}: expected https://…, or http:// on this machine"
             )
+        site = environ.get("DUETBENCH_SITE", "")
+        if site and not URL.fullmatch(site):
+            raise UsageError(f"DUETBENCH_SITE={site!r}: expected an address, https://…")
         event = environ.get("GITHUB_EVENT_PATH")
         return cls(
             repository=repository,
@@ -66,6 +73,7 @@ class Context:
             account=environ.get("DUETBENCH_BOT") or BOT,
             api_url=api_url.rstrip("/"),
             server_url=(environ.get("GITHUB_SERVER_URL") or SERVER).rstrip("/"),
+            site=site,
             run_id=int(run_id),
             event_name=environ.get("GITHUB_EVENT_NAME", ""),
             event_path=Path(event) if event else None,
@@ -78,8 +86,10 @@ class Context:
         return f"{base}/runs/{self.run_id}" if self.run_id else base
 
     @property
-    def pages_url(self) -> str:
-        """Where GitHub Pages shows the site of this repository, with a slash at its end."""
+    def site_url(self) -> str:
+        """Where the site is, with a slash at its end."""
+        if self.site:
+            return self.site.rstrip("/") + "/"
         owner, _, name = self.repository.lower().partition("/")
         home = f"{owner}.github.io"
         return f"https://{home}/" if name == home else f"https://{home}/{name}/"

@@ -15,15 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from duetbench.core.errors import ServiceError, UsageError
-from duetbench.github import posts
+from duetbench.core.errors import UsageError
 from duetbench.github.api import GitHub, Payload, Pull, Sha, nested, read
 from duetbench.host import git
-
-WORKFLOW: Final = "bench.yml"
-"""The workflow that compares; it is started on the default branch, never on a pull request's.
-
-Asking again ends the older run, by its `concurrency`."""
 
 ENVIRONMENT: Final = "bench"
 """In which a comparison waits for its approval."""
@@ -80,6 +74,18 @@ class _CommentEvent(_RepositoryEvent):
     sender: str = nested("sender", "login")
     number: int = nested("issue", "number")
     pull_request: dict[str, Any] | None = nested("issue", "pull_request", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """A request to compare a pull request; refused where there is a reason against it."""
+
+    number: int
+    branch: str  # the default one
+    head: Sha
+    base: Sha | None
+    reason: str | None
+    hint: Sha | None  # the commit that could be asked for instead
 
 
 class MeasuringRun(Payload):
@@ -163,14 +169,14 @@ def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, An
     return project
 
 
-def answer(github: GitHub) -> str:
-    """Decide about the comment of the event, do what follows, and say what that is.
+def bench_request(github: GitHub) -> BenchRequest | str:
+    """What the comment of the event asks for; a sentence where it gets no answer.
 
-    Nothing of the comment is repeated. A stranger gets no answer: whoever comments could let us
-    write as much as they like. Raises ServiceError.
+    Nothing of the comment is repeated. A stranger gets none: whoever comments could let us write as
+    much as they like. Raises ServiceError.
     """
-    about, url = read(_CommentEvent, github.context.event(), _EVENT), github.context.run_url
-    number, lines = about.number, (about.body or "").splitlines()
+    about = read(_CommentEvent, github.context.event(), _EVENT)
+    lines = (about.body or "").splitlines()
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
         return "ignored: the comment does not begin with /bench"
@@ -178,28 +184,15 @@ def answer(github: GitHub) -> str:
         return f"ignored: {why}"
     if github.permission(about.sender) not in _MAY_ASK:
         return "refused: only people with write permission may ask"
-    pull = github.pull(number)
-    head = pull.head
+    pull = github.pull(about.number)
     base: Sha | None = None
     reason = _objection((match["words"] or "").strip(), pull)
     if reason is None and not github.has_reviewers(ENVIRONMENT):
         reason = _UNGUARDED
-    if reason is None and (base := github.merge_base(pull.base, head)) == head:
+    if reason is None and (base := github.merge_base(pull.base, pull.head)) == pull.head:
         reason = "The commit is in the base branch already: there is nothing to compare."
-    if reason is not None or base is None:
-        hint = head if pull.state == "open" and base is None else None
-        posts.publish(github, number, posts.ANSWER, posts.refused(str(reason), hint))
-        return f"refused: {reason}"
-    posts.withdraw(github, number, posts.ANSWER)
-    posts.publish(github, number, posts.KIND, posts.queued(head, url))
-    inputs = {"pr": str(number), "head": head, "base": base}
-    try:
-        github.dispatch(WORKFLOW, about.default_branch, inputs)
-    except ServiceError:
-        body = posts.failed(head, url, "it could not be started")
-        posts.publish(github, number, posts.KIND, body)
-        raise
-    return "dispatched: the comparison was started"
+    hint = pull.head if pull.state == "open" and base is None else None
+    return BenchRequest(about.number, about.default_branch, pull.head, base, reason, hint)
 
 
 def _not_for_us(about: _CommentEvent) -> str | None:
@@ -224,7 +217,7 @@ def _objection(words: str, pull: Pull) -> str | None:
         return "The pull request is not open."
     if words != pull.head:
         return (
-            f"`{words[: posts.DIGITS]}` is not the head of this pull request; commits may have "
+            f"`{words[:12]}` is not the head of this pull request; commits may have "
             "been added since it was looked at. Look at them, and name the last one."
         )
     return None

@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, Final, Literal
 
-from duetbench.core.errors import RecordError
+from duetbench.core.errors import RecordError, ServiceError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import one_line, short
 from duetbench.github import api
 from duetbench.github.api import Comment, GitHub, Issue
+from duetbench.github.event import bench_request
 from duetbench.github.incoming import Upgrade
 from duetbench.show import addresses, attribution, formats, layout, rows
 from duetbench.show.change import cause_lines, commands, describe, title
@@ -44,6 +45,11 @@ DIGITS: Final = 12
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
+
+WORKFLOW: Final = "bench.yml"
+"""The workflow that compares; it is started on the default branch, never on a pull request's.
+
+Asking again ends the older run, by its `concurrency`."""
 
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
@@ -181,6 +187,26 @@ def refused(reason: str, head: str | None) -> str:
         "with write permission names the commit that they have looked at. This is the newest one; "
         f"look at it, and ask for it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
     )
+
+
+def answer(github: GitHub) -> str:
+    """Answer a comment that may ask for a comparison, start it, and say it; raises ServiceError."""
+    request = bench_request(github)
+    if isinstance(request, str):
+        return request
+    number, head, base, url = request.number, request.head, request.base, github.context.run_url
+    if request.reason is not None or base is None:
+        publish(github, number, ANSWER, refused(str(request.reason), request.hint))
+        return f"refused: {request.reason}"
+    withdraw(github, number, ANSWER)
+    publish(github, number, KIND, queued(head, url))
+    inputs = {"pr": str(number), "head": head, "base": base}
+    try:
+        github.dispatch(WORKFLOW, request.branch, inputs)
+    except ServiceError:
+        publish(github, number, KIND, failed(head, url, "it could not be started"))
+        raise
+    return "dispatched: the comparison was started"
 
 
 def report(
