@@ -227,12 +227,9 @@ def report_command(
             sides = commit("--base", base), commit("--head", head)
             _report_here(github, source, pull, *sides)
         else:
-            link = (
-                words
-                if actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
-                else ""
-            )
-            _report_run(github, MeasuringRun.of(github.context.event()), base, link)
+            known = actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
+            run = MeasuringRun.of(github.context.event())
+            _report_run(github, run, base, words if known else "")
 
 
 def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) -> None:
