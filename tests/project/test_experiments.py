@@ -14,7 +14,6 @@ from duetbench.project.experiments import Experiment, Registry, load_experiments
 from duetbench.project.project import Project
 from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
-from duetbench.project.settings import InterpreterSpec
 from foreign import make_testbed
 from synthetic import MACHINE
 
@@ -27,10 +26,7 @@ FAKE = replace(
 """A server that accepts 100 connections per worker."""
 
 KNOWN = Registry(
-    interpreters={
-        "3.14": InterpreterSpec(version="3.14.7", free_threaded=False),
-        "3.14t": InterpreterSpec(version="3.14.7", free_threaded=True),
-    },
+    interpreters={"3.14": False, "3.14t": True},
     stacks={"current": ("3.14", "3.14t"), "old": ("3.14",)},
     servers={
         "fake": FAKE,

@@ -39,7 +39,6 @@ from duetbench.project.schema import (
     validated,
 )
 from duetbench.project.servers import Server
-from duetbench.project.settings import InterpreterSpec
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -53,9 +52,12 @@ _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What a declaration's words may refer to; stacks with the interpreters they are made for."""
+    """What a declaration's words may refer to.
 
-    interpreters: Mapping[str, InterpreterSpec]
+    Of interpreters it is known whether they are free-threaded, of stacks for which they are made.
+    """
+
+    interpreters: Mapping[str, bool]
     stacks: Mapping[str, Collection[str]]
     servers: Mapping[str, Server]
 
@@ -174,7 +176,7 @@ class Experiment:
     ) -> Case:
         axes = {"workers": 1, **axes}
         word = {name: str(axes[name]) for name in _WORDS}
-        gil = 0.0 if self.known.interpreters[word["python"]].free_threaded else 1.0
+        gil = 0.0 if self.known.interpreters[word["python"]] else 1.0
         numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
         values = {**parameters, **numbers, "gil": gil}
         workers = self._count(("cases", index, "workers"), str(numbers["workers"]), {})

@@ -14,8 +14,9 @@ from duetbench.core.text import short
 from duetbench.core.units import count
 from duetbench.host import paths
 from duetbench.project import settings
-from duetbench.project.project import Project
+from duetbench.project.experiments import Registry, load_experiments
 from duetbench.project.published import read_suites
+from duetbench.project.servers import SERVERS
 from duetbench.project.settings import STACK
 
 _USUAL_LOOPS = frozenset({"asyncio", "none"})
@@ -132,12 +133,13 @@ def _declared(root: Path) -> _Declared:
 
 
 def _read(root: Path) -> _Declared:
-    project, stacks = Project(root), settings.stack_titles(root)
+    stacks, declared = settings.stack_titles(root), settings.load(root).interpreters
+    free_threaded = {name: spec.free_threaded for name, spec in declared.items()}
     pythons = {
-        python: f"{python} (free-threaded)" if spec.free_threaded else python
-        for python, spec in project.settings.interpreters.items()
+        name: f"{name} (free-threaded)" if free_threaded[name] else name for name in declared
     }
-    suites, experiments = read_suites(root), project.experiments
+    known = Registry(free_threaded, settings.stacks(root), SERVERS)
+    suites, experiments = read_suites(root), load_experiments(root, known)
     served = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
         f"{one.name}/{name}": endpoint.title
         for one in experiments

@@ -72,10 +72,10 @@ class Project:
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; errors as `experiments.load_experiments`."""
-        registry = experiments.Registry(
-            settings.load(self.root).interpreters, settings.stacks(self.root), SERVERS
-        )
-        return experiments.load_experiments(self.root, registry)
+        declared = settings.load(self.root).interpreters
+        free_threaded = {name: spec.free_threaded for name, spec in declared.items()}
+        known = experiments.Registry(free_threaded, settings.stacks(self.root), SERVERS)
+        return experiments.load_experiments(self.root, known)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
