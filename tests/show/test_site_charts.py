@@ -24,7 +24,7 @@ from duetbench.show.site.charts import (
     plot,
     scale_of,
 )
-from duetbench.show.site.declared import value_of
+from duetbench.show.site.pages.experiment import value_of
 from duetbench.show.site.pages.packages import badge
 from duetbench.trend.summary import summarise_case
 
@@ -115,7 +115,7 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
 def test_hostile_strings_are_text(hostile: str) -> None:
     dot = Dot(hostile, value(1.0, note=hostile), series=hostile, word=hostile)
     markup = forest(Caption("x", hostile, hostile), PLAIN, {hostile: [dot]})
-    lines = {(hostile, ""): [PlotPoint(0.0, value(1.0, note=hostile), hostile)]}
+    lines = {(hostile, ""): [PlotPoint(0.0, value(1.0, note=hostile))]}
     markup += plot(Caption("y", hostile), PLAIN, PLAIN, lines, names=(hostile,))
     markup += badge(hostile, hostile, "same", hostile)
     assert "<img" not in markup

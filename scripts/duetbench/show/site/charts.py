@@ -299,11 +299,10 @@ def _legend(
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """One measured point; `label` names it in place of its x."""
+    """One measured point, and where it leads."""
 
     x: float
     value: Value
-    label: str = ""
     href: str = ""
 
 
@@ -342,7 +341,7 @@ def plot(
             rows.append(
                 (
                     title,
-                    point.label or (names[round(point.x)] if names else x.format(point.x)),
+                    names[round(point.x)] if names else x.format(point.x),
                     point.href,
                     y.format(value.figure.estimate) if value.figure else "—",
                     y.interval(value.figure),
@@ -367,7 +366,6 @@ def _point(point: PlotPoint) -> dict[str, Any]:
         "high": figure and figure.high,
         "hollow": not value.valid or None,
         "note": value.remark or None,
-        "label": point.label or None,
         "href": point.href or None,
         "beside": value.published,
     }

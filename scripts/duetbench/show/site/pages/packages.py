@@ -170,7 +170,7 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
         else:
             value = Value(releases.ratio(first, point))
         href = root + addresses.release(axis.package, release.version)
-        yield PlotPoint(float(place), value, href=href)
+        yield PlotPoint(float(place), value, href)
 
 
 def _release(

@@ -18,7 +18,6 @@ import { day, interval, named } from "./formats.js";
  * @property {boolean} [hollow] Shown, and not judged.
  * @property {boolean} [cut] No line leads here from the figure before.
  * @property {string} [note]
- * @property {string} [label] Its name, in place of x.
  * @property {string} [href]
  * @property {number | null} [beside] What was published.
  */
@@ -309,7 +308,7 @@ export class Chart {
 export function sentence(model, series, point) {
   const where = model.x.kind === "time"
     ? day(point.x)
-    : point.label || model.x.names?.[point.x] || `${point.x} ${model.x.title}`;
+    : model.x.names?.[point.x] || `${point.x} ${model.x.title}`;
   const write = named(model.y.format);
   const name = model.series.length > 1 ? `${series.name}, ` : "";
   if (point.mean == null) return `${name}${where}: no figure: ${point.note ?? ""}`;
