@@ -208,7 +208,7 @@ def test_a_report_always_fits() -> None:
     message = posts.signed(text, HEAD, RUN, f"{SITE}method/")
     assert len(message) <= posts.LIMIT
     assert message.startswith("## Worse in 1 of 2000 cases")
-    assert "more, in the comparison's JSON" in message
+    assert "the rest did not fit" in message
     assert message.endswith("</sub>\n")
 
 

@@ -13,7 +13,7 @@ from duetbench.judge.why.attribute import attribute
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, equip
 from duetbench.project.project import Project
-from duetbench.show import attribution
+from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION
 
 SHOP = """\
@@ -101,6 +101,6 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < first.share < 1.1
     assert found.asked == "POST /orders"
-    assert attribution.describe(found).headline.startswith("POST /orders executes ")
+    assert AttributionText(found).headline.startswith("POST /orders executes ")
     assert "s3cret-of-ours" not in found.model_dump_json()
     assert not list((tmp_path / "logs").iterdir())

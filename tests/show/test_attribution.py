@@ -11,8 +11,7 @@ import site_builds
 import synthetic
 from attributing import SEND, attribution, node, row
 from duetbench.core.errors import RecordError
-from duetbench.show import attribution as report
-from duetbench.show.attribution import folded
+from duetbench.show import change as report
 from duetbench.show.formats import MISSING
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.flame import flame, frames
@@ -22,21 +21,10 @@ from duetbench.store.attribution import Totals
 from duetbench.store.comparison import COMPARISONS
 from duetbench.store.kinds import save_comparison
 
-FOLDED = """\
-App.__call__ (main.py:3) 5000 5000
-{app} 7000 13000
-{app};dump (fastapi/encoders.py:20) 10000 14000
-{app};dump (fastapi/encoders.py:20);Headers.copy (starlette/data.py:5) 0 8000
-{app};dump (fastapi/encoders.py:20);encode (json/encoder.py:7) 30000 30000
-{app};old_check (fastapi/old.py:9) 3000 0
-{app};validate (pydantic_core.so) 30000 30000
-App.__call__ (main.py:3);send (granian/asgi.py:30) 15000 16000
-""".replace("{app}", "App.__call__ (main.py:3);route.<locals>.app (fastapi/routing.py:10)")
-
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
-    found = report.describe(attribution())
+    found = report.AttributionText(attribution())
     assert found.headline == (
         "a/b executes 15.0 % more instructions per request (+14.8…+15.2 %, as far as counts "
         "repeat): 80,000 → 92,000."
@@ -45,7 +33,7 @@ def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
         "The first row has 50 % (±3 %) of the change: Headers.copy (new), starlette/data.py:5, "
         "starlette."
     )
-    assert [one.cells[:4] for one in found.rows] == [
+    assert [one[:4] for one in found.rows] == [
         ("50 %", "+8.0 %", "0 → 2", "Headers.copy (new)"),
         ("38 %", "+6.0 %", "1 → 1", "route.<locals>.app"),
         ("25 %", "+4.0 %", "", "dump"),
@@ -55,17 +43,13 @@ def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
     assert found.rows[0].native == ("PyList_New +3.0 %",)
     assert found.rows[1].package == "fastapi 0.10.0 → 0.11.0"
     assert [one[3] for one in found.by_package] == ["+8.0 %", "+7.0 %", MISSING]
-    assert found.turnover == (
-        ("came", "Headers.copy (starlette/data.py)"),
-        ("went", "old_check (fastapi/old.py)"),
-    )
 
 
 def test_where_nothing_moved_nothing_is_said() -> None:
     """119 of 80,000 are within what counts repeat by; 499 of 100,000 are below the threshold."""
     still = Totals(base=80_000, head=80_119, spread=0.0015)
     small = row(SEND, 15_000, 15_499)
-    found = report.describe(attribution(totals=still, rows=(small,)))
+    found = report.AttributionText(attribution(totals=still, rows=(small,)))
     assert found.headline == (
         "a/b: instructions per request did not move (counts repeat within 0.15 %)."
     )
@@ -78,7 +62,7 @@ def test_where_nothing_moved_nothing_is_said() -> None:
 def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
     """Two functions that cancel: 400 of 100,000 are left."""
     level = Totals(base=100_000, head=100_400, spread=0.003)
-    found = report.describe(attribution(counted=level))
+    found = report.AttributionText(attribution(counted=level))
     assert {one.share for one in found.rows} == {MISSING}
     assert found.cause.startswith("What moved most is Headers.copy (new)")
     assert found.scatter == (
@@ -103,13 +87,6 @@ def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
     for wrong in (listed[1:], [*listed, listed[0]], [listed[0], listed[3]], []):
         with pytest.raises(ValueError, match="tree"):
             attribution(tree=wrong)
-
-
-def test_folded_stacks_have_what_functions_have_of_their_own() -> None:
-    assert report.folded(attribution()) == FOLDED
-    head = report.folded(attribution(), "head").splitlines()
-    assert sum(int(line.rpartition(" ")[2]) for line in head) == 116_000
-    assert not any("old_check" in line for line in head)
 
 
 def test_frames_are_as_wide_as_the_newer_side() -> None:
@@ -168,4 +145,3 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     assert own.count('<a href="#row-1">') == 1
     assert "(new)" in own
     assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id
-    assert (site / "why" / f"{record.id}-head.txt").read_text() == folded(record, "head")

@@ -39,7 +39,6 @@ RUN = "20261120T123436Z-nightly-c5891dce"
         (addresses.WHY, "why/"),
         (addresses.attribution("a-b"), "why/a-b/"),
         (addresses.attribution_file("a-b"), "why/a-b.json"),
-        (addresses.folded("a-b", "head"), "why/a-b-head.txt"),
         (addresses.prefix("asgi-wsgi"), "b/asgi-wsgi/"),
         (addresses.prefix("asgi-wsgi/json"), "b/asgi-wsgi/json/"),
         (addresses.run_file(RUN), f"runs/{RUN}.json"),

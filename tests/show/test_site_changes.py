@@ -14,7 +14,7 @@ import site_builds
 import synthetic
 from duetbench.core.model import Verdict
 from duetbench.show import change
-from duetbench.show.site.pages import changes as pages
+from duetbench.show.site.pages import evidence as pages
 from duetbench.store import change as changes
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange

@@ -176,6 +176,6 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return {"base": base, "head": head}
 
 
-def lines(view: View, name: str) -> tuple[tuple[str, str], ...]:
-    """The lines of a block; none where it is left out."""
-    return next((block.lines for block in view.blocks if block.name == name), ())
+def lines(view: View, title: str) -> tuple[tuple[str, str], ...]:
+    """The lines of a section; none where it is left out."""
+    return next((tuple(one.lines) for one in view.sections if one.title == title), ())

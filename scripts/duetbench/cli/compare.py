@@ -6,16 +6,21 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Exit, Option
 
-from duetbench.cli import answers
-from duetbench.cli.answers import DetailsOption, HtmlOption, JsonFileOption, MarkdownOption
 from duetbench.cli.options import (
     DEFAULT_SEED,
+    DetailsOption,
+    HtmlOption,
+    JsonFileOption,
+    MarkdownOption,
     ProfileOption,
     SeedOption,
     SelectOption,
     budget_option,
     budget_seconds,
     clean_up,
+    console_for,
+    put,
+    put_html,
     repository,
 )
 from duetbench.cli.sides import AS_LOCKED, BaseWithOption, LockOption, WithOption, sides_of
@@ -38,7 +43,7 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
-from duetbench.show.report import as_markdown, print_comparison, print_overview
+from duetbench.show.report import as_markdown, print_comparison
 from duetbench.show.view import exit_code
 from duetbench.store.comparison import Comparison, command
 from duetbench.store.kinds import comparison_file
@@ -122,7 +127,7 @@ def compare_command(
     measured.
     """
     limit = budget_seconds(budget)
-    console = answers.console_for(
+    console = console_for(
         {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
     )
     project = repository(console)
@@ -164,13 +169,13 @@ def compare_command(
     try:
         text = as_markdown(comparison)
         actions.summary(text)  # on the page of the job of GitHub Actions that this is
-        answers.put(text, markdown)
-        answers.put(comparison.model_dump_json(indent=1) + "\n", output)
-        answers.put_html(html, comparison)
+        put(text, markdown)
+        put(comparison.model_dump_json(indent=1) + "\n", output)
+        put_html(html, comparison)
         if explained is not None:
-            answers.put(explained.model_dump_json() + "\n", why)
+            put(explained.model_dump_json() + "\n", why)
     finally:
-        (print_comparison if details else print_overview)(console, comparison)
+        print_comparison(console, comparison, details=details)
         if explained is not None:
             console.say("")
             hook("why:print_attribution")(console, explained)

@@ -27,8 +27,8 @@ from duetbench.host.signals import interruptible
 from duetbench.judge.counted import declared_jobs
 from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
-from duetbench.show.change import narrowed_line, title
-from duetbench.show.formats import ends, percent
+from duetbench.show.change import narrowed_line
+from duetbench.show.formats import ends, percent, series_title
 from duetbench.store import change, files
 from duetbench.store.change import Candidates, Change, Step
 from duetbench.trend import candidates, confirm, nights, reading
@@ -210,7 +210,7 @@ def _step(step: Step) -> str:
     """A step, with its interval where it has one."""
     within = f" ({ends(Interval(step.ratio, *step.within))})" if step.within else ""
     return (
-        f"  {step.series.case} {title(step.series.metric)} {percent(step.ratio)}{within} at "
+        f"  {step.series.case} {series_title(step.series.metric)} {percent(step.ratio)}{within} at "
         f"{step.after_run} on {step.series.machine}"
     )
 
@@ -230,7 +230,7 @@ def _sentence(concluded: Change) -> str:
         return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
     return (
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
-        f"{title(concluded.series.metric)} {percent(concluded.ratio)} "
+        f"{series_title(concluded.series.metric)} {percent(concluded.ratio)} "
         f"({percent(concluded.low)} to {percent(concluded.high)}), and "
         f"{len(concluded.others)} more series; not played: {len(concluded.unplayed)}"
     )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,7 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 from duetbench.host import git, process_group
-from duetbench.host.console import Console, print_json
+from duetbench.host.console import Console, print_json, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.project.project import Project
@@ -28,6 +29,7 @@ SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14
 SECONDS: Final = "Load every case for so long, instead of the profile's durations: for trying out."
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_STANDARD: Final = Path("-")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 ProfileOption = Annotated[
@@ -48,6 +50,31 @@ JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
     Path | None, Option("--results", help="Results folder; default: the checkout's.")
+]
+
+HtmlOption = Annotated[
+    Path | None,
+    Option(
+        "--html",
+        metavar="FILE",
+        help="Write one HTML page, which needs no server and no network: every sample as a dot.",
+    ),
+]
+
+MarkdownOption = Annotated[
+    Path | None,
+    Option("--markdown", metavar="FILE", help="Write the report as Markdown; -: standard output."),
+]
+
+JsonFileOption = Annotated[
+    Path | None,
+    Option(
+        "--output", "-o", "--json", metavar="FILE", help="Write it as JSON; -: standard output."
+    ),
+]
+
+DetailsOption = Annotated[
+    bool, Option("--details", help="Print all of the report, as duetbench show does.")
 ]
 
 SecondsOption = Annotated[float | None, Option("--seconds", min=0.5, help=SECONDS)]
@@ -140,13 +167,15 @@ def commit(option: str, text: str | None) -> str:
     return text
 
 
-def require_writable(targets: Mapping[str, Path | None]) -> None:
-    """Try the files that will be written, by their options, before hours of work go into them.
+def console_for(targets: Mapping[str, Path | None]) -> Console:
+    """Make the console of a verb that will write these files, by their options, and try them now.
+
+    Where standard output gets one of them, what is said goes to standard error.
 
     UsageError: there can be no such file. RecordError: it cannot be written.
     """
     for option, path in targets.items():
-        if path is None:
+        if path is None or path == _STANDARD:
             continue
         if path.is_dir():
             raise UsageError(f"{option} {path}: expected a file, found a folder")
@@ -154,6 +183,19 @@ def require_writable(targets: Mapping[str, Path | None]) -> None:
             raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
         if path.is_file() or not path.exists():  # a pipe or device is not tried
             files.require_writable(path)
+    return Console(stderr=_STANDARD in targets.values())
+
+
+def put(text: str, path: Path | None) -> None:
+    """Write a text to a file or, with `-`, to standard output; RecordError if it cannot be."""
+    if path is not None:
+        write(text, None if path == _STANDARD else path)
+
+
+def put_html(path: Path | None, comparison: object) -> None:
+    """Write a comparison as one HTML page, with the site, which nothing else of a verb imports."""
+    if path is not None:
+        put(import_module("duetbench.show.site.pages.evidence").one_file(comparison), path)
 
 
 def is_set(context: Context, name: str) -> bool:

@@ -11,19 +11,22 @@ from typing import Annotated, Final
 from rich.table import Table
 from typer import Context, Exit, Option
 
-from duetbench.cli import answers
-from duetbench.cli.answers import DetailsOption, JsonFileOption, MarkdownOption
 from duetbench.cli.options import (
     DEFAULT_SEED,
+    DetailsOption,
+    JsonFileOption,
     LaunchesOption,
+    MarkdownOption,
     ProfileOption,
     ResultsOption,
     SecondsOption,
     SeedOption,
     SelectOption,
     clean_up,
+    console_for,
     is_set,
     machine,
+    put,
     repository,
     workflow_option,
 )
@@ -114,7 +117,7 @@ def run_command(
     Exit code 0: every launch was valid, or it is a shard, and whole. 1: some failed, the others are
     recorded. 3: none was usable.
     """
-    console = answers.console_for({"--output": output, "--markdown": markdown})
+    console = console_for({"--output": output, "--markdown": markdown})
     project = repository(console)
     results = results or project.results
     left = [] if dry_run else clean_up(console)
@@ -163,8 +166,8 @@ def run_command(
         )
         text = as_markdown(page)
         actions.summary(text)  # on the page of the job of GitHub Actions that this is
-        answers.put(text, markdown)
-        answers.put(finished.model_dump_json(indent=1) + "\n", output)
+        put(text, markdown)
+        put(finished.model_dump_json(indent=1) + "\n", output)
         if details:
             print_page(console, page)
         else:
@@ -229,7 +232,7 @@ def _show(
         "load_seconds": round(planning.load_seconds(plan), 1),
         "plan": plan.model_dump(mode="json"),
     }
-    answers.put(f"{json.dumps(document_value, indent=1)}\n", document)
+    put(f"{json.dumps(document_value, indent=1)}\n", document)
 
 
 def _table(plan: Plan) -> Table:

@@ -1,21 +1,26 @@
-"""`duetbench show`, `dev findings` and `dev schema`: read what was measured, write pages."""
+"""`duetbench show`, `export`, `dev findings` and `dev schema`: write what was measured again."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from duetbench.cli import answers
-from duetbench.cli.answers import HtmlOption
-from duetbench.cli.options import JsonOption, ResultsOption, SelectOption
+from duetbench.cli.options import (
+    HtmlOption,
+    JsonOption,
+    ResultsOption,
+    SelectOption,
+    console_for,
+    put,
+    put_html,
+)
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
 from duetbench.host import paths
-from duetbench.host.console import Console, print_json, write
+from duetbench.host.console import Console, errors, print_json, write
 from duetbench.project.project import Project
 from duetbench.project.published import load_published, read_suites
-from duetbench.show import inprocess, report
+from duetbench.show import inprocess, report, tidy
 from duetbench.show import page as pages
 from duetbench.show.page import read_about, reference_runs
 from duetbench.show.run import as_markdown as run_markdown
@@ -46,7 +51,7 @@ def show_command(
 ) -> None:
     """Show a run as the articles did: ours beside the published figures and the ceiling.
 
-    Of anchored points each stands with its interval, drawn on one axis.
+    Of anchored points each stands with its interval.
     A comparison is shown as `duetbench compare` has shown it: one of the last that were made here,
     by its id, one that confirmed a change (results/comparisons/), or any file of
     `duetbench compare --output`.
@@ -57,16 +62,19 @@ def show_command(
     path = kinds.find(run, results)
     kind = kinds.type_of(path)
     if kind is Points:
-        _show_points(
-            path,
-            {"--select": select, "--markdown": as_markdown, "--html": html},
-            as_json=as_json_,
-        )
+        given = {"--select": select, "--markdown": as_markdown, "--html": html}
+        if stray := [option for option, value in given.items() if value]:
+            raise UsageError(f"{', '.join(stray)}: {path} has points, shown as text or --json")
+        points = files.read(Points, path)
+        if as_json_:
+            print_json(points.model_dump(mode="json"))
+        else:
+            report.print_points(Console(), points)
     elif kind is Comparison:
         if select:
             raise UsageError(f"--select narrows runs; {path} is a comparison, and shown whole")
         comparison = files.read(Comparison, path)
-        answers.put_html(html, comparison)
+        put_html(html, comparison)
         if as_json_:
             print_json(comparison.model_dump(mode="json"))
         elif as_markdown:
@@ -77,6 +85,40 @@ def show_command(
         if html is not None:
             raise UsageError(f"--html shows comparisons; {path} is a run: duetbench site")
         _show_run(path, tuple(select or ()), as_json=as_json_, as_markdown=as_markdown)
+
+
+def export_command(
+    name: Annotated[
+        str,
+        Argument(
+            metavar="RUN|COMPARISON|POINTS",
+            help="Its id (or enough of it), its file, or 'latest' for the latest run.",
+        ),
+    ],
+    as_csv: Annotated[
+        Path, Option("--csv", metavar="FILE", help="Write CSV; -: standard output.")
+    ] = Path("-"),
+    table: Annotated[
+        str | None,
+        Option(
+            "--table",
+            help="Of a comparison: 'judgements' (default), or 'duets', with every figure of both "
+            "sides.",
+        ),
+    ] = None,
+    results: ResultsOption = None,
+) -> None:
+    """Write a run, a comparison or anchored points as a tidy table: a row per figure.
+
+    docs/export.md says what each column is, with its unit.
+    """
+    console_for({"--csv": as_csv})
+    tables = tidy.tables(kinds.load(name, results or Project.here().results))
+    if table is not None and table not in tables:
+        raise UsageError(f"--table {table}: {name} has {' and '.join(tables)}")
+    chosen = table or next(iter(tables))
+    put(tidy.as_csv(tables[chosen]), as_csv)
+    errors().say(f"{len(tables[chosen])} rows of {chosen}: {as_csv}")
 
 
 def findings_command(
@@ -124,18 +166,6 @@ def schema_command(
 ) -> None:
     """Write the JSON Schema of run files (kept as results/schema.json)."""
     write(files.schema(Comparison) if comparison else files.schema(Run), output)
-
-
-def _show_points(path: Path, options: Mapping[str, object], *, as_json: bool) -> None:
-    if stray := [option for option, value in options.items() if value]:
-        raise UsageError(
-            f"{' and '.join(stray)}: {path} has anchored points, which are shown as text or --json"
-        )
-    points = files.read(Points, path)
-    if as_json:
-        print_json(points.model_dump(mode="json"))
-        return
-    report.print_points(Console(), points)
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:

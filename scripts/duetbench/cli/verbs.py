@@ -23,7 +23,7 @@ VERBS: Final[Table] = {
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
     "run": ("run", "Measure: launch each case's server, load it, record what it did."),
     "show": ("show", "Show a run: ours beside the published figures and the ceiling."),
-    "export": ("export", "Write a run, comparison or anchored points: a row per figure."),
+    "export": ("show", "Write a run, comparison or anchored points: a row per figure."),
     "compare": ("compare", "Compare HEAD with BASE, both measured together; judge what changed."),
     "bisect": ("bisect", "Find the release that caused a change, and write it into its record."),
     "why": ("why", "Say which function a change of instructions lies in."),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Argument, Option
+from typer import Argument
 
 from duetbench.cli.options import (
     JsonOption,
@@ -16,7 +16,7 @@ from duetbench.cli.sides import BaseWithOption, LockOption, WithOption, sides_of
 from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, Narrator, errors, print_json, write
+from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import measuring
 from duetbench.judge import revisions
 from duetbench.judge.counted import BothSides
@@ -25,7 +25,7 @@ from duetbench.judge.sides import Scope
 from duetbench.judge.why import explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.project.project import Project
-from duetbench.show.attribution import folded, print_attribution
+from duetbench.show.change import print_attribution
 from duetbench.store import attribution, change, files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
@@ -48,10 +48,6 @@ def why_command(
     with_: WithOption = None,
     select: SelectOption = None,
     results: ResultsOption = None,
-    folded_: Annotated[
-        Path | None,
-        Option("--folded", help="Write stacks with both sides' counts, for flame graph viewers."),
-    ] = None,
     as_json: JsonOption = False,
     python: PythonOption = None,
     *,
@@ -95,8 +91,6 @@ def why_command(
             pins = base_with or [], with_ or []
             for pair in _once(sides_of(project, (base, head), [], pins, lock, None, scope)):
                 keep(attribute(*pair, narrator))
-    if folded_ is not None:
-        write("".join(map(folded, attributions)), folded_)
     if as_json:
         print_json([one.model_dump(mode="json") for one in attributions])
 

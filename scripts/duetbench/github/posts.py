@@ -1,7 +1,7 @@
 """Comments on a pull request, and issues: what they say, and how there is only one for each thing.
 
 What others wrote is shown and does nothing. Markdown's own characters are escaped where a report is
-written (`show.layout.escape`). What GitHub adds afterwards knows no escapes: mentions call people,
+written (`show.formats.escape`). What GitHub adds afterwards knows no escapes: mentions call people,
 references leave marks on other conversations, addresses become links (github/cmark-gfm#181,
 github/cmark-gfm#389). A zero-width space in the middle keeps each of them from being one.
 
@@ -24,18 +24,16 @@ from datetime import UTC
 from typing import Any, Final, Literal
 
 from duetbench.core.errors import RecordError, ServiceError
-from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import one_line, short
 from duetbench.github import api
 from duetbench.github.api import Comment, GitHub, Issue
 from duetbench.github.event import bench_request
 from duetbench.github.incoming import Upgrade
-from duetbench.show import addresses, attribution, formats, layout, rows
-from duetbench.show.change import cause_lines, commands, describe, title
-from duetbench.show.formats import MISSING
+from duetbench.show import addresses, formats
+from duetbench.show.change import brief, cause_lines, commands, describe
+from duetbench.show.formats import MISSING, escape
 from duetbench.show.report import as_markdown
-from duetbench.show.rows import Groups
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison, PackageChange
@@ -75,6 +73,7 @@ _ACTIVE: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
+_FOLD_END: Final = "\n</details>"
 _CUT: Final = "\n\n… the rest did not fit.\n"
 
 Outcome = Literal["created", "updated", "unchanged"]
@@ -83,7 +82,7 @@ IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "l
 
 def plain(text: str) -> str:
     """Other people's text inside of ours: on one line, and nothing but text."""
-    return _broken(layout.escape(text))
+    return _broken(escape(text))
 
 
 def inert(text: str) -> str:
@@ -97,10 +96,12 @@ def _broken(text: str) -> str:
 
 
 def bounded(text: str, limit: int = LIMIT) -> str:
-    """Cut a text at the end of a line, so that it fits."""
+    """Cut a text at the end of a line, so that it fits; what was folded stays folded."""
     if len(text) <= limit:
         return text
-    return text[: max(limit - len(_CUT), 0)].rpartition("\n")[0] + _CUT
+    part = text[: max(limit - len(_CUT) - len(_FOLD_END), 0)].rpartition("\n")[0]
+    is_open = part.count("<details>") > part.count("</details>")
+    return part + (_FOLD_END if is_open else "") + _CUT
 
 
 def marker(kind: str, values: Mapping[str, str]) -> str:
@@ -214,23 +215,21 @@ def report(
 ) -> str:
     """A comparison as text that does nothing.
 
-    Below its headline stands what an upgrade did, which code it is, and what could be seen on a
-    shared machine. RecordError: the comparison holds what cannot be shown.
+    Below its headline stands what an upgrade did, and which code it is. RecordError: the comparison
+    holds what cannot be shown.
     """
     try:
-        groups = rows.group_rows(comparison)
-        paragraphs = [*_upgrade(comparison, groups, upgrade)] if upgrade is not None else []
-        paragraphs += [inert(attribution.brief(code))] if code is not None else []
-        lead = "".join(f"{text}\n\n" for text in (*paragraphs, *_seen(comparison, groups)))
-        body = as_markdown(comparison, limit=LIMIT - 2 * _ROOM - len(lead), end="")
+        paragraphs = [*_upgrade(comparison, upgrade)] if upgrade is not None else []
+        paragraphs += [brief(code)] if code is not None else []
+        lead = "".join(f"{paragraph}\n\n" for paragraph in paragraphs)
+        body = as_markdown(comparison, lead=lead, end="")
     except Exception as error:  # whatever strange values lead to, it is the file's fault
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
             f"the comparison of {name}: expected values that can be shown, found some that "
             f"cannot ({type(error).__name__}: {one_line(str(error), 100)})"
         ) from error
-    headline, gap, rest = inert(body).partition("\n\n")
-    return bounded(f"{headline}{gap}{lead}{rest}", LIMIT - _ROOM)
+    return bounded(inert(body), LIMIT - _ROOM)
 
 
 def signed(text: str, head: str, url: str, words: str) -> str:
@@ -242,48 +241,24 @@ def signed(text: str, head: str, url: str, words: str) -> str:
     )
 
 
-def _upgrade(comparison: Comparison, groups: Groups, upgrade: Upgrade) -> Iterator[str]:
+def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(_package, comparison.packages)))
-    packages = plain(formats.some(moved, _NAMED)) or "no package that is installed here"
+    packages = escape(formats.some(moved, _NAMED)) or "no package that is installed here"
     yield f"**Upgrade**: nothing but locks differs: {packages}."
-    did = any(row.metric for row in (*groups.worse, *groups.better))
+    verdicts = {judged.verdict for case in comparison.cases for judged in case.judgements}
+    did = verdicts & {Verdict.SLOWER, Verdict.FASTER}
     if upgrade.cause is not None:
-        yield f"**Cause**: {plain('; '.join(cause_lines(upgrade.cause)))}."
+        yield f"**Cause**: {escape('; '.join(cause_lines(upgrade.cause)))}."
     elif did and len(moved) == 1:
         yield "**Cause**: no other package moved."
     elif did:
-        why = plain(upgrade.note).rstrip(".") or "it was not searched for"
+        why = escape(upgrade.note).rstrip(".") or "it was not searched for"
         yield f"**Cause**: not known: {why}."
 
 
 def _package(change: PackageChange) -> str:
     return f"{change.package} {change.base or 'new'} → {change.head or 'gone'}"
-
-
-def _seen(comparison: Comparison, groups: Groups) -> Iterator[str]:
-    """The noise that was measured alongside, and what it let be seen; never more."""
-    largest: dict[str, float] = {}
-    for row in groups.all:
-        if row.metric and row.judged.detectable is not None:
-            largest[row.metric] = max(largest.get(row.metric, 0.0), row.judged.detectable)
-    sizes = ", ".join(
-        f"{formats.size(largest[metric])} of {formats.title(metric)}"
-        for metric in METRICS
-        if metric in largest
-    )
-    noise = (
-        f"the base against itself scatters by {formats.size(comparison.noise)} of CPU per request "
-        "from duet to duet"
-        if comparison.noise is not None
-        else "the base was not held against itself, for lack of time or of need"
-    )
-    if sizes:
-        yield (
-            f"**Seen on this machine**: {noise}. Had one figure alone moved by as much as {sizes}, "
-            "it would have been called in 4 of 5 comparisons like this. Smaller changes may be "
-            "there."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +368,7 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         for package in record.packages
     ]
     others, unplayed = (
-        [f"{series.case} {title(series.metric)}" for series in group]
+        [f"{series.case} {formats.series_title(series.metric)}" for series in group]
         for group in (record.others, record.unplayed)
     )
     facts = {
@@ -422,7 +397,7 @@ def change_body(record: Change, site: str, why: Attribution | None = None) -> st
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]
     if why is not None:
-        parts.append(inert(attribution.brief(why)))
+        parts.append(inert(brief(why)))
         parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
     if again := commands(record, None, None):
         # Indented, not fenced: no text can close an indented block.

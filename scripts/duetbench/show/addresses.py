@@ -45,11 +45,6 @@ comparison_file = partial(_raw, COMPARISONS)
 attribution_file = partial(_raw, WHY)
 
 
-def folded(attribution_id: str, side: str) -> str:
-    """The calls of one side of an attribution, base or head, as folded stacks."""
-    return f"{WHY}{quote(attribution_id)}-{side}.txt"
-
-
 def file(address: str) -> str:
     """The file, below the site's folder, that is served at an address.
 

@@ -1,15 +1,30 @@
-"""A change in words, and the commands that measure it again. Pure."""
+"""A change in words, the commands that measure it again, and the code that it lies in."""
 
 import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
+from rich.console import Console
+from rich.text import Text
+
+from duetbench.core import units
 from duetbench.core.metrics import METRICS
+from duetbench.core.text import short
+from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.show import formats
+from duetbench.store.attribution import (
+    APPLICATION,
+    PYTHON,
+    Attribution,
+    Function,
+    Node,
+    PackageTotal,
+    Row,
+)
 from duetbench.store.change import Cause, Change, Effect, Narrowed, Release, Share
-from duetbench.store.points import INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,9 @@ def describe(record: Change) -> ChangeText:
     change, interval = formats.percent(record.ratio), formats.ends(record.interval)
     name = names.name(record.series.case)
     sentence = f"{name.what} {formats.moved(metric, record.interval)}"
-    return ChangeText(record, name, sentence, title(metric), word, change, interval, cause)
+    return ChangeText(
+        record, name, sentence, formats.series_title(metric), word, change, interval, cause
+    )
 
 
 def release_names(share: Share) -> str:
@@ -62,13 +79,6 @@ def release_names(share: Share) -> str:
 
 def _release(release: Release) -> str:
     return f"{release.package} {release.previous or 'new'} → {release.version}"
-
-
-def title(metric: str) -> str:
-    """What is measured, in words; of a benchmark inside the process, with the unit of asv."""
-    if metric == INSTRUCTIONS:
-        return "instructions"
-    return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
 
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
@@ -96,7 +106,7 @@ def narrowed_line(search: Narrowed) -> str:
         for step in search.steps
     )
     left = "" if search.complete else "; others between these were not measured"
-    where = f"{title(search.series.metric)} on {search.series.machine}"
+    where = f"{formats.series_title(search.series.metric)} on {search.series.machine}"
     return f"Release by release, {where}: {steps}{left}"
 
 
@@ -131,3 +141,203 @@ def commands(record: Change, before: int | None, after: int | None) -> tuple[tup
         words = ["backfill", *span, "--releases", record.releases[0].package, *options]
         lines.append(("Each release that may lie between", words))
     return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)
+
+
+FIRST: Final = 3
+"""Rows that stand where there is only room for the first; compiled code is shown of so many."""
+
+GREY: Final = 0.002
+"""Share of all instructions below which a function of the tree is not said to have moved."""
+
+_NATIVE: Final = 3  # compiled functions of a row that are named
+_LONGEST: Final = 150  # characters of a cell in issues and comments
+_HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
+_ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
+
+
+class RowText(NamedTuple):
+    """A row in words: `50 %` of the change, `+8.0 %` of all instructions of the base.
+
+    `share` is a dash where the whole change is within what equal sides differ by.
+    """
+
+    share: str
+    of_all: str
+    entries: str
+    function: str
+    where: str
+    package: str
+    caller: str
+    native: tuple[str, ...]
+    row: Row
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return tuple(cell for cell in self if isinstance(cell, str))
+
+
+@dataclass(frozen=True, slots=True)
+class AttributionText:
+    """An attribution in words that say no more than its counts."""
+
+    record: Attribution
+
+    @property
+    def headline(self) -> str:
+        record, totals = self.record, self.record.totals
+        name, ratio = record.asked or names.name(record.case).what, totals.head / totals.base
+        if abs(ratio - 1) <= totals.spread:
+            scatter = formats.size(totals.spread)
+            return (
+                f"{name}: instructions per request did not move (counts repeat within {scatter})."
+            )
+        ends = (ratio * (1 - totals.spread), ratio * (1 + totals.spread))
+        return (
+            f"{name} executes {formats.percent(ratio).lstrip('+−')} "
+            f"{'more' if ratio > 1 else 'fewer'} instructions per request "
+            f"({formats.ends(Interval(ratio, *ends))}, as far as counts repeat): "
+            f"{units.count(totals.base)} → {units.count(totals.head)}."
+        )
+
+    @property
+    def cause(self) -> str:
+        """What is named, or that nothing is."""
+        if not (rows := self.rows):
+            least = formats.size(self.record.threshold)
+            return f"No function is named: none moved by {least} of all instructions or more."
+        first = rows[0]
+        where = f"{first.function}, {first.where}, {first.package}"
+        if first.share == formats.MISSING:
+            return f"What moved most is {where}: {first.of_all} of all instructions."
+        return f"The first row has {first.share} (±{self._doubt} %) of the change: {where}."
+
+    @property
+    def scatter(self) -> str:
+        """How precise the figures of rows are."""
+        share = f", or {self._doubt} % of the change" if self._doubt else ""
+        scatter = f"Equal sides were seen to differ by up to {formats.size(self.record.threshold)}"
+        return f"{scatter} of all{share}: rows are good for no more."
+
+    @property
+    def _doubt(self) -> str:
+        """The threshold in per cent of the change; empty: it is too small to be divided."""
+        change = abs(self.record.counted.head - self.record.counted.base)
+        least = self.record.threshold * self.record.counted.base
+        return units.significant(100 * least / change, 1) if change and change >= least else ""
+
+    @property
+    def rows(self) -> tuple[RowText, ...]:
+        """The rows that moved by more than equal sides differ by."""
+        rows = (row for row in self.record.rows if self._moved(row.base, row.head))
+        return tuple(map(self._row, rows))
+
+    def _moved(self, base: float, head: float) -> bool:
+        least = self.record.threshold * self.record.counted.base
+        return head != base and abs(head - base) >= least
+
+    def _row(self, row: Row) -> RowText:
+        share = f"{'−' if row.share < 0 else ''}{abs(100 * row.share):.0f} %"
+        native = (code for code in row.native[:_NATIVE] if code.base != code.head)
+        return RowText(
+            share if self._doubt else formats.MISSING,
+            of_all(self.record, row.base, row.head),
+            " → ".join(map(_entries, row.entries)) if row.entries else "",
+            row.function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
+            place(row.function),
+            self._package(row.function.package),
+            row.caller.name if row.caller else "",
+            tuple(f"{code.symbol} {of_all(self.record, code.base, code.head)}" for code in native),
+            row,
+        )
+
+    def _package(self, package: str) -> str:
+        if package == PYTHON:
+            return f"Python {self.record.python}"
+        moves = (move for move in self.record.packages if move.package == package)
+        if package == APPLICATION or (move := next(moves, None)) is None:
+            return package
+        return f"{package} {move.base or 'new'} → {move.head or 'gone'}"
+
+    @property
+    def by_package(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Own instructions of each package on both sides, and by how much they surely moved."""
+
+        def place(part: PackageTotal) -> tuple[float, str]:
+            return -abs(part.head - part.base), part.package
+
+        return tuple(
+            (
+                self._package(part.package),
+                units.count(part.base),
+                units.count(part.head),
+                of_all(self.record, part.base, part.head)
+                if self._moved(part.base, part.head)
+                else formats.MISSING,
+            )
+            for part in sorted(self.record.own, key=place)
+        )
+
+
+def _entries(figure: float) -> str:
+    return units.count(figure) if figure == round(figure) else units.significant(figure)
+
+
+def place(function: Function) -> str:
+    """`fastapi/routing.py:412`; of compiled code its file alone."""
+    return f"{function.file}:{function.line}" if function.line else function.file
+
+
+def brief(record: Attribution) -> str:
+    """Write its sentences and first rows as Markdown for issues and comments."""
+    text = AttributionText(record)
+    sentences = short(f"{text.headline} {text.cause}", _LONGEST * len(_HEAD))
+    parts = [f"**Which code it is**: {formats.escape(sentences)}"]
+    if rows := text.rows[:FIRST]:
+        cells = ([short(cell, _LONGEST) for cell in row.cells] for row in rows)
+        parts.append(formats.grid(_HEAD, _ALIGN, cells))
+        parts.append(f"{text.scatter} Counted: an explanation, and never a verdict.")
+    return "\n\n".join(parts)
+
+
+def print_attribution(console: Console, record: Attribution) -> None:
+    """Print an attribution: a line per row, compiled code below the first rows."""
+    text = AttributionText(record)
+    console.print(Text(text.headline, style="bold"), soft_wrap=True)
+    took = f"{record.case}, Python {record.python}, in {formats.duration(record.seconds)}"
+    console.print(Text(f"  {took}\n  {text.cause}"), soft_wrap=True)
+    if rows := text.rows:
+        cells = [
+            (
+                "",
+                *row[:3],
+                f"{row.function}  {row.where} ({row.package}), called by {row.caller or '—'}",
+            )
+            for row in rows
+        ]
+        console.print()
+        formats.print_rows(console, ("", *_HEAD[:4]), cells)
+        console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)
+    native = [f"{row.function}: {', '.join(row.native)}" for row in text.rows if row.native]
+    own = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.by_package if c != formats.MISSING]
+    for title, lines in (
+        ("compiled code below the first rows", native[:FIRST]),
+        ("own instructions by package", own),
+        ("it cannot see", record.notes),
+    ):
+        if lines:
+            console.print(Text(f"\n  {title}", style="bold"))
+            console.print(Text("\n".join(f"    {line}" for line in lines)), soft_wrap=True)
+
+
+def own_counts(node: Node) -> tuple[float, float]:
+    """Instructions of base and head in a node itself, without what is below it."""
+    base = node.base - sum(child.base for child in node.below)
+    return max(0.0, base), max(0.0, node.head - sum(child.head for child in node.below))
+
+
+def of_all(record: Attribution, base: float, head: float) -> str:
+    """A change as a signed share of all instructions of the base: `+8.0 %`."""
+    if base == head:
+        return "0 %"
+    change = 100 * (head - base) / record.counted.base
+    return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"

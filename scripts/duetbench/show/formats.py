@@ -1,16 +1,25 @@
-"""How estimates, changes and verdicts read: figures with units, intervals, per cent, and counts."""
+"""How reports read: figures, intervals, changes, verdicts; tables and lists of them.
+
+Text from files is escaped in Markdown; on a terminal everything is made a `Text`, since a plain
+string would be read as markup.
+"""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
 from duetbench.core import units
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
+from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
 
-GLOSSARY: Final = "docs/glossary.md"
-"""What the words of reports mean."""
+_GLOSSARY: Final = "docs/glossary.md"
 
 MISSING: Final = "—"
 MARKS: Final = {
@@ -146,6 +155,13 @@ def title(metric: str) -> str:
     return METRICS[metric].title
 
 
+def series_title(metric: str) -> str:
+    """What a series measures, in words; of a benchmark inside the process, with the unit of asv."""
+    if metric == INSTRUCTIONS:
+        return "instructions"
+    return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
+
+
 def quantity(number: int, singular: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,825 nights`."""
     return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
@@ -164,3 +180,79 @@ def _signed(ratio: float) -> str:
     text = f"{change:+.{digits}f}"
     # Typographic minus, and no sign on what rounds to nothing.
     return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"
+
+
+WORDS: Final = f"<sub>What the words mean: `{_GLOSSARY}` of duetbench.</sub>\n"
+"""The end of a report, where the address of no site is known."""
+
+_WORDS: Final = "case metric verdict why stack package base head note state function"
+WORDY: Final = frozenset(_WORDS.split())
+"""Columns of words; others are of figures."""
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def escape(text: str) -> str:
+    """Escape text so that Markdown and terminals show it as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
+
+
+def grid(head: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; cells are escaped here."""
+    lines = [head, *rows]
+    text = [f"| {' | '.join(map(escape, line))} |" for line in lines]
+    return "\n".join([text[0], f"| {' | '.join(align)} |", *text[1:]])
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and values as a list; where there is no name, the value alone."""
+    return "\n".join(
+        f"- **{escape(name)}**: {escape(value)}" if name else f"- {escape(value)}"
+        for name, value in rows
+    )
+
+
+def bullets(notes: Iterable[str]) -> str:
+    """Sentences as a list."""
+    return facts(("", note) for note in notes)
+
+
+MOST: Final = 40
+"""Rows that are shown; those without change beyond them are counted."""
+
+GLOSSARY: Final = Text(f"\nwhat the words mean: {_GLOSSARY}", style="dim")
+_LAST: Final = 16  # columns of text in the last cell that names may take no room from
+_STYLES: Final = {
+    MARKS[Verdict.SLOWER]: "bold dark_orange",
+    MARKS[Verdict.FASTER]: "bold dodger_blue1",
+    MARKS[Verdict.NOT_COMPARABLE]: "bold",
+}
+
+
+def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows in aligned columns; where there is no room for the first cell, it stands above.
+
+    Of rows with the same first cell only the first has it. Words at the end may have any length.
+    """
+    ascii_only = console.options.ascii_only
+    every = [
+        [cell.translate(ASCII) if ascii_only else cell for cell in row] for row in (head, *rows)
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(*every, strict=True)]
+    inline = 2 * len(widths) + sum(widths[:-1]) + min(widths[-1], _LAST) <= console.width
+    above = every[0][0]
+    for line in every:
+        name, *cells = line
+        if name != above and not inline:
+            console.print(Text(name), soft_wrap=True)
+        text = Text("  ")
+        if inline:
+            shown = name if name != above or line is every[0] else ""
+            text.append(shown + " " * (widths[0] - cell_len(shown) + 2))
+        above = name
+        for column, cell, width in zip(head[1:], cells, widths[1:], strict=True):
+            room = " " * (width - cell_len(cell))
+            aligned = cell + room if column in WORDY else room + cell
+            text.append(f"{aligned}  ", "dim" if line is every[0] else _STYLES.get(cell[:1], ""))
+        text.rstrip()
+        console.print(text, soft_wrap=True)

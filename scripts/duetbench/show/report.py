@@ -5,168 +5,107 @@ Terminals are wide enough from 100 columns on.
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Final
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.metrics import METRICS
-from duetbench.core.model import Verdict
-from duetbench.core.text import TO_REPEAT, visible
+from duetbench.core.text import visible
 from duetbench.project import names
-from duetbench.project.names import CaseName
-from duetbench.show import formats, layout, rows
-from duetbench.show.rows import Grid, ViewRow
-from duetbench.show.view import Block, make_view
-from duetbench.store.comparison import Comparison, Judgement
-from duetbench.store.points import AnchoredPoint, Points
+from duetbench.show import formats
+from duetbench.show.view import Section, ViewRow, make_view
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import Points
 
-WIDEST: Final = 41
-NARROWEST: Final = 15
+_WIDEST: Final = 41
+_NARROWEST: Final = 15
 """Columns of the axis: an odd number, whose middle is no change."""
 
-_NICE: Final = (1.0, 2.0, 5.0, 10.0)
 _LEAST: Final = 0.01  # the axis goes so far to both sides, or further
-_FLOORS: Final = 4  # that are named below lines; the legend of the details has all
-_SPARE: Final = ("base → head", "samples", "could see")
-"""Columns that are left out where the terminal is narrow, in this order."""
+_BRIEF: Final = frozenset({"Next", "Reproduce"})
+"""Sections of a comparison that are printed without its details."""
 
 
-def print_overview(console: Console, comparison: Comparison) -> None:
-    """Print a comparison's sentence, a line per case and metric, and what to do next."""
-    groups = rows.group_rows(comparison)
-    console.print(Text(rows.headline(comparison, groups), style="bold"))
-    # The rows without change come last.
-    count = len(groups.all) - max(0, min(len(groups.unchanged), len(groups.all) - layout.MOST))
-    requests = names.requests(row.case for row in comparison.cases)
-    if every := [replace(row, case=requests.get(row.case, row.case)) for row in groups.all[:count]]:
-        console.print()
-        _print_drawn(console, every)
-    if left := len(groups.all) - count:
-        more = formats.quantity(left, "more row")
-        console.print(Text(f"  … and {more} without change", style="dim"))
-    if steps := [*rows.steps(comparison, groups)]:
-        console.print()
-    further = [f"{command}  # {label}" for label, command in rows.commands(comparison, groups)]
-    further += [note for note in comparison.notes if note.startswith(TO_REPEAT)]
-    for line in (*steps, *further):
-        console.print(Text(f"  {line}"), soft_wrap=True)
+def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
+    """Print all of a comparison; without details its rows on one axis, and what to do next."""
+    view = make_view(comparison)
+    console.print(Text(view.headline, style="bold"))
+    if not details:
+        requests = names.requests(row.case for row in comparison.cases)
+        # The rows without change come last.
+        shown = [
+            replace(row, case=requests.get(row.case, row.case))
+            for place, row in enumerate(view.rows)
+            if place < formats.MOST or row.group != "unchanged"
+        ]
+        if shown:
+            console.print()
+            _print_drawn(console, shown)
+        if left := len(view.rows) - len(shown):
+            more = formats.quantity(left, "more row")
+            console.print(Text(f"  … and {more} without change", style="dim"))
+    for section in view.sections:
+        if details or section.title in _BRIEF:
+            _print_section(console, section)
+    if details:
+        console.print(formats.GLOSSARY)
 
 
-def _print_drawn(console: Console, every: Sequence[ViewRow], *, verdicts: bool = True) -> None:
-    """Print rows with their intervals on one axis, as wide as the terminal allows."""
-    figures = [row for row in every if row.judged.ratio is not None]
-    columns = [(row.label, row.change, row.interval, row.verdict * verdicts) for row in every]
-    wide = axis_width(
-        console.width
-        - 2
-        - sum(2 + max(map(cell_len, column)) for column in zip(*columns, strict=True)),
-        2 + max(cell_len(row.case) for row in every),
-    )
-    far = axis_reach(figures)
-    lines = []
-    for row, (label, change, interval, verdict) in zip(every, columns, strict=True):
-        if row.judged.ratio is None:
-            lines.append(layout.TextLine(row.case, (label,), f"{verdict}: {row.why}"))
-            continue
-        drawn = (draw_interval(row, far, wide),) if wide else ()
-        lines.append(layout.TextLine(row.case, (label, change, interval, *drawn, verdict)))
-    head = layout.TextLine("", ("", "", "", axis_scale(far, wide))) if wide and figures else None
-    layout.print_lines(console, lines, {1, 2}, head)
-    if figures and verdicts:
-        sizes = dict.fromkeys(f"{row.label} {100 * row.floor:g} %" for row in figures)
-        floors = formats.some([*sizes], _FLOORS)
-        text = f"●: head over base, within its 95 % interval; ┊: relevance floor ({floors})"
-        console.print(Text(f"  {text if wide else text.partition('; ')[2]}", style="dim"))
+def _print_section(console: Console, section: Section) -> None:
+    console.print()
+    if section.title:
+        console.print(Text(section.title, style="bold underline"))
+    for name, line in section.lines:
+        # What is copied must not be broken.
+        console.print(Text(f"  {name}: {line}" if name else f"  {line}"), soft_wrap=True)
+    if section.rows:
+        formats.print_rows(console, section.head, section.rows)
+    if section.command:
+        console.print(Text(f"  {section.command}"), soft_wrap=True)
 
 
 def print_points(console: Console, points: Points) -> None:
-    """Print each case of anchored points with its intervals on one axis."""
+    """Print each case of anchored points with its intervals."""
     text = f"{points.label} against the anchor {points.anchor}, {points.seconds / 60:.0f} min"
     console.print(Text(text), soft_wrap=True)
-    every = [_point(case.case, point) for case in points.cases for point in case.points]
-    if every:
-        _print_drawn(console, every, verdicts=False)
+    rows = [
+        (
+            case.case,
+            formats.series_title(point.metric),
+            formats.percent(point.ratio),
+            formats.ends(point.interval),
+        )
+        for case in points.cases
+        for point in case.points
+    ]
+    if rows:
+        formats.print_rows(console, ("case", "metric", "change", "95 % interval"), rows)
     for missing in points.missing:
         console.print(Text(f"{missing.case}: no point: {missing.reason}"), soft_wrap=True)
-    if every:
-        text = "●: this stack over the anchor, within its 95 % interval"
-        console.print(Text(text, style="dim"), soft_wrap=True)
 
 
-def _point(case: str, point: AnchoredPoint) -> ViewRow:
-    """The point as a row of a comparison; it has no verdict."""
-    metric, ratio = point.metric if point.metric in METRICS else "", point.interval
-    judged = Judgement(
-        metric=metric,
-        verdict=Verdict.INCONCLUSIVE,
-        ratio=ratio.estimate,
-        low=ratio.low,
-        high=ratio.high,
-        duets=point.duets,
-    )
-    return ViewRow(case, metric, judged, unit=point.metric, titled=point.metric)
-
-
-def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print all of a comparison."""
-    view = make_view(comparison)
-    called = {row.case: row.name for row in view.groups.all}
-    console.print(Text(view.headline, style="bold"))
-    for block in view.blocks:
-        if block.name == "Cases":  # their names stand beside the ids
-            continue
-        title = ", ".join(filter(None, (block.under, block.title)))
-        if title or block.kind == "legend":
-            console.print()
-        if title:
-            console.print(Text(title, style="bold underline"))
-        style = "" if block.name in {"events", "Next", "Commands"} else "dim"
-        for name, line in block.lines:
-            text = f"{name}: {line}" if name else line
-            text = f"{line}  # {name}" if block.kind == "commands" else text
-            # What is copied must not be broken.
-            console.print(Text(f"  {text}", style=style), soft_wrap=True)
-        if block.grid is not None:
-            _print_grid(console, block.grid, called)
-    console.print(layout.GLOSSARY)
-
-
-def _print_grid(console: Console, grid: Grid, called: Mapping[str, CaseName]) -> None:
-    """Print rows below their first column, whose names are long, and reasons below their rows."""
-    columns = {
-        name: cells
-        for name, cells in zip(grid.head[1:], [*zip(*grid.rows, strict=True)][1:], strict=True)
-        if any(cell not in {"", formats.MISSING} for cell in cells)
-    }
-    reasons = columns.pop("why", ("",) * len(grid.rows))
-    for spare in _SPARE:
-        if sum(2 + max(map(cell_len, (name, *columns[name]))) for name in columns) < console.width:
-            break
-        columns.pop(spare, None)
-    lines = [
-        layout.TextLine(
-            row[0],
-            [columns[name][at] for name in columns],
-            below=reasons[at],
-            beside=str(case) if (case := called.get(row[0])) and case.known else "",
-        )
-        for at, row in enumerate(grid.rows)
-    ]
-    right = {at for at, name in enumerate(columns) if name not in grid.words}
-    layout.print_lines(console, lines, right, layout.TextLine("", [*columns]), inline=False)
-
-
-def axis_width(room: int, names: int) -> int:
-    """Choose the columns of the axis: beside names if there is room, else below; 0: no axis."""
-    width = min(
-        next((columns for columns in (room - names, room) if columns >= NARROWEST), 0), WIDEST
-    )
-    return width - (width % 2 == 0) if width else 0
+def _print_drawn(console: Console, rows: Sequence[ViewRow]) -> None:
+    """Print rows with their intervals on one axis, as wide as the terminal allows."""
+    head = ["case", "metric", "change", "95 % interval", "verdict"]
+    lines = [[row.case, row.label, row.change, row.interval, row.verdict] for row in rows]
+    name, *widths = (2 + max(map(cell_len, column)) for column in zip(head, *lines, strict=True))
+    room = console.width - 4 - sum(widths)
+    # Beside the names, or else below them.
+    room -= name if room - name >= _NARROWEST else 0
+    wide = min(room - (room % 2 == 0), _WIDEST)
+    if wide >= _NARROWEST:
+        far = axis_reach(rows)
+        head.insert(4, axis_scale(far, wide))
+        for line, row in zip(lines, rows, strict=True):
+            line.insert(4, draw_interval(row, far, wide))
+    for line, row in zip(lines, rows, strict=True):
+        line[-1] += "" if row.judged.ratio else f": {row.why}"
+    formats.print_rows(console, head, lines)
+    text = "●: head over base, within its 95 % interval; ┊: relevance floor"
+    console.print(Text(f"  {text}", style="dim"))
 
 
 def axis_reach(rows: Sequence[ViewRow]) -> float:
@@ -174,16 +113,12 @@ def axis_reach(rows: Sequence[ViewRow]) -> float:
 
     It holds all estimates and nine of ten intervals; the others have an arrow at its end.
     """
-    sizes = [abs(row.judged.ratio - 1) for row in rows if row.judged.ratio is not None]
-    widths = sorted(
-        max(abs(row.judged.low - 1), abs(row.judged.high - 1))
-        for row in rows
-        if row.judged.low is not None and row.judged.high is not None
-    )
-    sizes += widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
-    wanted = max(_LEAST, *sizes) if sizes else _LEAST
+    every = [row.judged.interval for row in rows if row.judged.interval]
+    widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
+    inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
+    wanted = max(_LEAST, *(abs(ratio.estimate - 1) for ratio in every), *inner)
     unit = 10.0 ** math.floor(math.log10(wanted))
-    return next((unit * nice for nice in _NICE if unit * nice >= wanted * (1 - 1e-9)), 10 * unit)
+    return unit * math.ceil(wanted / unit - 1e-9)
 
 
 def axis_scale(far: float, width: int) -> str:
@@ -229,59 +164,22 @@ def _column(ratio: float, far: float, half: int) -> int:
     return int(math.copysign(max(1, round(half * abs(change) / far)), change))
 
 
-LIMIT: Final = 60_000
-"""Characters of a comparison's report. GitHub refuses comments above 65,536."""
-
-_ROOM: Final = 400  # for the sentences about rows and blocks that are left out
-_FOLD_END: Final = "\n</details>\n\n"
-
-
-def as_markdown(comparison: Comparison, *, limit: int = LIMIT, end: str = layout.WORDS) -> str:
-    """Write a comparison as a comment on a pull request, never longer than `limit`.
-
-    A block that does not fit loses its last rows, and says how many; one of which nothing fits is
-    named at the end. The headline and the rows that got worse always fit.
-    """
+def as_markdown(comparison: Comparison, *, lead: str = "", end: str = formats.WORDS) -> str:
+    """Write a comparison as Markdown, with paragraphs below its headline and at its end."""
     view = make_view(comparison)
-    text, lost = f"## {layout.escape(view.headline)}\n\n", []
-    for block in view.blocks:
-        opening, lines, closing = _block(block)
-        room = limit - len(text) - _ROOM - len(opening) - len(closing)
-        count = sum(size <= room for size in accumulate(map(len, lines)))
-        if count:
-            left = len(lines) - count
-            more = f"\n… and {left} more, in the comparison's JSON.\n" if left else ""
-            text += opening + "".join(lines[:count]) + more + closing
-        else:
-            lost.append(block.name)
-    if lost:
-        text += f"Left out, for lack of room: {', '.join(dict.fromkeys(lost))}.\n\n"
-    return text + end
+    headline = f"## {formats.escape(view.headline)}\n\n"
+    return headline + lead + "".join(map(_section, view.sections)) + end
 
 
-def _block(block: Block) -> tuple[str, list[str], str]:
-    """Write a block as the text before its lines, the lines, and the text after them."""
-    opening = f"### {block.under}\n\n" if block.under else ""
-    if block.folded:
-        opening += f"<details><summary>{block.title}</summary>\n\n"
-    elif block.title:
-        opening += f"### {block.title}\n\n"
-    closing = _FOLD_END if block.folded else "\n"
-    if block.grid is not None:
-        opening += "".join(f"{layout.escape(line)}\n\n" for _, line in block.lines)
-        opening += layout.grid(block.grid.head, block.grid.align, []) + "\n"
-        return opening, [f"{layout.row(cells)}\n" for cells in block.grid.rows], closing
-    if block.kind == "facts":
-        return opening, [f"{layout.facts(block.lines)}\n"], closing
-    if block.kind == "legend":
-        meanings = (f"**{name}**: {layout.escape(meaning)}" for name, meaning in block.lines)
-        return opening, [f"<sub>{'. '.join(meanings)}.</sub>\n"], closing
-    if block.kind == "news":
-        return opening, [f"> {layout.escape(line)}\n\n" for _, line in block.lines], ""
-    if block.kind == "commands":
+def _section(section: Section) -> str:
+    align = ["---" if name in formats.WORDY else "---:" for name in section.head]
+    parts = [
+        formats.facts(section.lines),
+        formats.grid(section.head, align, section.rows) if section.rows else "",
         # Indented, not fenced: no text can close an indented block.
-        texts = (visible(f"# {label}\n{command}\n") for label, command in block.lines)
-        return opening, [textwrap.indent(text, "    ") for text in texts], closing
-    labels = (f"{layout.escape(name)}: " if name else "" for name, _ in block.lines)
-    lines = (layout.escape(line) for _, line in block.lines)
-    return opening, [f"- {n}{line}\n" for n, line in zip(labels, lines, strict=True)], closing
+        textwrap.indent(visible(section.command), "    "),
+    ]
+    body = "\n\n".join(filter(None, parts))
+    if section.folded:
+        return f"<details><summary>{section.title}</summary>\n\n{body}\n\n</details>\n\n"
+    return f"### {section.title}\n\n{body}\n\n" if section.title else f"{body}\n\n"

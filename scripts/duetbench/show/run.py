@@ -18,17 +18,7 @@ from duetbench.core.text import short
 from duetbench.project import names
 from duetbench.show import formats, page
 from duetbench.show.claims import Evidence, tally
-from duetbench.show.layout import (
-    GLOSSARY,
-    MOST,
-    WORDS,
-    TextLine,
-    bullets,
-    escape,
-    facts,
-    grid,
-    print_lines,
-)
+from duetbench.show.formats import GLOSSARY, MOST, WORDS, bullets, escape, facts, grid, print_rows
 from duetbench.show.page import (
     Cell,
     FigureRow,
@@ -70,14 +60,15 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         (name for name in wanted if METRICS[name].rank is not None),
         key=lambda name: METRICS[name].rank or 0,
     )[:_FIGURES]
-    lines = [
-        TextLine(
-            requests.get(case.id, case.id), [_figure(case, name) for name in headline], _state(case)
-        )
+    rows = [
+        [
+            requests.get(case.id, case.id),
+            *(_figure(case, name) for name in headline),
+            _state(case),
+        ]
         for case in cases[:MOST]
     ]
-    titles = [formats.title(name) for name in headline]
-    print_lines(console, lines, range(_FIGURES), TextLine("", titles, "state"))
+    print_rows(console, ["case", *map(formats.title, headline), "state"], rows)
     if (left := len(cases) - MOST) > 0:
         console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
 

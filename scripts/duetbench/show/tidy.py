@@ -3,19 +3,34 @@
 docs/export.md names every column; a test compares it with what is written.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Flag, Run
-from duetbench.store.comparison import Comparison, Judgement
-from duetbench.store.points import INSTRUCTIONS, Points
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.model import Case, Flag, Frozen, Run
+from duetbench.store.comparison import Comparison
+from duetbench.store.points import Points
 
 Row = dict[str, str | int | float | bool | None]
 """Cells by column; None: no value."""
 
 UNIT: Final = {"s": "seconds", "B": "bytes", "1/s": "per second", "1": "ratio or count"}
 """What the column `unit` says of an SI unit of the registry."""
+
+_COLUMNS: Final = {
+    "started": "started_utc",
+    "seconds": "wall_seconds",
+    "round": "launch",
+    "low": "ratio_low",
+    "high": "ratio_high",
+    "detectable": "detectable_relative",
+    "p": "p_adjusted",
+}
+"""Names of columns that are not those of their fields."""
+
+_TIMES: Final = ("started", "seconds", "load_seconds")
 
 
 def tables(result: Run | Comparison | Points) -> dict[str, list[Row]]:
@@ -30,113 +45,92 @@ def tables(result: Run | Comparison | Points) -> dict[str, list[Row]]:
     return {"points": [*_points(result)]}
 
 
+def as_csv(rows: Sequence[Row]) -> str:
+    """Write a table as RFC 4180 has it, but for line ends; no value is an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*rows[0]] if rows else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
 def _launches(run: Run) -> Iterator[Row]:
     """A row for each launch and metric; of a failed launch one without a metric."""
+    whole: Row = {"run": run.id, "machine": run.machine.id, "profile": run.profile}
     for result in run.results:
         for launch in result.launches:
-            columns: Row = {
-                "run": run.id,
-                "machine": run.machine.id,
-                "profile": run.profile,
-                **_case(result.case),
-                "launch": launch.round,
-                "order": launch.order,
-                "started_utc": launch.started,
-                "wall_seconds": launch.seconds,
-                "load_seconds": launch.load_seconds,
-                "status": str(launch.status),
-                "flags": _flags(launch.flags),
-            }
-            yield from ({**columns, **figure} for figure in _figures(launch.metrics))
+            fields = _fields(launch, "round", "order", *_TIMES, "status")
+            of = {**whole, **_case(result.case), **fields, "flags": _flags(launch.flags)}
+            yield from ({**of, **figure} for figure in _figures(launch.metrics))
 
 
 def _duets(comparison: Comparison) -> Iterator[Row]:
     """A row for each duet, side and metric; of a void duet one for each side."""
+    whole: Row = {"comparison": comparison.id, "machine": comparison.machine.id}
     for case in comparison.cases:
         for duet in case.duets:
-            columns: Row = {
-                "comparison": comparison.id,
-                "machine": comparison.machine.id,
-                **_case(case.case),
-                "duet": duet.order,
-                "head_first": duet.head_first,
-                "started_utc": duet.started,
-                "wall_seconds": duet.seconds,
-                "load_seconds": duet.load_seconds,
-                "usable": duet.usable,
-            }
+            of = {**whole, **_case(case.case), "duet": duet.order}
+            of |= _fields(duet, "head_first", *_TIMES, "usable")
             sides = (("base", duet.flags_base, duet.base), ("head", duet.flags_head, duet.head))
             for name, flags, metrics in sides:
                 side: Row = {"side": name, "flags": _flags(flags)}
-                yield from ({**columns, **side, **figure} for figure in _figures(metrics))
+                yield from ({**of, **side, **figure} for figure in _figures(metrics))
 
 
 def _judgements(comparison: Comparison) -> Iterator[Row]:
     """A row for each judgement; of a benchmark inside the process the metric is empty."""
-    pairs: list[tuple[Row, Judgement]] = [
-        (_case(case.case), judged) for case in comparison.cases for judged in case.judgements
-    ]
-    for inside in comparison.micro:
-        of_case = {"case": inside.benchmark, "python": inside.python, "stack": inside.stack}
-        pairs.append(({**dict.fromkeys(_CASE), **of_case}, inside.judgement))
-    for columns, judged in pairs:
-        yield {
-            "comparison": comparison.id,
-            "machine": comparison.machine.id,
-            "base": comparison.base.label,
-            "head": comparison.head.label,
-            **columns,
-            "metric": judged.metric if judged.metric in METRICS else "",
-            "verdict": str(judged.verdict),
-            "ratio": judged.ratio,
-            "ratio_low": judged.low,
-            "ratio_high": judged.high,
-            "detectable_relative": judged.detectable,
-            "p_adjusted": judged.p,
-            "duets": judged.duets,
-            "excluded": judged.excluded,
-            "reason": judged.reason,
-        }
+    whole: Row = {"comparison": comparison.id, "machine": comparison.machine.id}
+    whole |= {"base": comparison.base.label, "head": comparison.head.label}
+    judged = [(_case(case.case), one) for case in comparison.cases for one in case.judgements]
+    for micro in comparison.micro:
+        of: Row = {"case": micro.benchmark, "python": micro.python, "stack": micro.stack}
+        judged.append((_CASE | of, micro.judgement))
+    for columns, judgement in judged:
+        fields = _fields(judgement, *type(judgement).model_fields)
+        known = judgement.metric if judgement.metric in METRICS else ""
+        yield {**whole, **columns, **fields, "metric": known}
 
 
 def _points(points: Points) -> Iterator[Row]:
     """A row for each case and metric, as a ratio to the anchor."""
+    whole: Row = {"points": points.id, "machine": points.machine.id}
+    whole |= {**_fields(points, "anchor", "label"), "when_utc": points.when.isoformat()}
     for case in points.cases:
         for point in case.points:
             yield {
-                "points": points.id,
-                "machine": points.machine.id,
-                "anchor": points.anchor,
-                "label": points.label,
-                "when_utc": points.when.isoformat(),
-                "case": case.case,
-                "stack": case.stack,
-                "python": case.python,
-                "metric": point.metric,
-                "ratio": point.ratio,
+                **whole,
+                **_fields(case, "case", "stack", "python"),
+                **_fields(point, "metric", "ratio"),
                 "ratio_low": point.interval.low,
                 "ratio_high": point.interval.high,
-                "duets": point.duets,
-                "excluded": point.excluded,
+                **_fields(point, "duets", "excluded"),
                 "unit": _unit(point.metric),
                 "anchor_value": point.anchor,
             }
 
 
-_CASE: Final[dict[str, Callable[[Case], str | int | None]]] = {
-    "case": lambda case: case.id,
-    "experiment": lambda case: case.experiment,
-    "endpoint": lambda case: case.endpoint.name,
-    "python": lambda case: case.python,
-    "interface": lambda case: str(case.endpoint.interface),
-    "server": lambda case: case.server,
-    "stack": lambda case: case.stack,
-    "connections": lambda case: case.load.connections,
-}
+def _fields(record: Frozen, *names: str) -> Row:
+    values = ((name, getattr(record, name)) for name in names)
+    # Of an enumeration its value.
+    return {
+        _COLUMNS.get(name, name): str(value) if isinstance(value, str) else value
+        for name, value in values
+    }
+
+
+_CASE: Final[Row] = dict.fromkeys(
+    ("case", "experiment", "endpoint", "python", "interface", "server", "stack", "connections")
+)
 
 
 def _case(case: Case) -> Row:
-    return {column: read(case) for column, read in _CASE.items()}
+    values: Row = {
+        "case": case.id,
+        "endpoint": case.endpoint.name,
+        "interface": str(case.endpoint.interface),
+        "connections": case.load.connections,
+    }
+    return {**_CASE, **_fields(case, "experiment", "python", "server", "stack"), **values}
 
 
 def _figures(metrics: Mapping[str, float]) -> Iterator[Row]:

@@ -1,147 +1,492 @@
-"""A comparison as every format shows it, and how it ended as an exit code. Pure."""
+"""A comparison as every format shows it: a sentence, rows, sections; and its exit code. Pure."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from duetbench.core import units
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
+from duetbench.core.text import TO_REPEAT
+from duetbench.core.units import Interval
 from duetbench.project import names
-from duetbench.show import formats, rows
-from duetbench.show.rows import Grid, Groups, ViewRow
-from duetbench.store.comparison import Comparison, Event
-
-_INTERVAL: Final = (
-    "each row's own and two-sided, good whenever measuring stopped. A verdict takes all of it to "
-    "lie beyond the relevance floor, and at most 5 % false discoveries over all that was tested, "
-    "2.5 % on either side"
+from duetbench.show import formats
+from duetbench.store.comparison import (
+    CaseComparison,
+    Comparison,
+    Judgement,
+    MicroComparison,
+    rebuilt,
 )
-_INTERVAL_THEN: Final = (
-    "each row's own and two-sided, good whenever measuring stopped. By the rule of that time a "
-    "verdict asked on one side only, at 5 % false discoveries over all that was tested; where few "
-    "rows were, the near end of an interval can lie within the relevance floor all the same"
+
+CPU: Final = "server_cpu_per_request"
+"""The metric that is judged for every case."""
+
+UNDECIDED: Final = 3
+"""Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
+
+Group = Literal["worse", "better", "broken", "undecided", "unjudged", "unchanged"]
+"""What a verdict means to readers, in the order in which they want to know it.
+
+Broken: a side failed, or lacks the metric. Undecided: measured, and neither a change nor its
+absence is shown. Unjudged: without the samples for one look.
+"""
+
+_GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+_MOVED: Final[tuple[Group, ...]] = ("worse", "better")
+_OPEN: Final[tuple[Group, ...]] = ("broken", "undecided", "unjudged")
+_GROUP_OF: Final[dict[Verdict, Group]] = {
+    Verdict.SLOWER: "worse",
+    Verdict.FASTER: "better",
+    Verdict.NOT_COMPARABLE: "broken",
+    Verdict.NO_CHANGE: "unchanged",
+}
+_INPROCESS_FLOOR: Final = 0.01  # of times inside the process
+_NOTHING: Final = "Nothing to judge"
+_LABELS: Final = 3  # metrics that are named
+_NAMED: Final = 6  # cases that are named where all of them would be too many
+_COULD_SEE: Final = (
+    "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
+    "ones may be there"
 )
 _RATE: Final = 0.025
 """Up to this `Method.confirmation_rate` the interval of what is called lies beyond the floor."""
 
+_OLDER: Final = (
+    "of its time: a verdict asked on one side only, so the near end of an interval can lie within "
+    "the relevance floor"
+)
 _SHARED: Final = (
     "read while both servers held the pages that they share, each half of them: changes are shown "
     "up to a tenth larger than they are"
 )
-_FLOOR: Final = "changes up to here are none, however surely they are seen"
-_COULD_SEE: Final = (
-    "a change as large as this would have been seen in 4 of 5 comparisons, had nothing else moved"
-)
-_SAMPLES: Final = "usable duets (in process: counts, or pairs of processes)"
-_FIGURES: Final = "base's mean over launches with nothing beside them, and that times the ratio"
-
-UNDECIDED: Final = 3
-"""Not all that was to be judged was judged; see `errors.EXIT_CODES`."""
-_NAMED: Final = 6  # cases that are named where all of them would be too many
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A part of a report, called `name` where it did not fit.
+class ViewRow:
+    """One case, or in-process benchmark (which has a unit and no metric), and metric.
 
-    `lines` are pairs of a name, which may be empty, and a sentence, above the `grid`. A folded
-    block is closed until somebody opens it, and stands below the heading `under`.
+    `figures` are base's from sequential launches, and that times the ratio, so that they agree with
+    `change`. `name` is the case in words.
     """
 
-    name: str
-    title: str = ""
-    lines: tuple[tuple[str, str], ...] = ()
-    grid: Grid | None = None
-    kind: Literal["facts", "news", "list", "legend", "commands"] = "list"
+    case: str
+    metric: str
+    judged: Judgement
+    name: str = ""
+    figures: str = ""
+    unit: str = ""
+
+    @property
+    def group(self) -> Group:
+        if self.judged.verdict is Verdict.INCONCLUSIVE:
+            return "unjudged" if self.judged.ratio is None else "undecided"
+        return _GROUP_OF[self.judged.verdict]
+
+    @property
+    def label(self) -> str:
+        if self.metric:
+            return formats.title(self.metric)
+        return "instructions in process" if self.unit == INSTRUCTIONS else "time in process"
+
+    @property
+    def moved(self) -> str:
+        """By how much, in plain words: `needs 2.13 % more CPU per request (1.61…2.65 %)`."""
+        return formats.moved(self.metric or self.unit, self.judged.interval or Interval(1.0))
+
+    @property
+    def verdict(self) -> str:
+        return formats.verdict(self.metric, self.judged.verdict)
+
+    @property
+    def change(self) -> str:
+        return formats.percent(self.judged.ratio)
+
+    @property
+    def interval(self) -> str:
+        return formats.ends(self.judged.interval)
+
+    @property
+    def floor(self) -> float:
+        """The relevance floor of its metric."""
+        if not self.metric and self.unit != INSTRUCTIONS:
+            return _INPROCESS_FLOOR
+        return METRICS[self.metric or CPU].floor
+
+    @property
+    def why(self) -> str:
+        if self.judged.reason:
+            return self.judged.reason
+        if self.judged.ratio is None:
+            count = formats.quantity(self.judged.duets, "duet" if self.metric else "process pair")
+            return f"only {count} usable: too few to look at"
+        return "neither a change nor its absence is shown yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Sentences, each with what it is about or nothing, and below them a table or a command.
+
+    A folded section is closed until somebody opens it.
+    """
+
+    title: str
+    lines: Sequence[tuple[str, str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    command: str = ""
     folded: bool = False
-    under: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A comparison, ready to be written in any format: blocks in the order of their importance."""
+    """A comparison, ready to be written in any format: what matters most comes first."""
 
     headline: str
-    groups: Groups
-    blocks: tuple[Block, ...]
+    rows: tuple[ViewRow, ...]
+    sections: tuple[Section, ...]
 
 
 def make_view(comparison: Comparison) -> View:
-    """Arrange a comparison for reading, without empty blocks."""
-    groups = rows.group_rows(comparison)
-    headline = rows.headline(comparison, groups)
-    blocks = (*_open(comparison, groups), *_folded(comparison, groups, headline))
-    filled = (block for block in blocks if block.lines or (block.grid and block.grid.rows))
-    return View(headline, groups, tuple(filled))
+    """Arrange a comparison for reading, without empty sections."""
+    rows = _rows(comparison)
+    sentence = headline(comparison, rows)
+    sections = _sections(comparison, rows, sentence)
+    filled = (section for section in sections if section.lines or section.rows or section.command)
+    return View(sentence, rows, tuple(filled))
 
 
-def _open(comparison: Comparison, groups: Groups) -> Iterator[Block]:
-    yield Block("facts", lines=tuple(_facts(comparison, groups)), kind="facts")
-    yield Block("events", lines=_plain(map(_event, comparison.events)), kind="news")
-    yield from _moved("Worse", groups.worse, len(comparison.events))
-    yield from _moved("Better", groups.better, len(comparison.events))
-    broken = tuple(dict.fromkeys((row.case, row.why) for row in groups.broken))
-    yield Block("Not comparable", "Not comparable", broken)
-    undecided = rows.table(groups.undecided, "verdict", "base → head")
-    yield Block("Not decided", "Not decided", grid=undecided)
-    unjudged = _by_reason((row.why, row.case) for row in groups.unjudged)
-    yield Block("Not judged", "Not judged", unjudged)
-    yield Block("Next", "Next", _plain(rows.steps(comparison, groups)))
-    yield Block("legend", lines=tuple(_legend(comparison, groups)), kind="legend")
+def _rows(comparison: Comparison) -> tuple[ViewRow, ...]:
+    """Make all rows, group by group; what moved furthest beyond its threshold first."""
+    rows = [
+        ViewRow(
+            case.case.id,
+            judged.metric,
+            judged,
+            str(names.of(case.case)),
+            _figures(case, judged),
+        )
+        for case in comparison.cases
+        for judged in case.judgements
+    ]
+    for micro in comparison.micro:
+        name = benchmark_name(micro)
+        rows.append(ViewRow(name, "", micro.judgement, name, unit=micro.unit))
+
+    def place(row: ViewRow) -> tuple[int, float]:
+        moved = abs((row.judged.ratio or 1.0) - 1) / row.floor if row.group in _MOVED else 0.0
+        return _GROUPS.index(row.group), -moved
+
+    return tuple(sorted(rows, key=place))
 
 
-def _moved(title: str, moved: Sequence[ViewRow], events: int) -> Iterator[Block]:
-    alone, together = (
-        rows.table((row for row in moved if row.grouped is grouped), "why")
-        for grouped in (False, True)
+def benchmark_name(micro: MicroComparison) -> str:
+    """What an in-process benchmark is called: `b.One [current, 3.14]`."""
+    return f"{micro.benchmark} [{micro.stack}, {micro.python}]"
+
+
+def _figures(case: CaseComparison, judged: Judgement) -> str:
+    base = case.absolute_base.get(judged.metric)
+    if base is None or judged.ratio is None:
+        return ""
+    # Head's own launches scatter more than the ratio, and would often contradict it.
+    return " → ".join(formats.figure(judged.metric, end) for end in (base, base * judged.ratio))
+
+
+def _of(rows: Iterable[ViewRow], *groups: Group) -> list[ViewRow]:
+    return [row for row in rows if row.group in groups]
+
+
+def headline(comparison: Comparison, rows: Sequence[ViewRow]) -> str:
+    """Write the sentence above a comparison: what it says, and in which order, is decided here."""
+    if not (comparison.planned or comparison.micro):
+        notes = (note for note in comparison.notes if note.startswith(_NOTHING))
+        return next(notes, f"{_NOTHING}: the change cannot have touched any measured case.")
+    parts = []
+    for group in _MOVED:
+        if moved := _of(rows, group):
+            top, count = moved[0], f"{group} in {_count(moved, comparison)}"
+            most = ", most of all {}, which {}" if len(moved) > 1 else ": {} {}"
+            parts.append(count + most.format(top.name, top.moved))
+    if broken := _of(rows, "broken"):
+        parts.append(f"not comparable in {_count(broken, comparison)}")
+    # A case with one open metric is not 'no change'.
+    doubtful = {row.case for row in _of(rows, *_OPEN)}
+    clean = [row for row in _of(rows, "unchanged") if row.case not in doubtful]
+    if clean and not _of(rows, *_MOVED):
+        parts.append(f"no change in {_count(clean, comparison)}{_could_see(clean)}")
+    if undecided := _of(rows, "undecided"):
+        labels = formats.some(tuple(dict.fromkeys(row.label for row in undecided)), _LABELS)
+        parts.append(f"not decided in {_count(undecided, comparison)} ({labels})")
+    # Cases that should have been judged and have no row at all.
+    lost = max(0, comparison.planned - len({row.case for row in rows if row.metric}))
+    if (unjudged := _of(rows, "unjudged")) or lost:
+        parts.append(f"not judged in {_count(unjudged, comparison, more=lost)}")
+    sentence = "; ".join(parts)
+    if comparison.cross:
+        sentence = f"{comparison.head.label} against {comparison.base.label}: {sentence}"
+    partial = "Partial: " if comparison.status == "partial" else ""
+    return f"{partial}{sentence[0].upper()}{sentence[1:]}."
+
+
+def _could_see(rows: Sequence[ViewRow]) -> str:
+    """Name the smallest change that all of these would have shown, in the metric of all cases."""
+    leading = [row for row in rows if row.metric == CPU] or rows
+    sizes = [row.judged.detectable for row in leading if row.judged.detectable is not None]
+    if not sizes:
+        return ""
+    return (
+        f"; changes of {leading[0].label} from {formats.size(max(sizes))} on could have been seen"
     )
-    yield Block(title, title, grid=alone)
-    count = formats.quantity(len(together.rows), "row")
-    above = f"{count} of the event{'s' * (events != 1)} above"
-    yield Block(title, above, grid=together, folded=True, under="" if alone.rows else title)
 
 
-def _folded(comparison: Comparison, groups: Groups, headline: str) -> Iterator[Block]:
-    same = _sizes(comparison, groups.unchanged, "tolerance")
-    excluded = f"'No change' is said where a change as large as this is excluded: {same}."
-    yield Block(
-        "No change",
-        f"No change: {formats.quantity(len(groups.unchanged), 'row')}",
-        _plain([excluded] if same else []),
-        rows.table(groups.unchanged, "verdict", "base → head", "why"),
-        "news",
-        folded=True,
-    )
-    counts = Grid(("case", "base", "head", "change"), _counts(comparison), ("case",))
-    title = f"Instructions per request, without a server: {len(counts.rows)}"
-    yield Block("Instructions", title, grid=counts, folded=True)
-    head = ("stack", "package", "base", "head")
+def _count(rows: Sequence[ViewRow], comparison: Comparison, *, more: int = 0) -> str:
+    """Count cases and benchmarks: `2 of 34 cases and 1 of 3 in-process benchmarks`."""
+    cases = len({row.case for row in rows if row.metric}) + more
+    inside = len({row.case for row in rows if not row.metric})
+    parts = [f"{cases} of {comparison.planned} cases"] if cases else []
+    if inside:
+        parts.append(f"{inside} of {len(comparison.micro)} in-process benchmarks")
+    return " and ".join(parts)
+
+
+_COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
+    "case": lambda row: row.case,
+    "metric": lambda row: row.label,
+    "verdict": lambda row: row.verdict,
+    "change": lambda row: row.change,
+    "95 % interval": lambda row: row.interval,
+    "could see": lambda row: formats.size(row.judged.detectable),
+    "base → head": lambda row: row.figures or formats.MISSING,
+    "samples": lambda row: str(row.judged.duets),
+    "why": lambda row: row.why,
+}
+
+
+def table(
+    title: str, rows: Iterable[ViewRow], *without: str, note: str = "", folded: bool = False
+) -> Section:
+    """A section with rows and all their columns but these, below a note."""
+    head = [name for name in _COLUMNS if name not in without]
+    cells = [[_COLUMNS[name](row) for name in head] for row in rows]
+    return Section(title, _plain([note] if note else []), head, cells, folded=folded)
+
+
+def _plain(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [("", line) for line in lines]
+
+
+def _sections(comparison: Comparison, rows: Sequence[ViewRow], sentence: str) -> Iterator[Section]:
+    yield Section("", [*_facts(comparison, rows)])
+    yield Section("Events", _plain(_events(comparison)))
+    yield table("Worse", _of(rows, "worse"), "why")
+    yield table("Better", _of(rows, "better"), "why")
+    broken = dict.fromkeys((row.case, row.why) for row in _of(rows, "broken"))
+    yield Section("Not comparable", [*broken])
+    yield table("Not decided", _of(rows, "undecided"), "verdict", "base → head")
+    unjudged = ((row.why, row.case) for row in _of(rows, "unjudged"))
+    yield Section("Not judged", _by_reason(unjudged))
+    yield Section("Next", _plain(_steps(comparison, rows)))
+
+    same = _of(rows, "unchanged")
+    sizes = _sizes(comparison, same, "tolerance")
+    excluded = f"Said where a change as large as this is excluded: {sizes}." if sizes else ""
+    hidden = ("verdict", "base → head", "why")
+    yield table("No change", same, *hidden, note=excluded, folded=True)
+    counts, title = _counts(comparison), "Instructions per request, without a server"
+    yield Section(title, (), ("case", "base → head", "change"), counts, folded=True)
     packages = [
         (item.stack, item.package, item.base or formats.MISSING, item.head or formats.MISSING)
         for item in comparison.packages
     ]
-    title = f"Packages that differ: {len(packages)}"
-    yield Block("Packages", title, grid=Grid(head, packages, head), folded=True)
-    called = tuple(
-        (case.case.id, str(name))
+    head = ("stack", "package", "base", "head")
+    yield Section("Packages that differ", (), head, packages, folded=True)
+    because = ((case.because, case.case.id) for case in comparison.cases)
+    yield Section("Why these were judged", _by_reason(because), folded=True)
+    yield Section("Validity flags", [*_flags(comparison)], folded=True)
+    command = rebuilt(comparison) or ""
+    left_out = [note for note in comparison.notes if note.startswith(TO_REPEAT)]
+    notes = [note for note in comparison.notes if note not in (*left_out, sentence)]
+    missing = [(missing.case, missing.reason) for missing in comparison.missing]
+    yield Section("Notes", [*_plain(notes), *missing], folded=True)
+    if comparison.planned or comparison.micro:
+        yield Section("Reproduce", _plain(left_out), command=command, folded=True)
+
+
+def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
+    sides = (comparison.base, comparison.head)
+    for name, side in zip(("base", "head"), sides, strict=True):
+        commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
+        yield name, f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
+    if comparison.cross:
+        yield "kind", "two interpreters against each other: a choice, not a change"
+    pythons = [
+        ", ".join(f"{i.version}{' free-threaded' if i.free_threaded else ''}" for i in interpreters)
+        for interpreters in (side.interpreters for side in sides)
+    ]
+    if any(pythons):
+        yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
+    yield "coverage", "; ".join(_coverage(comparison, rows))
+    # All judgements of a case have the same numbers.
+    first = [case.judgements[0] for case in comparison.cases if case.judgements]
+    if unused := sum(judgement.excluded for judgement in first):
+        used = sum(judgement.duets for judgement in first)
+        yield "duets", f"{used} usable, {unused} not: disturbed or failed"
+    if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
+        yield "noise of the machine", f"in {noisy} of the duets used: it was there most of the time"
+    if comparison.noise is not None:
+        scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
+        yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
+    yield from _sight(comparison, rows)
+    spent = formats.duration(comparison.wall_seconds)
+    if comparison.budget_seconds is not None:
+        spent += f" of {formats.duration(comparison.budget_seconds)}"
+    yield "time", spent
+    machine = comparison.machine
+    virtual = f", virtual ({machine.virtual})" if machine.virtual else ""
+    yield "machine", f"{machine.cpu}, {machine.cores} cores{virtual}"
+
+
+def _sight(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[str, str]]:
+    """Say how small a change could have been seen, and what limits the verdicts."""
+    largest: dict[str, float] = {}
+    for row in rows:
+        if row.judged.detectable is not None:
+            largest[row.label] = max(largest.get(row.label, 0.0), row.judged.detectable)
+    if largest:
+        sizes = ", ".join(f"{label} {formats.size(size)}" for label, size in largest.items())
+        yield "could see", f"{sizes}: {_COULD_SEE}"
+    judged = _of(rows, *_MOVED, "undecided", "unchanged")
+    if floors := _sizes(comparison, judged, "floor"):
+        yield "relevance floor", f"{floors}: up to here changes are none, however surely seen"
+    rate = comparison.method.get("confirmation_rate")
+    if isinstance(rate, float) and rate > _RATE:
+        yield "rule", _OLDER
+    if "memory" not in comparison.method and any(row.metric == "pss_steady" for row in judged):
+        yield formats.title("pss_steady"), _SHARED
+
+
+def _coverage(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
+    answered = {(row.case, bool(row.metric)) for row in _of(rows, *_MOVED, "unchanged")}
+    judged = answered - {(row.case, bool(row.metric)) for row in _of(rows, *_OPEN)}
+    cases = sum(is_case for _, is_case in judged)
+    if comparison.planned or not comparison.micro:
+        # A case whose memory did not move and whose CPU time is open is judged in part.
+        partly = len(answered - judged)
+        more = f", {partly} more in part" if partly else ""
+        yield f"{cases} of {comparison.planned} cases judged{more}"
+    if comparison.micro:
+        yield f"{len(judged) - cases} of {len(comparison.micro)} in-process benchmarks judged"
+    yield f"{comparison.untouched} others cannot have changed"
+    if comparison.missing:
+        yield f"{len(comparison.missing)} without counterpart"
+
+
+def _events(comparison: Comparison) -> Iterator[str]:
+    for event in comparison.events:
+        shared = (
+            "with nothing in common but the machine"
+            if event.factor == "machine"
+            else f"that share the {event.factor} {event.value}"
+        )
+        verdict = formats.verdict(event.metric, event.verdict)
+        yield (
+            f"{len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
+            f"{verdict}, {formats.percent(event.ratio)} ({formats.ends(event.interval)})."
+        )
+
+
+def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Count names by their reason, and name some of them."""
+    names_of: dict[str, dict[str, None]] = {}
+    for reason, name in pairs:
+        names_of.setdefault(reason, {})[name] = None
+    return [
+        (f"{len(names)} × {reason}", formats.some(tuple(names), _NAMED))
+        for reason, names in names_of.items()
+    ]
+
+
+def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
+    """Say what to do next."""
+    lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
+    for row in _of(rows, "undecided", "unjudged"):
+        lacking[_lacks(comparison, row)].append(row)
+    if waiting := lacking["time"]:
+        cases, more = {row.case for row in waiting}, ""
+        estimates = [case.seconds_to_decide for case in comparison.cases if case.case.id in cases]
+        if seconds := [seconds for seconds in estimates if seconds]:
+            time = formats.duration(sum(seconds))
+            more = f" About {time} more would probably decide {len(seconds)} of them."
+        yield (
+            f"Too little time for {_count(waiting, comparison)}: a larger --budget, or fewer cases "
+            f"with --select, would tell.{more}"
+        )
+    if loud := lacking["quiet"]:
+        yield (
+            f"Too few duets were usable in {_count(loud, comparison)}; their flags say what "
+            "disturbed them. A quieter machine would tell; more time on this one may not."
+        )
+    if spent := lacking["nothing"]:
+        yield (
+            "Not decided with all the samples that a comparison takes: "
+            f"{_count(spent, comparison)}. What is there, if anything, is too small or too "
+            "unsteady for this machine; more time does not help."
+        )
+
+
+def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:
+    """Tell what a row lacks for an answer."""
+    if row.group == "unjudged":
+        return "quiet" if row.judged.excluded else "time"
+    # The last look, after which no more samples are taken; no end if it is not recorded.
+    method = comparison.method
+    looks = str(method.get("looks", method.get("screening_looks", "")))
+    last = looks.rpartition(", ")[2].partition(" ")[0]
+    most = int(last) if last.isdecimal() else math.inf
+    unlimited = comparison.budget_seconds is None and comparison.status == "complete"
+    if unlimited or row.judged.duets >= most:
+        return "nothing"
+    # A case is given up if most of so many duets could not be used.
+    duets = next((case.duets for case in comparison.cases if case.case.id == row.case), ())
+    return "quiet" if len(duets) >= most * float(method.get("patience", math.inf)) else "time"
+
+
+def _sizes(
+    comparison: Comparison, judged: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
+) -> str:
+    """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
+    inside = comparison.method.get(f"inprocess_{kind}")
+    sizes = {
+        row.label: size
+        for row in judged
+        if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
+    }
+    return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
+
+
+def _counts(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Instructions per request, the largest change first."""
+    changes = [
+        (ratio, case.case.id, f"{units.count(counted.base)} → {units.count(counted.head)}")
         for case in comparison.cases
-        if (name := names.of(case.case)).known
+        if (counted := case.instructions) and (ratio := counted.ratio) is not None
+    ]
+    changes.sort(key=lambda change: -abs(change[0] - 1))
+    return [(case, counts, formats.percent(ratio)) for ratio, case, counts in changes]
+
+
+def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    counted = Counter(
+        name
+        for case in comparison.cases
+        for duet in case.duets
+        for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
     )
-    notes = [note for note in comparison.notes if note != headline]
-    notes += [f"{missing.case}: {missing.reason}" for missing in comparison.missing]
-    because = _by_reason((case.because, case.case.id) for case in comparison.cases)
-    yield Block("Cases", "What these cases are", called, folded=True)
-    yield Block("Reasons", "Why these were judged", because, folded=True)
-    yield Block("Flags", "Validity flags", tuple(_flags(comparison)), folded=True)
-    yield Block("Notes", "Notes", _plain(notes), folded=True)
-    again = rows.commands(comparison, groups)
-    yield Block("Commands", "Reproduce", again, kind="commands", folded=True)
-
-
-def _plain(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    return tuple(("", line) for line in lines)
+    for name, times in counted.most_common():
+        yield f"{name} in {formats.quantity(times, 'duet')}", name.meaning
 
 
 def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
@@ -172,131 +517,3 @@ def exit_code(comparison: Comparison, *, lenient: bool = False) -> int:
         return 0
     judged = any(judgement.verdict not in undecided for judgement in every)
     return 0 if lenient and judged else UNDECIDED
-
-
-def _facts(comparison: Comparison, groups: Groups) -> Iterator[tuple[str, str]]:
-    for name, side in (("base", comparison.base), ("head", comparison.head)):
-        commit = f" ({side.commit[:12]})" if side.commit and side.commit not in side.label else ""
-        yield name, f"{side.label}{commit}{' with uncommitted changes' if side.dirty else ''}"
-    if comparison.cross:
-        yield "kind", "two interpreters against each other: a choice, not a change"
-    pythons = [
-        ", ".join(f"{i.version}{' free-threaded' * i.free_threaded}" for i in side.interpreters)
-        for side in (comparison.base, comparison.head)
-    ]
-    if any(pythons):
-        yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
-    yield "coverage", "; ".join(_coverage(comparison, groups))
-    # All judgements of a case have the same numbers.
-    first = [case.judgements[0] for case in comparison.cases if case.judgements]
-    if unused := sum(judgement.excluded for judgement in first):
-        used = sum(judgement.duets for judgement in first)
-        yield "duets", f"{used} usable, {unused} not: disturbed or failed"
-    if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "noise of the machine", f"in {noisy} of the duets used: it was there most of the time"
-    if comparison.noise is not None:
-        label = formats.title(rows.CPU)
-        scatter = f"{label} of base against itself scatters by {formats.size(comparison.noise)}"
-        yield "noise", f"{scatter} from duet to duet (standard deviation)"
-    spent = formats.duration(comparison.wall_seconds)
-    if comparison.budget_seconds is not None:
-        spent += f" of {formats.duration(comparison.budget_seconds)}"
-    yield "time", spent
-    machine = comparison.machine
-    virtual = f", virtual ({machine.virtual})" if machine.virtual else ""
-    yield "machine", f"{machine.cpu}, {machine.cores} cores{virtual}"
-
-
-def _coverage(comparison: Comparison, groups: Groups) -> Iterator[str]:
-    answered = {(row.case, bool(row.metric)) for row in groups.judged}
-    waiting = (*groups.broken, *groups.undecided, *groups.unjudged)
-    judged = answered - {(row.case, bool(row.metric)) for row in waiting}
-    cases = sum(is_case for _, is_case in judged)
-    if comparison.planned or not comparison.micro:
-        # A case whose memory did not move and whose CPU time is open is judged in part.
-        partly = len(answered - judged)
-        more = f", {partly} more in part" if partly else ""
-        yield f"{cases} of {comparison.planned} cases judged{more}"
-    if comparison.micro:
-        inside = f"{len(judged) - cases} of {len(comparison.micro)} in-process benchmarks"
-        yield inside if comparison.planned else f"{inside} judged"
-    yield f"{comparison.untouched} others cannot have changed"
-    if comparison.missing:
-        yield f"{len(comparison.missing)} without counterpart"
-
-
-def _event(event: Event) -> str:
-    shared = (
-        "with nothing in common but the machine"
-        if event.factor == "machine"
-        else f"that share the {event.factor} {event.value}"
-    )
-    return (
-        f"One event: {len(event.cases)} cases {shared} moved alike: {formats.title(event.metric)} "
-        f"{formats.verdict(event.metric, event.verdict)}, {formats.percent(event.ratio)} "
-        f"({formats.ends(event.interval)})."
-    )
-
-
-def _legend(comparison: Comparison, groups: Groups) -> Iterator[tuple[str, str]]:
-    judged = (*groups.worse, *groups.better, *groups.undecided, *groups.unchanged)
-    if not judged:
-        return
-    rate = comparison.method.get("confirmation_rate")
-    looser = isinstance(rate, float) and rate > _RATE
-    yield "95 % interval", _INTERVAL_THEN if looser else _INTERVAL
-    if floors := _sizes(comparison, judged, "floor"):
-        yield "relevance floor", f"{_FLOOR}: {floors}"
-    yield "could see", _COULD_SEE
-    yield "samples", _SAMPLES
-    if any(row.figures for row in groups.all):
-        yield "base → head", _FIGURES
-    if comparison.method.get("memory") is None:
-        for label in dict.fromkeys(row.label for row in judged if row.metric == "pss_steady"):
-            yield label, _SHARED
-
-
-def _sizes(
-    comparison: Comparison, judged: Sequence[ViewRow], kind: Literal["floor", "tolerance"]
-) -> str:
-    """`CPU/request 0.2 %, time in process 1 %`: each metric's size once, if it is known."""
-    inside = comparison.method.get(f"inprocess_{kind}")
-    sizes = {
-        row.label: size
-        for row in judged
-        if isinstance(size := getattr(METRICS[row.metric], kind) if row.metric else inside, float)
-    }
-    return ", ".join(f"{label} {100 * size:g} %" for label, size in sizes.items())
-
-
-def _counts(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    """Instructions per request, the largest change first."""
-    changes = [
-        (ratio, (case.case.id, units.count(counted.base), units.count(counted.head)))
-        for case in comparison.cases
-        if (counted := case.instructions) and (ratio := counted.ratio) is not None
-    ]
-    changes.sort(key=lambda change: -abs(change[0] - 1))
-    return [(*row, formats.percent(ratio)) for ratio, row in changes]
-
-
-def _by_reason(pairs: Iterator[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Count names by their reason, and name some of them."""
-    names_of: dict[str, dict[str, None]] = {}
-    for reason, name in pairs:
-        names_of.setdefault(reason, {})[name] = None
-    return tuple(
-        (f"{len(names)} × {reason}", formats.some(tuple(names), _NAMED))
-        for reason, names in names_of.items()
-    )
-
-
-def _flags(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    counted = Counter(
-        name
-        for case in comparison.cases
-        for duet in case.duets
-        for name in {flag.name: None for flag in (*duet.flags_base, *duet.flags_head)}
-    )
-    for name, times in counted.most_common():
-        yield f"{name} in {formats.quantity(times, 'duet')}", name.meaning

@@ -6,7 +6,7 @@ runs/<run>.json         the run files as they are
 points/<id>.json        the files of anchored points
 c/<change>.json         the change records
 cmp/<comparison>.json   the stored comparisons as they are
-why/<id>.json           where the instructions of changes are, and folded stacks beside
+why/<id>.json           where the instructions of changes are
 
 Building twice gives the same bytes: what has not changed is not written.
 """
@@ -21,12 +21,10 @@ from urllib.parse import quote, urlsplit
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.show import addresses
-from duetbench.show import attribution as report_attribution
 from duetbench.show.site import asv_site
 from duetbench.show.site.pages import (
     case,
-    changes,
-    comparisons,
+    evidence,
     experiment,
     front,
     packages,
@@ -201,9 +199,8 @@ KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     front.pages,
     experiment.pages,
     case.pages,
-    changes.pages,
+    evidence.pages,
     packages.pages,
-    comparisons.pages,
     reference.pages,
     missing_pages,
 )
@@ -224,9 +221,6 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
         folder.put(f"{addresses.COMPARISONS}{path.name}", path.read_bytes())
     for attribution in sources.attributions:
         folder.put(addresses.attribution_file(attribution.id), files.encode(attribution))
-        for side in ("base", "head"):
-            stacks = report_attribution.folded(attribution, side).encode()
-            folder.put(addresses.folded(attribution.id, side), stacks)
     downloads = {}
     for name, meaning in _SCHEMAS.items():
         if (results / name).is_file():

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.show import formats
-from duetbench.show.attribution import GREY, of_all, own_counts, place
+from duetbench.show.change import GREY, of_all, own_counts, place
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.words import drawing
 from duetbench.store.attribution import Attribution, Function, Node

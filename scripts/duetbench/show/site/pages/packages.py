@@ -12,9 +12,7 @@ from duetbench.core.text import clean
 from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import addresses, formats
-from duetbench.show import change as change_text
-from duetbench.show.attribution import FIRST
-from duetbench.show.change import ChangeText
+from duetbench.show.change import FIRST, ChangeText, describe
 from duetbench.show.site import charts, words
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
 from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grouped, render
@@ -121,7 +119,7 @@ def _changes(
         move = next((move for move in record.packages if move.package == package.name), None)
         if record.may_be_of(package.name):
             blame = record.blame(move) if move else "yes"
-            changes.append((change_text.describe(record), move, blame))
+            changes.append((describe(record), move, blame))
     return changes
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
-from duetbench.show import addresses, attribution
-from duetbench.show.attribution import AttributionText
+from duetbench.show import addresses
+from duetbench.show.change import AttributionText
 from duetbench.show.page import About, read_about, reference_runs
 from duetbench.show.site.words import filled
 from duetbench.store import asv_results
@@ -155,7 +155,7 @@ class Site:
         """Attributions of these changes, of a comparison, or of a release alone; newest first."""
         explained = {record.id for record in changes}
         return [
-            attribution.describe(record)
+            AttributionText(record)
             for record in self.attributions.values()
             if record.change in explained
             or (comparison and record.comparison == comparison)

@@ -1,0 +1,381 @@
+"""What is kept as evidence: changes with a feed of them, attributions, and comparisons.
+
+What a page of a change or comparison says comes from records and run files, whose figures do not
+move any more. The words of comparisons are those of the reports (`show.view`).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import compress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from duetbench.core import __version__
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.project import names
+from duetbench.show import addresses, formats
+from duetbench.show.change import (
+    FIRST,
+    AttributionText,
+    ChangeText,
+    commands,
+    describe,
+    narrowed_line,
+    share_effect,
+)
+from duetbench.show.formats import WORDY
+from duetbench.show.site import words
+from duetbench.show.site.charts import CHANGE, Caption, Dot, Value, forest
+from duetbench.show.site.flame import flame
+from duetbench.show.site.pages.site import PageFile, Site, grouped, render
+from duetbench.show.site.pages.trends import trend_around
+from duetbench.show.site.words import filled
+from duetbench.show.view import Section, View, benchmark_name, make_view, table
+from duetbench.store.attribution import Attribution, Row
+from duetbench.store.change import Change
+from duetbench.store.comparison import Comparison, Duet, Judgement, SideRecord
+
+_TITLES: Final = {
+    "worse": "Worse",
+    "better": "Better",
+    "broken": "Not comparable",
+    "undecided": "Not decided",
+    "unchanged": "No change",
+}
+_KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
+"""CSS classes of verdicts by their mark."""
+_CHART: Final = "Head over base: every usable duet, and what is said of all"
+_INSIDE: Final = "Head over base: every pair of processes, and what is said of all"
+
+
+def pages(site: Site) -> Iterator[PageFile]:
+    """The lists, a page for each change, attribution and comparison, and the feed."""
+    yield from _changes(site)
+    yield from _comparisons(site)
+
+
+def _changes(site: Site) -> Iterator[PageFile]:
+    """The list, one page for each change and for each attribution, and the feed."""
+    yield render(
+        site,
+        "changes.html.j2",
+        addresses.CHANGES,
+        "Changes",
+        "Where the Python web stack became faster or slower for good, and why.",
+        still=[describe(record) for record in site.open_changes],
+        over=[describe(record) for record in site.closed_changes],
+    )
+    for record in site.changes:
+        yield _change_page(site, record)
+    yield PageFile(addresses.FEED, feed(site.changes, site.base))
+    for attribution in site.attributions.values():
+        yield _why(site, attribution)
+
+
+def feed(changes: Iterable[Change], base: str = "") -> str:
+    """The Atom feed, newest change first; the same changes always give the same text.
+
+    `base`: Address of the site with a slash at its end; empty: links are relative to the feed.
+    """
+    newest = sorted(changes, key=lambda record: (record.when, record.id), reverse=True)
+    return (
+        filled(
+            "changes.atom.j2",
+            base=base,
+            updated=newest[0].when if newest else datetime.fromtimestamp(0, UTC),
+            entries=[
+                (record, feed_title(record), words.moved(record.packages)) for record in newest
+            ],
+        )
+        + "\n"
+    )
+
+
+def feed_title(record: Change) -> str:
+    """The change in a sentence: what, by how much, how surely, since when, because of what."""
+    text = describe(record)
+    sentence = f"{text.releases}: {text.sentence}" if text.releases else text.sentence
+    return f"{sentence} [closed]" if record.status == "closed" else sentence
+
+
+def _change_page(site: Site, record: Change) -> PageFile:
+    name, text = record.series, describe(record)
+    before, after = (
+        None if run not in site.nights else site.nights[run].time
+        for run in (record.before_run or "", record.after_run or "")
+    )
+    return render(
+        site,
+        "change.html.j2",
+        addresses.change(record.id),
+        text.sentence,
+        f"{text.name}: {text.title} {text.word}, {text.change}, 95 % interval {text.interval}.",
+        record=record,
+        text=text,
+        query=f"?metric={name.metric}" if name.metric in METRICS else "",
+        forest=_change_forest(text),
+        trend=trend_around(site, record),
+        packages=sorted(
+            ((move, record.blame(move)) for move in record.packages),
+            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
+        ),
+        commands=commands(record, before, after),
+        shares=(
+            *map(share_effect, record.shares),
+            *([narrowed_line(record.narrowed)] if record.narrowed else ()),
+        ),
+        why=site.explanations([record]),
+        most_rows=FIRST,
+    )
+
+
+def _change_forest(text: ChangeText) -> Markup:
+    record = text.record
+    dot = Dot(
+        f"{record.series.case} · {text.title}",
+        Value(record.interval),
+        verdict=record.verdict,
+        word=f"{formats.MARKS[record.verdict]} {text.word}",
+    )
+    about = Caption(
+        "evidence",
+        "The confirming comparison",
+        "After over before, with its 95 % interval. These figures do not move any more.",
+    )
+    return forest(about, CHANGE, {"": [dot]})
+
+
+def _why(site: Site, record: Attribution) -> PageFile:
+    """Where the instructions of a change are: flame graph, ranked rows, what they are good for."""
+    text = AttributionText(record)
+    explained = next((one for one in site.changes if one.id == record.change), None)
+    anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
+    caption = Caption(
+        "flame",
+        "Where the instructions of a request are",
+        "The newer side: a frame is a function, as wide as what it and all that it calls execute, "
+        "below its caller, in the order of names. Colour is change. Those of ranked functions lead "
+        "to their row.",
+    )
+    return render(
+        site,
+        "why.html.j2",
+        addresses.attribution(record.id),
+        f"Why: {text.headline.partition(':')[0]}",
+        text.cause,
+        text=text,
+        record=record,
+        change=describe(explained) if explained else None,
+        source=partial(_source, site, record),
+        chart=flame(caption, record, lambda function: anchors.get(function, "")),
+    )
+
+
+def _source(site: Site, record: Attribution, row: Row) -> str:
+    """Where a row's function is in its release's source, on the side that has it; or empty."""
+    function = row.function
+    package = site.packages.get(function.package)
+    moved = next((move for move in record.packages if move.package == function.package), None)
+    version = moved and (moved.base if row.state == "went" else moved.head)
+    if package is None or not version or not function.line:
+        return ""
+    return package.links(version).line(version, function.file, function.line) or ""
+
+
+def _comparisons(site: Site) -> Iterator[PageFile]:
+    """The list, and one page for each comparison."""
+    confirmed = grouped((record.evidence, record) for record in site.changes if record.evidence)
+    listed = []
+    for name, comparison in site.comparisons.items():
+        try:
+            view = make_view(comparison)
+            page = _page(site, comparison, view, confirmed.get(name, ()))
+        except (ArithmeticError, LookupError, ValueError) as problem:
+            # Its values are of the right types and make no sense: the others do.
+            reason = f"The file cannot be shown: {type(problem).__name__}: {problem!s:.200}"
+            address, title = addresses.comparison(name), f"Comparison {name}"
+            yield render(site, "missing.html.j2", address, title, reason=reason)
+            continue
+        listed.append((comparison, view.headline))
+        yield page
+    yield render(
+        site,
+        "comparisons.html.j2",
+        addresses.COMPARISONS,
+        "Comparisons",
+        "Comparisons that are kept as evidence: two stacks, or two commits, measured together.",
+        listed=listed,
+    )
+
+
+def _page(site: Site, comparison: Comparison, view: View, confirmed: Sequence[Change]) -> PageFile:
+    address = addresses.comparison(comparison.id)
+    root = addresses.root(addresses.file(address))
+
+    def case(name: str) -> str:
+        return root + addresses.case(name) if name in site.planned else ""
+
+    return render(
+        site,
+        "comparison.html.j2",
+        address,
+        f"{comparison.base.label} → {comparison.head.label}",
+        view.headline,
+        confirmed=[describe(record) for record in confirmed],
+        why=site.explanations(confirmed, comparison.id),
+        most_rows=FIRST,
+        **content(comparison, view, case),
+    )
+
+
+def content(
+    comparison: Comparison, view: View, address: Callable[[str], str] = lambda _: ""
+) -> dict[str, Any]:
+    """What the template asks for; `address`: from a case's id to its page, or empty."""
+    rows_of = grouped((row.case, row) for row in view.rows)
+    samples = [*_cases(comparison), *_inside(comparison)]
+    # What moved first, as everywhere.
+    places = {case: place for place, case in enumerate(rows_of)}
+    samples.sort(key=lambda case: places.get(case["id"], len(places)))
+    for case in samples:
+        rows = rows_of.get(case["id"], ())
+        case["verdicts"] = [f"{row.verdict}: {row.label}" for row in rows]
+        case["table"] = table(f"What is said of {case['id']}", rows, "case", "why")
+    sides = {"base": comparison.base, "head": comparison.head}
+    return {
+        "comparison": comparison,
+        "view": view,
+        "wordy": WORDY,
+        "kinds": _KINDS,
+        "forest": _forest(view, address),
+        "played": samples,
+        "sides": [(name, _side(side)) for name, side in sides.items()],
+        "method": [(key.replace("_", " "), str(value)) for key, value in comparison.method.items()],
+    }
+
+
+def one_file(comparison: Comparison) -> str:
+    """A comparison with every duet as one HTML file: no server, no script, nothing to fetch.
+
+    Template, charts and styles are the site's; what leads to its other pages is left out.
+    """
+    style = (Path(__file__).parents[1] / "static" / "site.css").read_text("utf-8")
+    return filled(
+        "comparison.html.j2",
+        layout="alone.html.j2",
+        style=Markup(style),  # noqa: S704 - our own files
+        # No case and no package has a page.
+        site=SimpleNamespace(planned=frozenset(), packages={}),
+        root="",
+        title=f"{comparison.base.label} → {comparison.head.label}",
+        version=__version__,
+        confirmed=(),
+        **content(comparison, make_view(comparison)),
+    )
+
+
+def _forest(view: View, address: Callable[[str], str]) -> Markup | None:
+    groups: dict[str, list[Dot]] = {}
+    for row in view.rows:
+        if row.judged.ratio is not None:
+            dot = Dot(
+                f"{row.case} · {row.label}",
+                Value(row.judged.interval),
+                href=address(row.case),
+                verdict=row.judged.verdict,
+                word=row.verdict,
+            )
+            groups.setdefault(_TITLES[row.group], []).append(dot)
+    about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
+    return forest(about, CHANGE, groups) if groups else None
+
+
+def _side(side: SideRecord) -> list[tuple[str, str]]:
+    dirty = " with uncommitted changes" if side.dirty else ""
+    facts = [
+        ("what", side.label),
+        ("applications", f"commit {side.commit[:12]}{dirty}" if side.commit else "no commit"),
+    ]
+    for python in side.interpreters:
+        build = f"{python.version}, {python.build} ({python.origin})"
+        facts.append((f"interpreter {python.name}", build))
+    for stack in side.stacks:
+        packages = formats.quantity(len(stack.packages), "package")
+        facts.append((f"lock of {stack.name}", f"{stack.digest[:12]}, {packages}"))
+    return facts
+
+
+def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for place, case in enumerate(comparison.cases):
+        name, duets = names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
+        metrics = [judgement.metric for judgement in case.judgements]
+        ratios = {
+            metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
+            for metric in metrics
+        }
+        usable = [duet.usable for duet in duets]
+        dots = [
+            _dot(formats.title(one.metric), one, compress(ratios[one.metric], usable))
+            for one in case.judgements
+        ]
+        lines = [
+            (str(at + 1), *(formats.percent(ratios[metric][at]) for metric in metrics), _note(duet))
+            for at, duet in enumerate(duets)
+        ]
+        yield {
+            "id": name.id,
+            "name": str(name) if name.known else "",
+            "because": case.because,
+            "chart": _drawn(Caption(f"duets-{place}", _CHART), dots),
+            "duets": Section("", head=("duet", *map(formats.title, metrics), "note"), rows=lines),
+        }
+
+
+def _inside(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for place, micro in enumerate(comparison.micro):
+        # Counts have no samples.
+        pairs = () if micro.unit == INSTRUCTIONS else zip(micro.base, micro.head, strict=False)
+        dots = [_dot("time in process", micro.judgement, (_ratio(*pair) for pair in pairs))]
+        yield {
+            "id": benchmark_name(micro),
+            "name": "",
+            "because": "",
+            "chart": _drawn(Caption(f"processes-{place}", _INSIDE), dots),
+            "duets": None,
+        }
+
+
+def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
+    """A judged figure with the samples that it was made from."""
+    samples = tuple(ratio for ratio in ratios if ratio is not None)
+    value, word = Value(judgement.interval), formats.verdict(judgement.metric, judgement.verdict)
+    if judgement.ratio is None:
+        value = Value(None, note=judgement.reason or "too few samples")
+        word = judgement.verdict.value
+    return Dot(title, value, verdict=judgement.verdict, word=word, samples=samples)
+
+
+def _drawn(about: Caption, dots: Sequence[Dot]) -> Markup | None:
+    """None without a sample."""
+    return forest(about, CHANGE, {"": dots}) if any(dot.samples for dot in dots) else None
+
+
+def _note(duet: Duet) -> str:
+    """Its flags; of one that is not used, why."""
+    if duet.usable:
+        return ", ".join(dict.fromkeys(flag.name for flag in (*duet.flags_base, *duet.flags_head)))
+    sides = (("base", duet.flags_base), ("head", duet.flags_head))
+    flags = (f"{side}: {flag.name}: {flag.detail}" for side, raised in sides for flag in raised)
+    return f"not used: {'; '.join(flags)}"
+
+
+def _ratio(base: float | None, head: float | None) -> float | None:
+    """Head over base; None where there is none."""
+    if not base or not head or base < 0 or head < 0:
+        return None
+    return ratio if math.isfinite(ratio := head / base) else None
