@@ -116,7 +116,7 @@ def axis_reach(rows: Sequence[ViewRow]) -> float:
     every = [row.judged.interval for row in rows if row.judged.interval]
     widths = sorted(max(abs(end - 1) for end in ratio.ends) for ratio in every if ratio.ends)
     inner = widths[math.ceil(0.9 * len(widths)) - 1 :][:1]
-    wanted = max(_LEAST, *(abs(ratio.estimate - 1) for ratio in every), *inner)
+    wanted = max([_LEAST, *(abs(ratio.estimate - 1) for ratio in every), *inner])
     unit = 10.0 ** math.floor(math.log10(wanted))
     return unit * math.ceil(wanted / unit - 1e-9)
 
