@@ -8,6 +8,7 @@ import pytest
 import synthetic as runs
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, RunStatus
+from duetbench.core.units import Interval
 from duetbench.trend import table as history
 from duetbench.trend.table import COLUMNS, of_run
 from site_builds import JSON, a_run, failed, scattered, steady, table_of
@@ -28,11 +29,11 @@ def test_failed_cases_are_gaps_with_a_reason() -> None:
     never = CaseResult(case=runs.make_case(JSON))
     table = table_of(a_run(1, failed()), a_run(2), a_run(3, never, status=RunStatus.PARTIAL))
     first, second, third = history.points(table, JSON, "throughput")
-    assert (first.status, first.mean) == ("failed", None)
+    assert (first.case.status, first.figure) == ("failed", None)
     assert first.reason == "not_ready: 60 s were not enough"
-    assert first.flags == ("not_ready",)
-    assert (second.status, second.mean, second.launches) == ("measured", 5000, 3)
-    assert (third.status, third.mean) == ("not measured", None)
+    assert first.case.flags == ("not_ready",)
+    assert (second.case.status, second.figure) == ("measured", Interval(5000, 5000, 5000, 3))
+    assert (third.case.status, third.figure) == ("not measured", None)
     assert "ended before" in third.reason
 
 
@@ -46,13 +47,16 @@ def test_a_point_is_not_judged_when_half_of_its_launches_were_disturbed(
     )
     table = table_of(a_run(1, CaseResult(case=runs.make_case(JSON), launches=launches)))
     (point,) = history.points(table, JSON, "throughput")
-    assert (point.status, point.flags, point.mean) == (status, ("host_noise",), 5000)
+    assert (point.case.status, point.case.flags) == (status, ("host_noise",))
+    assert point.figure == Interval(5000, 5000, 5000, 3)
 
 
 def test_runs_of_other_profiles_do_not_enter_a_trend_and_machines_are_never_joined() -> None:
     short, night = a_run(1, steady(JSON, 9.0), profile="quick"), a_run(2)
-    assert [p.mean for p in history.points(table_of(short, night), JSON, "throughput")] == [5000]
-    assert [p.mean for p in history.points(table_of(short), JSON, "throughput")] == [9]
+    for runs_, figure in (((short, night), 5000), ((short,), 9)):
+        (point,) = history.points(table_of(*runs_), JSON, "throughput")
+        assert point.figure is not None
+        assert point.figure.estimate == figure
     other = a_run(2, machine=runs.MACHINE.model_copy(update={"id": "other-4c-1"}))
     found = history.tables(of_run(run) for run in (a_run(1), other))
     counted = [(table.machine, len(table.nights)) for table in found]

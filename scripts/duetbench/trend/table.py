@@ -7,7 +7,7 @@ have no figure (NaN) and a status with a reason. Pure.
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -151,19 +151,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one series, in SI units; `mean` is None where `reason` says why."""
+    """One night of one series, in SI units; `figure` is None where `reason` says why."""
 
-    run: str
-    time: int
-    commit: str | None
-    stack: str
-    status: Status
-    mean: float | None
-    low: float | None
-    high: float | None
-    launches: int
-    flags: tuple[str, ...]
-    reason: str = ""
+    night: Night
+    case: NightCase
+    figure: Interval | None
+
+    @property
+    def reason(self) -> str:
+        """Why there is no figure."""
+        return self.case.reason or ("" if self.figure else "this run has no such figure")
 
 
 def figures(cases: Sequence[Mapping[str, Interval]]) -> Figures:
@@ -258,39 +255,24 @@ def _table(machine: str, kind: Kind, nights: Sequence[Night]) -> Table:
     return Table(machine, kind, tuple(nights), cases, block, status)
 
 
-def points(table: Table, case: str, metric: str, newest: int | None = None) -> tuple[Point, ...]:
-    """The points of a series, oldest first, or the `newest`; only nights that planned the case."""
-    nights = np.flatnonzero(table.status[:, table.cases.index(case)]).tolist()
-    return points_of(table, nights if newest is None else nights[-newest:], case, metric)
-
-
-def points_of(table: Table, nights: Sequence[int], case: str, metric: str) -> tuple[Point, ...]:
-    """The points of some nights, given by their places, which planned the case."""
+def points(
+    table: Table, case: str, metric: str, nights: Sequence[int] | None = None
+) -> tuple[Point, ...]:
+    """The points of a series, oldest first: of all nights that planned the case, or of some."""
     row, column = table.place(case, metric)
-    block = table.figures[nights, row, column].tolist()
-    return tuple(_points(table, nights, case, block))
+    if nights is None:
+        nights = np.flatnonzero(table.status[:, row]).tolist()
+    return tuple(
+        Point(table.nights[night], table.nights[night].cases[case], _interval(*figures))
+        for night, figures in zip(nights, table.figures[nights, row, column].tolist(), strict=True)
+    )
 
 
-def _points(
-    table: Table, nights: Sequence[int], case: str, block: Sequence[Sequence[float]]
-) -> Iterator[Point]:
-    for place, figure in zip(nights, block, strict=True):
-        night = table.nights[place]
-        state = night.cases[case]
-        mean, low, high = (None if math.isnan(value) else value for value in figure[:3])
-        yield Point(
-            run=night.run,
-            time=night.time,
-            commit=night.commit,
-            stack=night.stacks.get(state.stack, ""),
-            status=state.status,
-            mean=mean,
-            low=low,
-            high=high,
-            launches=int(figure[3]),
-            flags=state.flags,
-            reason=state.reason or ("" if mean is not None else "this run has no such figure"),
-        )
+def _interval(mean: float, low: float, high: float, launches: float) -> Interval | None:
+    if math.isnan(mean):
+        return None
+    known = not math.isnan(low) and not math.isnan(high)
+    return Interval(mean, low if known else None, high if known else None, int(launches))
 
 
 @dataclass(frozen=True, slots=True)

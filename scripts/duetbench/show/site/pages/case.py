@@ -100,10 +100,10 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
     """What the page says of a case on one machine; a line is a metric's newest figure."""
     measured = trends.metrics(table, case)
     metric = next(iter((*measured, *table.metrics)), "")
-    night, newest = trends.newest(table, case, metric)
+    newest = trends.newest(table, case, metric)
     lines = []
     for name in measured:
-        known, (_, point) = METRICS.get(name), trends.newest(table, case, name)
+        known, point = METRICS.get(name), trends.newest(table, case, name)
         meaning = known.meaning if known else _MEANINGS.get(name, "")
         lines.append((trends.title(name), *trends.cells(table, name, point)[:2], meaning))
     return {
@@ -111,8 +111,8 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
         "title": trends.title(metric, table),
         "newest": newest,
         "cells": trends.cells(table, metric, newest),
-        "header": table.nights[night],
-        "files": site.files_of(newest.run),
+        "header": newest.night,
+        "files": site.files_of(newest.night.run),
         "lines": lines,
     }
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from duetbench.core.metrics import HEADLINES, METRICS
-from duetbench.core.units import Interval
 from duetbench.show import addresses, formats
 from duetbench.show.change import describe
 from duetbench.show.site import charts, words
@@ -49,10 +48,9 @@ def nights(table: Table, case: str) -> Nights:
     return np.flatnonzero(table.status[:, table.cases.index(case)])
 
 
-def newest(table: Table, case: str, metric: str) -> tuple[int, Point]:
-    """The last night that planned a case, and what it measured."""
-    night = int(nights(table, case)[-1])
-    return night, history.points_of(table, [night], case, metric)[0]
+def newest(table: Table, case: str, metric: str) -> Point:
+    """What the last night that planned a case measured."""
+    return history.points(table, case, metric, [int(nights(table, case)[-1])])[0]
 
 
 def title(metric: str, table: Table | None = None) -> str:
@@ -79,13 +77,12 @@ def quantity(table: Table, metric: str) -> Quantity:
 
 def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
     """A night's figure, its interval, and its flags or why there is no figure."""
-    if point.mean is None:
-        return words.MISSING, "", point.reason or point.status
-    axis = quantity(table, metric)
-    figure = Interval(point.mean, point.low, point.high, point.launches)
-    state = "" if point.status == "measured" else point.status
-    note = ": ".join(filter(None, (state, ", ".join(point.flags))))
-    return axis.format(point.mean), axis.interval(figure), note
+    if (figure := point.figure) is None:
+        return words.MISSING, "", point.reason
+    axis, case = quantity(table, metric), point.case
+    state = "" if case.status == "measured" else case.status
+    note = ": ".join(filter(None, (state, ", ".join(case.flags))))
+    return axis.format(figure.estimate), axis.interval(figure), note
 
 
 def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
@@ -94,17 +91,22 @@ def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
     metric = next(iter(metrics(table, case)), "") if table else ""
     if table is None or not metric:
         return "", ""
-    point = newest(table, case, metric)[1]
+    point = newest(table, case, metric)
     figure, interval, note = cells(table, metric, point)
-    return figure, (too_few(point.launches) or interval) if point.status == "measured" else note
+    if point.figure is None or point.case.status != "measured":
+        return figure, note
+    return figure, too_few(point.figure.n) or interval
 
 
 def spark(table: Table, case: str) -> Markup:
     """The series that the case's page shows first, as a sparkline."""
     if not (metric := next(iter(metrics(table, case)), "")):
         return Markup("")
-    points = history.points(table, case, metric, SKETCHED)
-    values = [point.mean if point.status == "measured" else None for point in points]
+    points = history.points(table, case, metric, nights(table, case)[-SKETCHED:].tolist())
+    values = [
+        point.figure.estimate if point.figure and point.case.status == "measured" else None
+        for point in points
+    ]
     known = words.quantity(len(values) - values.count(None), "point")
     return charts.spark(values, f"{title(metric, table)}, {known}")
 
@@ -275,6 +277,6 @@ def _chart(
 
 def _rows(table: Table, case: str, metric: str, of: Nights) -> Iterator[Sequence[str]]:
     """Points of a series for the table below its chart, the newest first."""
-    for point in reversed(history.points_of(table, of.tolist(), case, metric)):
-        day = f"{datetime.fromtimestamp(point.time, UTC):%Y-%m-%d}"
-        yield day, point.run, "", *cells(table, metric, point)
+    for point in reversed(history.points(table, case, metric, of.tolist())):
+        day = f"{datetime.fromtimestamp(point.night.time, UTC):%Y-%m-%d}"
+        yield day, point.night.run, "", *cells(table, metric, point)
