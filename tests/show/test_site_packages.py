@@ -10,6 +10,7 @@ import pytest
 import site_builds
 import sites
 import synthetic
+from duetbench.core.metrics import CPU
 from duetbench.core.model import Missing, Verdict
 from duetbench.core.units import Interval
 from duetbench.show.site.pages import packages as pages
@@ -17,7 +18,6 @@ from duetbench.store import change
 from duetbench.store.comparison import COMPARISONS
 from duetbench.store.kinds import save_comparison
 from duetbench.trend.releases import ReleaseEffect, Result
-from duetbench.trend.steps import CPU
 from site_builds import JSON
 
 FIRST, SECOND, THIRD = site_builds.RELEASES

@@ -5,13 +5,13 @@ import math
 import pytest
 
 import synthetic
+from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import Change, Effect, Release, SeriesName, Share
 from duetbench.store.points import Points
 from duetbench.trend import releases
 from duetbench.trend.releases import ReleaseEffect, narrowed
-from duetbench.trend.steps import CPU
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES

@@ -311,6 +311,8 @@ _ROWS: Final[list[Metric]] = [
 
 METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 
+CPU: Final = "server_cpu_per_request"
+"""Metric that sums up a case: what confirms a step, and what a release did."""
 INSTRUCTIONS: Final = "instructions"
 """Metric of the instructions of a request inside the process, which no launch has."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT
 from duetbench.core.units import Interval
@@ -20,9 +20,6 @@ from duetbench.store.comparison import (
     MicroComparison,
     rebuilt,
 )
-
-CPU: Final = "server_cpu_per_request"
-"""The metric that is judged for every case."""
 
 UNDECIDED: Final = 3
 """Not all that was to be judged was judged; see `errors.EXIT_CODES`."""

@@ -20,6 +20,7 @@ from typing import Final
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.metrics import CPU
 from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
@@ -39,7 +40,6 @@ from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.store.files import Journal
 from duetbench.trend.search import TIME_IS_UP, Names, Search, TimeIsUpError
-from duetbench.trend.steps import CPU
 
 FOLDER: Final = "searches"
 """Folder of searches under way, below the state folder."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS, row
+from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
 from duetbench.host.console import Narrator
@@ -30,7 +30,6 @@ from duetbench.store import change
 from duetbench.store.change import Change, SeriesName, StackState, Step, release_of
 from duetbench.store.comparison import COMPARISONS, Comparison, Judgement
 from duetbench.store.files import write
-from duetbench.trend.steps import CPU
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured, and as many jobs inside the process: the strongest

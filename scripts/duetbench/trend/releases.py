@@ -16,14 +16,13 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from duetbench.core.metrics import INSTRUCTIONS, row
+from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import CONFIDENCE_RATE, Method, Sample
 from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, release_of
 from duetbench.store.points import AnchoredPoint, CasePoints, Points
-from duetbench.trend.steps import CPU
 
 MAIN: Final = (CPU, "seconds")
 """Metrics that sum up a release: CPU per request; inside the process, the time of a call."""

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from duetbench.core.metrics import INSTRUCTIONS, JUDGED
+from duetbench.core.metrics import CPU, INSTRUCTIONS, JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.store.change import INPROCESS, SeriesName, Step
 from duetbench.store.points import CANARY
@@ -51,9 +51,6 @@ _FINE: Final = 16
 
 LONGEST: Final = 180
 """Nights that are looked at: a step that is older was found when it was new."""
-
-CPU: Final = "server_cpu_per_request"
-"""Metric that confirms a step of instructions, which are searched with its relevance floor."""
 
 PLACED: Final = 4.0
 """Height in standard errors of a single point from which on none is taken for one of the other

@@ -6,7 +6,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from duetbench.core import units
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import clean
 from duetbench.core.units import Interval
@@ -19,7 +19,6 @@ from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grou
 from duetbench.store.comparison import PackageChange
 from duetbench.trend import releases
 from duetbench.trend.releases import MAIN, Measured, ReleaseAxis, ReleaseEffect, Result
-from duetbench.trend.steps import CPU
 from duetbench.trend.table import differences
 
 LINKS: Final = {
