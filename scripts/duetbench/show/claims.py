@@ -236,7 +236,7 @@ def answer(
             missing = [side.name for side in sides if not side.runs]
             words = [f"no figures of {', '.join(missing)}" if missing else "never in one run"]
         case "not decided" if ours is not None and ours.ends is None:
-            words = [f"one of the {what} each: nothing is known of their scatter"]
+            words = ["one launch" if what == "launches" else "one sample"]
         case "not decided":
             words.append(f"more {what} of {names} would decide")
         case _:
