@@ -29,7 +29,7 @@ def page_of(written: dict[str, str], name: str) -> str:
 
 
 def test_charts_have_the_intervals_that_cases_have(site: Site) -> None:
-    evidence, _ = experiment.known(site, "asgi-wsgi")
+    evidence, _ = experiment.content(site, "asgi-wsgi")
     assert {run.run.machine.id for run in evidence.runs} == {"xeon-2c-a70dae"}
     chart = charts_of(site, "asgi-wsgi")[0]
     cases = {
@@ -65,7 +65,7 @@ def test_every_statement_of_every_experiment_is_on_its_page(
     site: Site, written: dict[str, str]
 ) -> None:
     for name in site.published:
-        _, sections = experiment.known(site, name)
+        _, sections = experiment.content(site, name)
         stated = [str(words.prose(answer.statement)) for answer in experiment.answers_of(sections)]
         page = page_of(written, name)
         table = page.partition('<table class="wide statements">')[2].partition("</table>")[0]

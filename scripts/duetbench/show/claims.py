@@ -103,19 +103,18 @@ class Evidence:
         for summary in sorted(runs, key=lambda summary: summary.run.started, reverse=True):
             if any(case.case.experiment == experiment for case in summary.cases.values()):
                 machines[summary.run.machine.id].append(summary)
-        found, most = cls(), -1
+        evidence, most = cls(), -1
         for of_machine in machines.values():
             cases: dict[str, CaseSummary] = {}
             launches = 0
             for case in (case for summary in of_machine for case in summary.cases.values()):
                 if case.case.experiment == experiment:
                     launches += case.measured
-                    known = cases.setdefault(case.id, case)
-                    if case.measured > known.measured:
+                    if case.measured > cases.setdefault(case.id, case).measured:
                         cases[case.id] = case
             if launches > most:
-                found, most = cls(tuple(of_machine), cases), launches
-        return found
+                evidence, most = cls(tuple(of_machine), cases), launches
+        return evidence
 
     def side(self, case: str, metric: str) -> Side:
         """The figures of a case, by run."""
@@ -186,12 +185,12 @@ def check(
     """Answer every shape of an experiment; what stays open says what the `reference` answers."""
     answers = []
     for shape in published.shapes:
-        found = _check(evidence, published, shape)
-        known = _check(reference, published, shape) if reference else found
-        if found.verdict not in ANSWERED and known.verdict in ANSWERED:
-            told = f"the reference runs say: {known.verdict}, {known.figure}"
-            found = replace(found, reason=f"{found.reason}; {told}")
-        answers.append(found)
+        ours = _check(evidence, published, shape)
+        theirs = _check(reference, published, shape) if reference else ours
+        if ours.verdict not in ANSWERED and theirs.verdict in ANSWERED:
+            text = f"the reference runs say: {theirs.verdict}, {theirs.figure}"
+            ours = replace(ours, reason=f"{ours.reason}; {text}")
+        answers.append(ours)
     return tuple(answers)
 
 

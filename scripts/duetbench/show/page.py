@@ -159,11 +159,11 @@ def read_about(root: Path) -> dict[str, About]:
 
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, as far as they can be read."""
-    found = []
+    summaries = []
     for path in store.recent(store.runs(results)):
         with suppress(RecordError):
-            found.append(summarise(store.load(path)))
-    return found
+            summaries.append(summarise(store.load(path)))
+    return summaries
 
 
 def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
@@ -217,7 +217,7 @@ def make_section(
     """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
     about = about or About("")
     published = published or Published(source="")
-    known = {result.case.id for run in evidence.runs for result in run.run.results}
+    planned = {result.case.id for run in evidence.runs for result in run.run.results}
     return Section(
         experiment=experiment,
         question=about.question,
@@ -225,7 +225,7 @@ def make_section(
         answers=claims.check(evidence, published, reference),
         tables=experiment_tables([*evidence.cases.values()] if cases is None else cases, published),
         missing=tuple(
-            case for name in published.figures if (case := published.ids(name)[0]) not in known
+            case for name in published.figures if (case := published.ids(name)[0]) not in planned
         ),
         notes=published.notes,
         deviations=about.deviations,

@@ -236,14 +236,14 @@ def write_findings(
             parts += _figures(answer_table(answers))
     parts.append("# Figures")
     parts.append("Ours have the 95 % interval over the launches of the run that has most of them.")
-    shown: set[str] = set()
+    earlier: set[str] = set()
     for table in (table for section in every for table in section.tables):
         rows = tuple(row for row in table.rows if row.has_published)
         cases = {cell.case for row in rows for cell in row.cells}
-        if cases - shown or cases == {""}:
+        if cases - earlier or cases == {""}:
             rows = rows if len(rows) >= _ROWS else table.rows
             parts += (f"**{escape(table.title)}**", *_figures(replace(table, rows=rows)))
-        shown |= cases
+        earlier |= cases
     runs = {run.run.id: run for evidence, _ in experiments.values() for run in evidence.runs}
     parts.append("# Runs")
     for machine in {run.run.machine.id: run.run.machine for run in runs.values()}.values():

@@ -1,7 +1,7 @@
 """The experiments: a list of them, and for each its question, answers, charts and tables."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -40,16 +40,6 @@ from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 _SHARED_QUESTION = "What does a request take inside the process?"
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentQuestion:
-    """An experiment in a list: what it asks, its first answer, and how many statements hold."""
-
-    name: str
-    question: str
-    answer: Answer | None
-    tally: str
-
-
 def pages(site: Site) -> Iterator[PageFile]:
     """The list, and one page for each experiment."""
     yield render(
@@ -64,20 +54,20 @@ def pages(site: Site) -> Iterator[PageFile]:
         yield _page(site, name)
 
 
-def questions(site: Site) -> Iterator[ExperimentQuestion]:
-    """Every experiment with its first answer."""
+def questions(site: Site) -> Iterator[dict[str, Any]]:
+    """Every experiment with its question, its first answer, and how many statements hold."""
     for name in _names(site):
-        _, sections = known(site, name)
+        _, sections = content(site, name)
         answers = answers_of(sections)
-        yield ExperimentQuestion(
-            name,
-            _question(name, sections),
-            next((answer for answer in answers if answer.verdict in ANSWERED), None),
-            tally(answers),
-        )
+        yield {
+            "name": name,
+            "question": _question(name, sections),
+            "answer": next((answer for answer in answers if answer.verdict in ANSWERED), None),
+            "tally": tally(answers),
+        }
 
 
-def known(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
+def content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
     """All that is known of an experiment."""
     return inprocess.experiment(
         name, site.newest, site.snapshots, site.published, site.about, site.suites
@@ -100,7 +90,7 @@ def _question(name: str, sections: Sequence[Section]) -> str:
 
 def _page(site: Site, name: str) -> PageFile:
     address = addresses.experiment(name)
-    evidence, sections = known(site, name)
+    evidence, sections = content(site, name)
     about, published = site.about.get(name), site.published.get(name)
     question, answers = _question(name, sections), answers_of(sections)
     suites = [suite.suite for suite in site.suites if suite.page == name]
@@ -130,7 +120,7 @@ def _page(site: Site, name: str) -> PageFile:
 
 def charts(site: Site, name: str, root: str) -> Iterator[Markup]:
     """The declared charts; of an experiment that declares none, its throughput."""
-    evidence, sections = known(site, name)
+    evidence, sections = content(site, name)
     published = site.published.get(name)
     if cases := tuple(evidence.cases.values()):
         layouts = published.charts if published else ()

@@ -59,7 +59,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         record=next(iter(site.sources.night_records[-1:]), None),
         open_changes=len(site.open_changes),
         rows=list(endpoint_rows(site, tables)),
-        questions=[question for question in questions(site) if question.name != SHARED_PAGE],
+        questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=site.sources.problems,
     )
 
