@@ -16,20 +16,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
 from duetbench.show import addresses
 from duetbench.show.site import asv_site
-from duetbench.show.site.pages import (
-    case,
-    evidence,
-    experiment,
-    front,
-    packages,
-    reference,
-)
+from duetbench.show.site.pages import case, evidence, experiment, front, packages
 from duetbench.show.site.pages.site import PageFile, Site, gather, render
 from duetbench.store import comparison as stored
 from duetbench.store import files
@@ -184,25 +177,12 @@ def _folder(output: Path) -> Folder:
     return folder
 
 
-def missing_pages(site: Site) -> Iterator[PageFile]:
-    """The page of an address that does not exist.
-
-    It is served at any depth, so that its links begin at the root of the host: below the site's
-    base, if that is known.
-    """
-    root = urlsplit(site.base).path or "/"
-    there = addresses.NOT_FOUND
-    yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
-
-
 KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     front.pages,
     experiment.pages,
     case.pages,
     evidence.pages,
     packages.pages,
-    reference.pages,
-    missing_pages,
 )
 """Every kind of page; to add one, add its function here."""
 

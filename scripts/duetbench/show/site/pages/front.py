@@ -1,10 +1,14 @@
-"""The first page: what changed, in a sentence and a picture, and where every endpoint stands."""
+"""The first page, with what changed and where every endpoint stands; method, downloads, and 404."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import numpy as np
 
+from duetbench.core.errors import FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.project.names import CaseName
 from duetbench.project.published import SHARED_PAGE
@@ -14,8 +18,10 @@ from duetbench.show.site import words
 from duetbench.show.site.charts import Caption
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.experiment import questions
-from duetbench.show.site.pages.site import PageFile, Site, render
-from duetbench.trend.table import STATES, Table
+from duetbench.show.site.pages.site import PageFile, Site, json_file, render
+from duetbench.trend.reading import coverage
+from duetbench.trend.summary import ENOUGH_LAUNCHES
+from duetbench.trend.table import KINDS, STATES, Table
 
 RECENT: Final = 7
 """A case that one of so many nights before measured, and the newest did not, is missing."""
@@ -29,7 +35,26 @@ _STATES: Final = {
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The first page."""
+    """Pages that there is one of, and the list of downloads for tools."""
+    yield _first(site)
+    yield render(
+        site,
+        "method.html.j2",
+        addresses.METHOD,
+        "Method",
+        "How the figures are made and judged, and how often the judgement is wrong, as measured.",
+        confidence=f"{100 * Interval.confidence:g} %",
+        enough=ENOUGH_LAUNCHES,
+        canary=coverage(site.sources.points),
+        flags=tuple(FlagName),
+    )
+    yield from _downloads(site)
+    # It is served at any depth: its links begin at the root of the host, below the site's base.
+    root, there = urlsplit(site.base).path or "/", addresses.NOT_FOUND
+    yield render(site, "missing.html.j2", there, "Nothing is here", root=root, reason="")
+
+
+def _first(site: Site) -> PageFile:
     lead = next(iter((*site.open_changes, *site.closed_changes)), None)
     tables = site.cases()
     served = site.newest_tables
@@ -44,7 +69,7 @@ def pages(site: Site) -> Iterator[PageFile]:
         metric = trends.title(trends.metrics(first, headline)[0])
         about = Caption("trend", f"{names.name(headline)}: {metric}", trends.reading(first))
         chart = trends.year(site, about, headline, tables[headline])
-    yield render(
+    return render(
         site,
         "front.html.j2",
         addresses.FRONT,
@@ -119,3 +144,31 @@ def last_night(site: Site, table: Table) -> str:
         f"Newest run, {words.day(night.time)}, on {table.machine}: of "
         f"{words.quantity(len(states), 'case')} {', '.join(parts)}; {came}."
     )
+
+
+def _downloads(site: Site) -> Iterator[PageFile]:
+    cases = site.cases()
+    yield render(
+        site,
+        "data.html.j2",
+        addresses.DATA,
+        "Data",
+        "All figures as JSON, with their schema, and every raw file.",
+        kinds=KINDS,
+        format=trends.FORMAT,
+        example=addresses.data_file(min(cases)) if cases else "",
+        schemas=[entry for entry in site.downloads.items() if entry[0].endswith("schema.json")],
+        raw_asv=sum(address.startswith(addresses.RAW_ASV) for address in site.downloads),
+        metrics=list(METRICS.values()),
+    )
+    index = {
+        "format": trends.FORMAT,
+        "feed": addresses.FEED,
+        "cases": {case: addresses.data_file(case) for case in sorted(cases)},
+        "runs": [addresses.run_file(run) for run in site.runs],
+        "points": [addresses.points_file(name) for name in sorted(site.points)],
+        "changes": [addresses.change_file(record.id) for record in site.changes],
+        "comparisons": [addresses.comparison_file(name) for name in site.comparisons],
+        "problems": list(site.sources.problems),
+    }
+    yield json_file("index.json", index)
