@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
@@ -60,24 +59,71 @@ def probe(
         LaunchError: not_ready if fewer answer in `timeout` s; worker_restarted if more do;
             wrong_status or wrong_body if something else answers.
     """
-    search = _Search(base_url.rstrip("/") + PATH, workers_expected, check)
-    expected, identities = f"expected {workers_expected} workers", search.identities
+    url, found, problems = base_url + PATH, dict[str, Identity](), list[str]()
+    expected = f"expected {workers_expected} workers"
+    search = _search(url, workers_expected, check, found, problems)
     try:
-        asyncio.run(search.run(timeout))
+        asyncio.run(asyncio.wait_for(search, timeout))
     except TimeoutError as error:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(identities)} "
-            f"({', '.join(sorted(identities)) or 'none'})"
-            f"{'; last: ' + search.problem if search.problem else ''}; see the server's log",
+            f"{expected} to answer GET {PATH} within {timeout:g} s, found {len(found)} "
+            f"({', '.join(sorted(found)) or 'none'})"
+            f"{'; last: ' + problems[-1] if problems else ''}; see the server's log",
         ) from error
-    if len(identities) > workers_expected:
+    if len(found) > workers_expected:
         raise LaunchError(
             FlagName.WORKER_RESTARTED,
-            f"{expected}, found {len(identities)} ({', '.join(sorted(identities))}); "
-            "see the server's log",
+            f"{expected}, found {len(found)} ({', '.join(sorted(found))}); see the server's log",
         )
-    return tuple(identities[key] for key in sorted(identities))
+    return tuple(found[key] for key in sorted(found))
+
+
+async def _search(
+    url: str,
+    wanted: int,
+    check: Callable[[], None],
+    found: dict[str, Identity],
+    problems: list[str],
+) -> None:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    while len(found) < wanted:
+        async with AsyncExitStack() as held:
+            for _ in range(max(1, MAX_OPEN // (BATCH * wanted))):
+                if len(found) >= wanted:
+                    break
+                check()
+                client = await held.enter_async_context(
+                    httpx.AsyncClient(timeout=60, limits=limits, trust_env=False, verify=NO_TLS)
+                )
+                # Requests sent at once cannot share a connection, and the client keeps each open.
+                asked = (_ask(client, url) for _ in range(BATCH * wanted))
+                answers = await asyncio.gather(*asked)
+                found |= {one.worker: one for one in answers if isinstance(one, Identity)}
+                problems += [one for one in answers if isinstance(one, str)]
+                if all(isinstance(one, str) for one in answers):
+                    await asyncio.sleep(_PAUSE)
+
+
+async def _ask(client: httpx.AsyncClient, url: str) -> Identity | str:
+    """Who answers, or why nobody does."""
+    try:
+        answer = await client.get(url)
+    except httpx.HTTPError as error:
+        return f"{type(error).__name__} {error}".strip()
+    if answer.status_code != httpx.codes.OK:
+        raise LaunchError(
+            FlagName.WRONG_STATUS,
+            f"GET {url}: expected status 200, found {answer.status_code} with "
+            f"{answer.text[:80]!r}; see the server's log",
+        )
+    try:
+        return Identity.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise LaunchError(
+            FlagName.WRONG_BODY,
+            f"GET {url}: expected an identity, found {answer.text[:80]!r} ({first_problem(error)})",
+        ) from error
 
 
 def check_identity(
@@ -136,56 +182,3 @@ def _wrong_packages(
         expected, found = lock.get(name, "it in the lock"), installed.get(name, "none")
         if expected != found:
             yield f"{name}: expected {expected}, found {found} installed"
-
-
-class _Search:
-    def __init__(self, url: str, expected: int, check: Callable[[], None]) -> None:
-        self.identities: dict[str, Identity] = {}
-        self.problem = ""
-        self._url, self._expected, self._check = url, expected, check
-
-    async def run(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        async with asyncio.timeout(timeout):
-            while len(self.identities) < self._expected:
-                async with AsyncExitStack() as held:
-                    for _ in range(max(1, MAX_OPEN // (BATCH * self._expected))):
-                        if len(self.identities) >= self._expected:
-                            break
-                        self._check()
-                        await self._batch(held, deadline - time.monotonic())
-
-    async def _batch(self, held: AsyncExitStack, left: float) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        client = await held.enter_async_context(
-            httpx.AsyncClient(
-                timeout=max(0.001, left), limits=limits, trust_env=False, verify=NO_TLS
-            )
-        )
-        # Requests sent at once cannot share a connection, and the client keeps each one open.
-        tries = [self._ask(client) for _ in range(BATCH * self._expected)]
-        if not any(await asyncio.gather(*tries)):
-            await asyncio.sleep(_PAUSE)
-
-    async def _ask(self, client: httpx.AsyncClient) -> bool:
-        try:
-            answer = await client.get(self._url)
-        except httpx.HTTPError as error:
-            self.problem = f"{type(error).__name__} {error}".strip()
-            return False
-        if answer.status_code != httpx.codes.OK:
-            raise LaunchError(
-                FlagName.WRONG_STATUS,
-                f"GET {self._url}: expected status 200, found {answer.status_code} with "
-                f"{answer.text[:80]!r}; see the server's log",
-            )
-        try:
-            identity = Identity.model_validate_json(answer.content)
-        except ValidationError as error:
-            raise LaunchError(
-                FlagName.WRONG_BODY,
-                f"GET {self._url}: expected an identity, found {answer.text[:80]!r} "
-                f"({first_problem(error)})",
-            ) from error
-        self.identities.setdefault(identity.worker, identity)
-        return True
