@@ -119,14 +119,12 @@ def _page(site: Site, name: str) -> PageFile:
 
 
 def charts(site: Site, name: str, root: str) -> Iterator[Markup]:
-    """The declared charts; of an experiment that declares none, its throughput."""
+    """The declared charts, and those of speed-ups."""
     evidence, sections = content(site, name)
     published = site.published.get(name)
-    if cases := tuple(evidence.cases.values()):
-        layouts = published.charts if published else ()
-        for layout in layouts or (default_layout(cases),):
-            if chart := draw(layout, cases, published, root):
-                yield chart
+    for layout in published.charts if published else ():
+        if chart := draw(layout, tuple(evidence.cases.values()), published, root):
+            yield chart
     suites = {suite.title: suite for suite in site.suites if suite.page == name}
     for section in (section for section in sections if section.experiment in suites):
         yield from speed_up_charts(section, suites[section.experiment], root + addresses.ASV)
@@ -169,19 +167,6 @@ def draw(
     if isinstance(layout, BarsLayout):
         return _bars(caption, layout, chosen, published, root)
     return _lines(caption, layout, chosen, published, root)
-
-
-def default_layout(cases: Sequence[CaseSummary]) -> BarsLayout:
-    """The chart of an experiment that declares none: requests per second of all cases."""
-    return BarsLayout(
-        kind="bars",
-        name="throughput",
-        title=METRICS["throughput"].title.capitalize(),
-        select=("*",),
-        metric="throughput",
-        keys=("id",),
-        series="python" if len({case.case.python for case in cases}) > 1 else None,
-    )
 
 
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:
