@@ -53,7 +53,9 @@ class ChangeText:
 
 def describe(record: Change) -> ChangeText:
     """Put a change into words."""
-    metric, word = record.series.metric, formats.worded(record.series.metric, record.verdict)
+    metric, word = record.series.metric, record.verdict.value
+    if metric in METRICS:
+        word = formats.verdict(metric, record.verdict).partition(" ")[2]
     parts, cause = record.parts, ""
     if len(parts) == 1:
         cause = release_names(parts[0])

@@ -103,11 +103,6 @@ def verdict(metric: str, outcome: Verdict) -> str:
     return f"{MARKS[outcome]} {word}"
 
 
-def worded(metric: str, outcome: Verdict) -> str:
-    """The verdict's word alone; of what is not in the registry, as it is recorded."""
-    return verdict(metric, outcome).partition(" ")[2] if metric in METRICS else outcome.value
-
-
 def percent(ratio: float | None) -> str:
     """A ratio as a signed change: `+1.23 %`; a dash when there is none."""
     return MISSING if ratio is None else f"{_signed(ratio)} %"
