@@ -60,7 +60,7 @@ def scene(
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
-        monkeypatch.setattr(anchored, "Real", lambda _: made.instruments)
+        monkeypatch.setattr("duetbench.cli.anchor.Real", lambda _: made.instruments)
         yield made
 
 

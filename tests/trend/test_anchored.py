@@ -243,11 +243,15 @@ def declare(root: Path, **changes: Any) -> Anchor:
     return made
 
 
-def backfilled(root: Path, anchor: Anchor, tmp_path: Path, *wanted: PastStack) -> list[Points]:
+def backfilled(
+    root: Path, anchor: Anchor, tmp_path: Path, instruments: Given, *wanted: PastStack
+) -> list[Points]:
     scope = Scope("quick", (), tmp_path / "logs", QUIETLY, tmp_path / "copies")
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
-    task = BackfillTask(Project(root), anchor, tmp_path / "results", scope, precision, seed=1)
+    task = BackfillTask(
+        Project(root), anchor, tmp_path / "results", scope, precision, 1, lambda _: instruments
+    )
     return list(backfill.backfill(task, wanted, QUIETLY))
 
 
@@ -256,7 +260,6 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
 ) -> None:
     """What cannot be resolved is recorded; what has its points is left out the next time."""
     instruments = Given()
-    monkeypatch.setattr(backfill, "Real", lambda _: instruments)
     with serving(monkeypatch, tmp_path / "uv") as index:
         _released(index)
         text = Project(anchored).resolve("one", date(2026, 1, 15))
@@ -269,13 +272,16 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
         later = PastStack(
             date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
         )
-        made = {one.label: one for one in backfilled(anchored, anchor, tmp_path, *wanted, early)}
+        made = {
+            one.label: one
+            for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
+        }
         newest = backfill.newest_of("alpha", lambda _: None)
         assert newest(date(2026, 2, 12), None) == "2.0"
         assert newest(date(2026, 2, 12), "2.0") == "1.0"
         assert newest(date(2025, 2, 12), None) is None
-        (single,) = backfilled(anchored, anchor, tmp_path, later)
-        again = backfilled(anchored, anchor, tmp_path, *wanted, early)
+        (single,) = backfilled(anchored, anchor, tmp_path, instruments, later)
+        again = backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
     versions = {one.label: one.stacks[0].packages["alpha"] for one in made.values() if one.stacks}
     assert versions == {
         "as of 2026-01-20": "1.0", "as of 2026-02-20": "2.0", "as of 2026-03-20": "3.0",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import rich.console
@@ -112,10 +112,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
 Seen = list[tuple[Question, Reporter]]
 
 
+def making(instruments: object) -> Any:
+    return lambda _: instruments
+
+
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
     told = SilentReporter()
-    found = RealDuets(Project(bumps.root), 7, told, QUIET)(bumps.candidate(), 90.0)
+    found = RealDuets(Project(bumps.root), 7, told, QUIET, making(None))(bumps.candidate(), 90.0)
     ((question, reporter),) = seen
     assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
     sides = question.base, question.head
@@ -352,24 +356,21 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 
 
-def test_a_search_that_was_stopped_goes_on(
-    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
     sought = bisect.of_locks(Project(root), DEPENDENT, *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
-        monkeypatch.setattr("duetbench.trend.bisect.Real", lambda _: played[-1])
         if stop:
             with pytest.raises(InterruptedRun):
-                bisect.find(Project(root), sought, QUIETLY, 600.0, 1)
+                bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = bisect.find(Project(root), sought, QUIETLY, 600.0, 1)
+            cause = bisect.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
     assert [len(one.played) for one in played] == [7, 18]  # of 24; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares

@@ -26,6 +26,7 @@ from duetbench.host import machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
+from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
@@ -166,7 +167,7 @@ def _measured(
     reporter = Reporter(console)
     with interruptible(), revisions.copies() as copies:
         scope = Scope(profile, tuple(globs), paths.state_dir() / "logs", reporter, copies)
-        return anchored.measure(project, anchor, scope, reporter, **how)
+        return anchored.measure(project, anchor, scope, reporter, Real, **how)
 
 
 def _keep(folder: Path, made: Points, *, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
+from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
@@ -83,7 +84,7 @@ def backfill_command(
             with revisions.copies() as copies:
                 globs, logs = tuple(select or ()), paths.state_dir() / "logs"
                 scope = Scope(profile, globs, logs, reporter, copies)
-                task = BackfillTask(project, anchor, folder, scope, Precision(), seed)
+                task = BackfillTask(project, anchor, folder, scope, Precision(), seed, Real)
                 for points in backfill.backfill(task, stacks, reporter):
                     saved.append(points)
                     if as_json:

@@ -27,6 +27,7 @@ from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
+from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
@@ -122,7 +123,7 @@ def bisect_command(
         else:
             raise UsageError("expected --select with the case that is to be played")
         with _interruptible():
-            cause = bisect.find(place, task, Reporter(console), limit, seed)
+            cause = bisect.find(place, task, Reporter(console), limit, seed, Real)
     tell(
         cause_lines(cause),
         lambda: {"series": task.series.model_dump(), **cause.model_dump(mode="json")},
@@ -196,7 +197,7 @@ def _search_changes(
         try:
             with _interruptible():
                 task = bisect.of_record(project, record, reporter)
-                cause = bisect.find(project, task, reporter, share, seed)
+                cause = bisect.find(project, task, reporter, share, seed, Real)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not tried: {problem}")
             continue

@@ -25,6 +25,7 @@ from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.host.signals import interruptible
 from duetbench.judge.counted import declared_jobs
+from duetbench.judge.instruments import Real
 from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line
@@ -155,7 +156,7 @@ def _confirm(
     clean_up(errors())
     console = Console(stderr=as_json)
     narrator = Narrator(console)
-    judge = confirm.RealDuets(project, seed, Reporter(console), narrator)
+    judge = confirm.RealDuets(project, seed, Reporter(console), narrator, Real)
 
     def explain(record: Change) -> None:
         hook("why:explain_change")(project, record, results, narrator)

@@ -6,6 +6,7 @@ Standard library only: verbs that print plain text wait for no more. The others 
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -91,3 +92,11 @@ def _clean(character: str) -> str:
     if character in TURNING or unicodedata.category(character) in _REPLACED:
         return _REPLACEMENT
     return character
+
+
+def some(names: Sequence[str], at_most: int, kind: str) -> str:
+    """Name the first few and count the others."""
+    first, others = names[:at_most], len(names) - at_most
+    if others < 1:
+        return ", ".join(first)
+    return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"

@@ -24,11 +24,12 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from duetbench.core.model import Case, InterpreterRecord, Missing
+from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.counted import Job, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
-from duetbench.judge.pairs import Pair, Side, Sides, some
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
 from duetbench.project.settings import ANCHOR

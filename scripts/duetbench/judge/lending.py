@@ -15,8 +15,8 @@ from typing import Final
 
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Profile
+from duetbench.core.text import some
 from duetbench.host import paths
-from duetbench.judge.pairs import some
 from duetbench.project.experiments import Experiment, expand_all
 from duetbench.project.project import Project
 from duetbench.project.published import FILE as PUBLISHED

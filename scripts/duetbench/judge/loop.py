@@ -12,6 +12,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from duetbench.core.metrics import BRIEF, METRICS
@@ -44,6 +45,10 @@ class Instruments(Protocol):
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
     ) -> tuple[Instructions | str, ...]:
         """Count both sides' instructions; as `counted.instructions`."""
+
+
+MakeInstruments = Callable[[Path], Instruments]
+"""Makes instruments that keep their logs in a folder: `instruments.Real`."""
 
 
 class Reporter(Progress):

@@ -294,11 +294,3 @@ def _flat(case: Case) -> dict[str, object]:
     for part in ("endpoint", "load"):
         fields |= {f"{part}.{name}": value for name, value in fields.pop(part).items()}
     return fields
-
-
-def some(names: Sequence[str], at_most: int, kind: str) -> str:
-    """Name the first few and count the others."""
-    first, others = names[:at_most], len(names) - at_most
-    if others < 1:
-        return ", ".join(first)
-    return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"

@@ -24,8 +24,7 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import sides as sides_
 from duetbench.judge.counted import Counts, Job, jobs
-from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Instruments, Loop, Reporter, duet_seconds
+from duetbench.judge.loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import CaseDuets, Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
@@ -332,6 +331,7 @@ def measure(
     anchor: Anchor,
     scope: Scope,
     reporter: Reporter,
+    make: MakeInstruments,
     *,
     precision: Precision,
     seed: int,
@@ -361,8 +361,8 @@ def measure(
     ends = math.inf if limit is None else time.monotonic() + limit
     try:
         with measuring():
-            instruments = Real(scope.logs)
-            if not play([head], instruments, reporter, precision=precision, seed=seed, ends=ends):
+            real = make(scope.logs)
+            if not play([head], real, reporter, precision=precision, seed=seed, ends=ends):
                 head.notes.append("the time was up before all cases were known well enough")
     except InterruptedRun as problem:
         head.notes.append("it was interrupted")

@@ -23,8 +23,7 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import change_locks
 from duetbench.judge import sides as sides_
-from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
+from duetbench.judge.loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
 from duetbench.measure.testbed import SideCase
@@ -159,6 +158,7 @@ class BackfillTask:
     scope: Scope
     precision: Precision
     seed: int
+    make: MakeInstruments
 
 
 def backfill(
@@ -203,7 +203,7 @@ def _batch(
         began = datetime.now(UTC)
         anchored.play(
             list(heads.values()),
-            Real(task.scope.logs),
+            task.make(task.scope.logs),
             reporter,
             precision=task.precision,
             seed=task.seed,

@@ -29,8 +29,7 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Reader
-from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Loop, Reporter, duet_seconds
+from duetbench.judge.loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
@@ -132,6 +131,7 @@ def find(
     reporter: Reporter,
     seconds: float,
     seed: int,
+    make: MakeInstruments,
 ) -> Cause:
     """Search on this machine within so many seconds; what an interruption leaves is gone on with.
 
@@ -144,7 +144,7 @@ def find(
     """
     with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
-        mixtures = Mixtures(project, task, reporter, copies, ends, seed)
+        mixtures = Mixtures(project, task, reporter, copies, ends, seed, make)
         moves, row = mixtures.moves, mixtures.row
         if not row:
             reason = "the case loads none of them"
@@ -182,6 +182,7 @@ class Mixtures:
         copies: Path,
         ends: float,
         seed: int,
+        make: MakeInstruments,
     ) -> None:
         self.project, self.task, self.reporter = project, task, reporter
         self._copies, self._ends = copies, ends
@@ -193,7 +194,7 @@ class Mixtures:
         for question, log in self.journal.lines:
             self._logs_of[question].append(log)
         self._asked: Counter[str] = Counter()
-        self._loop = Loop(Real(self._logs), reporter, seed)
+        self._loop = Loop(make(self._logs), reporter, seed)
         self._texts: dict[Names, str] = {}
         self._pairs: dict[tuple[Names, Names], Pair] = {}
         self._packages = [

@@ -21,8 +21,7 @@ from duetbench.judge import affected, revisions, session
 from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, declared_jobs
-from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
+from duetbench.judge.loop import MakeInstruments, Reporter
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
@@ -54,6 +53,7 @@ class RealDuets:
     seed: int
     reporter: Reporter
     narrator: Narrator
+    make: MakeInstruments
 
     def __call__(self, candidate: Change, seconds: float) -> Comparison:
         """Compare the stacks before and after on the cases and jobs that moved most.
@@ -89,7 +89,7 @@ class RealDuets:
             if nothing:
                 return unmeasured(question)
             with measuring():
-                return session.compare(question, self.reporter, Real(logs))
+                return session.compare(question, self.reporter, self.make(logs))
 
 
 def _label(state: StackState, run: str | None) -> str:
