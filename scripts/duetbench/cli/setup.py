@@ -92,9 +92,8 @@ def set_up(
     missing. Programs of the system's own packages that cannot be had are told, with the command
     that installs them, and are no error; some are for `tests` only.
 
-    Raises:
-        DeclarationError: The declarations are wrong.
-        SetupError: Something cannot be made; what was made before is kept.
+    DeclarationError: the declarations are wrong. SetupError: something cannot be made; what was
+    made before is kept.
     """
     configured = project.settings
     wanted = [(project.lock(name), pythons) for name, pythons in project.known_stacks.items()]

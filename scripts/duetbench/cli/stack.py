@@ -130,8 +130,7 @@ def links_command(
 def _links_of(stack: Stack, version: str, narrator: Narrator) -> packages.LinksByVersion:
     """Read the metadata of what a lock has for a version of Python; none of it is run.
 
-    Raises:
-        SetupError: A package cannot be had, or only as its source.
+    SetupError: a package cannot be had, or only as its source.
     """
     with tempfile.TemporaryDirectory(prefix="duetbench-metadata-") as folder:
         argv: list[str | Path] = [command.uv(), "pip", "sync", "--no-config", "--require-hashes"]

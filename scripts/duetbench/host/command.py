@@ -37,8 +37,7 @@ _CAUSES: Final = {
 def uv() -> Path:
     """The locked uv of the harness's own environment.
 
-    Raises:
-        SetupError: The package is there and its program is not.
+    SetupError: the package is there and its program is not.
     """
     try:
         return Path(uv_package.find_uv_bin())

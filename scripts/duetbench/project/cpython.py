@@ -32,8 +32,7 @@ modules; others (sqlite3, bz2, lzma) may be missing."""
 def ensure(configured: Settings, narrator: Narrator) -> bool:
     """Make sure that all declared interpreters are there, of one origin: whether any was made.
 
-    Raises:
-        SetupError: They cannot be made; says what is missing.
+    SetupError: they cannot be made; says what is missing.
     """
     if interpreters.whole(configured):
         return False
@@ -185,8 +184,7 @@ def _program(spec: InterpreterSpec) -> Path:
 def source_archive(build: SourceBuild, folder: Path, narrator: Narrator) -> Path:
     """Return the archive, fetched when `folder` does not have it yet.
 
-    Raises:
-        SetupError: It cannot be had, or nowhere with the pinned checksum.
+    SetupError: it cannot be had, or nowhere with the pinned checksum.
     """
     archive = folder / Path(build.archive).name
     with cache.exclusive(archive, narrator.say):

@@ -334,9 +334,8 @@ class Experiment:
 def load_experiments(root: Path, registry: Registry) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout, by name.
 
-    Raises:
-        DeclarationError: One of them is wrong; says where, what was found and what is allowed.
-        UsageError: There is none.
+    DeclarationError: one of them is wrong; says where, what was found and what is allowed.
+    UsageError: there is none.
     """
     files = sorted((root / "apps").glob(f"*/{FILE}"))
     if not files:

@@ -41,9 +41,8 @@ _PROOF_TIMEOUT_S: Final = 30
 def locate(name: str, configured: Settings) -> Interpreter:
     """Find an interpreter that set-up made. Starts no process.
 
-    Raises:
-        UsageError: No interpreter of this name is declared.
-        SetupError: It is declared and was not made yet.
+    UsageError: no interpreter of this name is declared. SetupError: it is declared and was not made
+    yet.
     """
     if name not in configured.interpreters:
         raise UsageError(
@@ -89,8 +88,7 @@ def prove(executable: Path) -> dict[str, Any]:
         executable (itself, where a script or link led to it), version, free_threaded (how it was
         built), gil (whether the GIL is on now), compiler, configure, cflags.
 
-    Raises:
-        SetupError: It cannot be started or says something else.
+    SetupError: it cannot be started or says something else.
     """
     try:
         done = subprocess.run(

@@ -133,10 +133,8 @@ class Project:
     def lock(self, stack: str) -> Stack:
         """Read a declared stack's lock.
 
-        Raises:
-            UsageError: No such stack.
-            SetupError: It was never locked.
-            DeclarationError: The lock has lines that are not pinned packages.
+        UsageError: no such stack. SetupError: it was never locked. DeclarationError: the lock has
+        lines that are not pinned packages.
         """
         self.pythons(stack)
         return self.read_lock(stack, self.lock_file(stack))
@@ -216,9 +214,8 @@ class Project:
         It is as of the end of a date (UTC), of a moment, or of now, but for `exempt` packages. What
         is locked already is not taken back to a moment: that would be two changes of nothing.
 
-        Raises:
-            UsageError: No such stack.
-            SetupError: uv cannot resolve it, or reach its index; no lock was changed.
+        UsageError: no such stack. SetupError: uv cannot resolve it, or reach its index; no lock was
+        changed.
         """
         chosen = tuple(names or self.stacks)
         for name in chosen:

@@ -74,8 +74,7 @@ def read(line: str, folder: Path) -> Request:
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
     """All paths that some stand for, each with a share or without, as often as it has weight.
 
-    Raises:
-        UsageError: One is no path, its file cannot be read, or they are too many.
+    UsageError: one is no path, its file cannot be read, or they are too many.
     """
     parts = [_part(text, folder) for text in texts]
     # A path is written down r times: so that r × (paths of its part) is in the ratio of the shares.

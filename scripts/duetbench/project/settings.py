@@ -235,9 +235,8 @@ def _validated(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
 def stacks(root: Path) -> dict[str, tuple[str, ...]]:
     """Stack → the interpreters it is made for; one per dependency group of `apps/pyproject.toml`.
 
-    Raises:
-        DeclarationError: A table for a group or interpreter that does not exist, or a wrong key.
-        UsageError: The checkout declares no stacks at all.
+    DeclarationError: a table for a group or interpreter that does not exist, or a wrong key.
+    UsageError: the checkout declares no stacks at all.
     """
     interpreters = load(root).interpreters
     made_for = {name: spec.interpreters for name, spec in _stacks(root).items()}
@@ -308,9 +307,7 @@ def anchor_file(root: Path) -> Path:
 def load_anchor(root: Path) -> Anchor:
     """Read a checkout's anchor.
 
-    Raises:
-        UsageError: It has none.
-        DeclarationError: The file is not right.
+    UsageError: it has none. DeclarationError: the file is not right.
     """
     file = anchor_file(root)
     if not file.is_file():

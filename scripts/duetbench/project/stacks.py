@@ -92,9 +92,7 @@ def moves(before: Mapping[str, str], after: Mapping[str, str], stack: str = "") 
 def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
     """Read a lock for a version of Python; `home` as of a `Stack`.
 
-    Raises:
-        SetupError: There is none.
-        DeclarationError: It has lines that are not pinned packages.
+    SetupError: there is none. DeclarationError: it has lines that are not pinned packages.
     """
     try:
         content = lock.read_bytes()
@@ -112,8 +110,7 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
 
     They are those for a Python of this version.
 
-    Raises:
-        DeclarationError: A line is no pinned package.
+    DeclarationError: a line is no pinned package.
     """
     platform = markers(version)
     packages = {}
@@ -171,8 +168,7 @@ def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | No
 
     `requirement`: A package, with its versions if not all will do: `uvicorn<0.50.0`.
 
-    Raises:
-        SetupError: uv cannot reach its index.
+    SetupError: uv cannot reach its index.
     """
     package = Requirement(requirement).name
     with tempfile.TemporaryDirectory() as folder:
@@ -204,8 +200,7 @@ def compiled(
     It is for Pythons of `version` and newer; with `config` by the settings of uv around `cwd`. The
     versions of `keep`, a lock, are preferred.
 
-    Raises:
-        SetupError: There is no such set of packages, or no way to the index.
+    SetupError: there is no such set of packages, or no way to the index.
     """
     # Any interpreter will do to resolve with; naming one saves uv a slow search for a 3.14.
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
@@ -254,8 +249,7 @@ def executable(stack: Stack, python: Interpreter) -> Path:
 def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
     """Make a stack's environment for an interpreter, if it is not there: whether it was made now.
 
-    Raises:
-        SetupError: A package cannot be had, or comes in another version.
+    SetupError: a package cannot be had, or comes in another version.
     """
 
     def build(staging: Path) -> cache.Facts:

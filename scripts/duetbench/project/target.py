@@ -48,9 +48,8 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
 
     `options` are spelled as the keys are; one that is None or empty was not given.
 
-    Raises:
-        DeclarationError: A key is wrong.
-        UsageError: An option is, or there are options and no application.
+    DeclarationError: a key is wrong. UsageError: an option is, or there are options and no
+    application.
     """
     file, table = read_table(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
@@ -128,8 +127,7 @@ def cases(
 
     Files of its requests are in `folder`.
 
-    Raises:
-        UsageError: A request is wrong, or the server cannot serve it so.
+    UsageError: a request is wrong, or the server cannot serve it so.
     """
     _check_fit(target, interface, server)
     rate = "" if target.rate is None else f"-r{target.rate:g}"

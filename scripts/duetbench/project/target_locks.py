@@ -97,10 +97,8 @@ def read(
 ) -> ProjectPackages:
     """Read a project's packages from a file; what has no version there is found by uv.
 
-    Raises:
-        DeclarationError: The file is not right.
-        SetupError: uv finds no such packages, or one of them cannot be built.
-        UsageError: It is of no kind that is known.
+    DeclarationError: the file is not right. SetupError: uv finds no such packages, or one of them
+    cannot be built. UsageError: it is of no kind that is known.
     """
     direct = _direct(root, wanted)
     notes: tuple[str, ...] = ()
@@ -237,8 +235,7 @@ def locked(
     What is added has the versions of `like`, the lock of the other side; where the same was given
     there, it is the same lock.
 
-    Raises:
-        SetupError: uv finds no such set of packages, or cannot reach its index.
+    SetupError: uv finds no such set of packages, or cannot reach its index.
     """
     file = root / settings.FOLDER / f"{settings.STACK}.txt"
     lacking = sorted(set(added) - packages.packages.keys())

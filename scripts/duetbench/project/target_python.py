@@ -51,8 +51,7 @@ class PythonRequest:
 def request(root: Path, chosen: str | None = None) -> PythonRequest:
     """What a project, or whoever has chosen one for it, asks for.
 
-    Raises:
-        UsageError: It is no CPython, or none that can be measured.
+    UsageError: it is no CPython, or none that can be measured.
     """
     if chosen is not None:
         return read(chosen, "--python")
@@ -87,8 +86,7 @@ def choose(wanted: PythonRequest, configured: Settings, narrator: Narrator) -> I
 
     It goes by `name_of` its declaration from then on.
 
-    Raises:
-        SetupError: None is here, and uv cannot have one.
+    SetupError: none is here, and uv cannot have one.
     """
     made = []
     for name in configured.interpreters:

@@ -59,8 +59,7 @@ def no_room() -> list[str]:
 def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
     """Fetch a file over HTTP; its contents are for the caller to check.
 
-    Raises:
-        SetupError: It cannot be had, or has more than `most` bytes.
+    SetupError: it cannot be had, or has more than `most` bytes.
     """
     import httpx  # noqa: PLC0415 - slow to import, and nearly always not needed
 
@@ -101,8 +100,7 @@ class _UnusableError(SetupError):
 def ensure_oha(configured: Settings, narrator: Narrator) -> bool:
     """Make it, prebuilt or built, unless it is there and right; whether it was made now.
 
-    Raises:
-        SetupError: It cannot be made here, and what is missing for that.
+    SetupError: it cannot be made here, and what is missing for that.
     """
     spec = configured.oha
     if oha_fault(spec, interpreters.oha_place(spec)) is None:
@@ -116,8 +114,7 @@ def ensure_oha(configured: Settings, narrator: Narrator) -> bool:
 def fetch_oha(spec: OhaSpec, narrator: Narrator) -> bool:
     """Take the program of its release, if one with a pinned checksum can be had: whether it was.
 
-    Raises:
-        SetupError: What came instead has another checksum; nothing of it is kept.
+    SetupError: what came instead has another checksum; nothing of it is kept.
     """
     try:
         _make(spec, narrator, lambda staging: _fetched(spec, staging, narrator))

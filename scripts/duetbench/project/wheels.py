@@ -43,8 +43,7 @@ def hashed(text: str, root: Path, python: Interpreter, narrator: Narrator) -> st
 
     Folders are relative to `root`; the project there itself is left out.
 
-    Raises:
-        SetupError: One cannot be built, or be had in a way that is sure to be the same again.
+    SetupError: one cannot be built, or be had in a way that is sure to be the same again.
     """
     lines = (_line(line, root, python, narrator) for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line)
