@@ -35,10 +35,7 @@ _CAUSES: Final = {
 
 
 def uv() -> Path:
-    """The locked uv of the harness's own environment.
-
-    SetupError: the package is there and its program is not.
-    """
+    """The locked uv of the harness's own environment; SetupError if its program is not there."""
     try:
         return Path(uv_package.find_uv_bin())
     except FileNotFoundError as error:
@@ -180,21 +177,14 @@ def _last_line(log: Path) -> str:
 
 
 def _explained(log: Path) -> str:
-    tail = _tail(log)
-    words = _words(tail.splitlines()) or _last_line(log)
+    tail, words = _tail(log), _last_line(log)
+    # The first line that calls itself an error, with the causes that uv lists below.
+    if first := re.search(r"^\s*((error|fatal).*)$", tail, re.IGNORECASE | re.MULTILINE):
+        causes = re.findall(r"^\s+cause: (.*\S)", tail[first.end() :], re.MULTILINE)
+        words = ": ".join(filter(None, (first[1].strip(), "; ".join(causes))))
     if len(words) > _SHOWN_CHARACTERS:
         words = f"{words[:_SHOWN_CHARACTERS]} …"
     for pattern, cause in _CAUSES.items():
         if re.search(pattern, tail, re.IGNORECASE):
             return f"{cause}, then repeat; what is done is kept. It said: {words}"
     return f"it said: {words.removesuffix('.')}"
-
-
-def _words(lines: Sequence[str]) -> str:
-    """The first line that calls itself an error, with the causes that uv lists below."""
-    errors = [n for n, line in enumerate(lines) if re.match(r"\s*(error|fatal)", line, re.I)]
-    if not errors:
-        return ""
-    first, below = lines[errors[0]].strip(), lines[errors[0] + 1 :]
-    causes = [match[1] for line in below if (match := re.match(r"\s+cause: (.*\S)", line))]
-    return f"{first}: {'; '.join(causes)}" if causes else first
