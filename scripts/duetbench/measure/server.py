@@ -123,13 +123,13 @@ class Serving:
         server, expected = self.server, self.case.workers
         deadline = time.monotonic() + READY_SECONDS
         while (count := len(server.ready.findall(read_log(self.log)))) < expected:
-            wanted = f"{expected} lines like {server.ready.pattern!r}, found {count}"
+            wanted = f"{expected} lines like {server.ready.pattern!r} of {server.name}"
             self._require_running(wanted)
             if time.monotonic() > deadline:
                 raise LaunchError(
                     FlagName.NOT_READY,
-                    f"expected {server.name} to print within {READY_SECONDS:.0f} s {wanted}; it "
-                    f"said: {log_tail(self.log)}",
+                    f"expected {wanted} in {READY_SECONDS:.0f} s, found {count}; it said: "
+                    f"{log_tail(self.log)}",
                 )
             self.session.wait(_POLL_SECONDS)
 
@@ -164,8 +164,8 @@ class Serving:
         if (code := self.session.poll()) is not None:
             raise LaunchError(
                 FlagName.NOT_READY,
-                f"expected of {self.server.name} {what}, but it ended with exit code {code}; it "
-                f"said: {log_tail(self.log)}",
+                f"expected {what}, but {self.server.name} ended with exit code {code}; it said: "
+                f"{log_tail(self.log)}",
             )
 
     def require_same(self) -> None:
