@@ -92,7 +92,7 @@ def require_resumable(run: Run, testbed: Testbed, root: Path) -> None:
     """Refuse to go on with a run whose conditions are no longer there (UsageError)."""
     now = {"machine": testbed.machine.id, **_conditions(testbed, root)}
     then = {**dict(run), "machine": run.machine.id}
-    moved = [name for name, value in now.items() if value != then[name]]
+    moved = sorted({name.partition("_")[0] for name, value in now.items() if value != then[name]})
     if moved:
         raise UsageError(
             f"run {run.id} cannot be resumed: its {' and '.join(moved)} differ from what is here "
