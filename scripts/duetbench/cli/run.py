@@ -132,13 +132,13 @@ def run_command(
         if dry_run:
             _show(console, plan, project, output, cases=details)
             return
-        files.require_room(results)
         testbed = runner.assemble(project, plan.cases, paths.state_dir() / "logs", narrator)
         if earlier is not None:
             runner.require_resumable(earlier, testbed, project.repository)
         start = earlier or runner.header(plan, testbed, project.repository)
         if assigned is not None:
             start = assigned.begin(start)
+        files.require_room(results)
         notes = {
             f"{len(left)} sessions that an earlier, killed run had left were found first": left,
             f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
