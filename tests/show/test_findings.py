@@ -15,7 +15,7 @@ from duetbench.project.project import Project
 from duetbench.project.published import Published, load_published, read_suites
 from duetbench.show import inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, check
-from duetbench.show.page import Section, read_about, reference_runs
+from duetbench.show.page import Section, reference_runs
 from duetbench.show.run import write_findings
 from duetbench.store import asv_results, store
 from duetbench.trend.summary import RunSummary, summarise
@@ -48,9 +48,8 @@ def result(case_id: str, *throughputs: float, flag: FlagName | None = None) -> C
     )
 
 
-def answered(*runs: Run, reference: Run | None = None, **shape: object) -> Answer:
-    known = Evidence.of([summarise(reference)], "demo") if reference else None
-    (answer,) = check(Evidence.of(map(summarise, runs), "demo"), published(**shape), known)
+def answered(*runs: Run, **shape: object) -> Answer:
+    (answer,) = check(Evidence.of(map(summarise, runs), "demo"), published(**shape))
     return answer
 
 
@@ -110,8 +109,6 @@ def test_all_runs_of_one_machine_speak_together_whatever_their_profile() -> None
     assert (alone.verdict, alone.ours and alone.ours.ends) == ("not decided", None)
     kin = [result(f"demo/x/{py}/other", 4.9, 5.0, 5.1, 5.0) for py in ("py3.14", "py3.14t")]
     assert answered(synthetic.make_run([*single, *kin])).verdict == "holds"
-    told = answered(later, reference=twice())
-    assert told.reason.endswith("; the reference runs say: holds, 2.00 (1.94…2.06)")
 
 
 def test_what_was_not_measured_is_never_claimed() -> None:
@@ -137,10 +134,10 @@ def stored() -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
 def experiments(
     runs: list[RunSummary],
 ) -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
-    declared, about, suites = load_published(ROOT), read_about(ROOT), read_suites(ROOT)
+    declared, suites = load_published(ROOT), read_suites(ROOT)
     snapshots = asv_results.read(ROOT / "results" / "asv")
     return {
-        name: inprocess.experiment(name, runs, snapshots, declared, about, suites)
+        name: inprocess.experiment(name, runs, snapshots, declared, suites)
         for name in (*declared, "gil-in-process")
     }
 

@@ -74,7 +74,7 @@ def demo_run() -> Run:
 
 
 def page_of(run: Run, published: Published | None = PUBLISHED) -> RunPage:
-    return make_page(summarise(run), {"demo": published} if published else {}, {})
+    return make_page(summarise(run), {"demo": published} if published else {})
 
 
 def on_terminal(page: RunPage, width: int) -> str:
@@ -97,13 +97,13 @@ def test_markdown_literally() -> None:
         "| Python | throughput | mean | ceiling | flags |\n"
         "| --- | ---: | ---: | ---: | --- |\n"
         "| 3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms | 200/s "
-        "| a |\n"
+        "| host\\_noise |\n"
         "| 3.14t | failed | — | — |  |\n\n"
-        "- a host\\_noise — other processes or the hypervisor took core time during the "
+        "- host\\_noise — other processes or the hypervisor took core time during the "
         "measurement (for example: 0.2 cores)\n"
         "- 3.14t: 3 of 3 launches failed: wrong\\_body: expected a \\| b, found c\n\n"
         "### Further cases\n\n"
-        "| endpoint | throughput |\n"
+        "| case | throughput |\n"
         "| --- | ---: |\n"
         "| io | 7.00/s |"
     )
@@ -119,7 +119,7 @@ def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
                 for n in range(3)
             ]
             results.append(CaseResult(case=case, launches=tuple(launches)))
-    page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT), {})
+    page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT))
     width = 80
     text = on_terminal(page, width)
     assert max(len(line) for line in text.splitlines()) <= width

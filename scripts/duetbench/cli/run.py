@@ -161,8 +161,6 @@ def run_command(
         page = pages.make_page(
             summary,
             load_published(root),
-            pages.read_about(root),
-            reference=pages.reference_runs(Project.here().results),
         )
         text = as_markdown(page)
         actions.summary(text)  # on the page of the job of GitHub Actions that this is

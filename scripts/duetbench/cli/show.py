@@ -22,7 +22,7 @@ from duetbench.project.project import Project
 from duetbench.project.published import load_published, read_suites
 from duetbench.show import inprocess, report, tidy
 from duetbench.show import page as pages
-from duetbench.show.page import read_about, reference_runs
+from duetbench.show.page import reference_runs
 from duetbench.show.run import as_markdown as run_markdown
 from duetbench.show.run import print_page, write_findings
 from duetbench.store import asv_results, files, kinds, store
@@ -147,12 +147,11 @@ def findings_command(
         raise RecordError(
             f"{results}: no run has been recorded; make one: duetbench run --profile nightly"
         )
-    published, about, suites = load_published(root), read_about(root), read_suites(root)
+    published, suites = load_published(root), read_suites(root)
     snapshots = asv_results.read(results / "asv")
     names = sorted({*published, *(suite.page for suite in suites if suite.source)})
     experiments = {
-        name: inprocess.experiment(name, summaries, snapshots, published, about, suites)
-        for name in names
+        name: inprocess.experiment(name, summaries, snapshots, published, suites) for name in names
     }
     write(write_findings(experiments, links), output)
 
@@ -178,8 +177,7 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
         )
     root = paths.project_root()
     published = load_published(root)
-    reference = reference_runs(Project.here().results)
-    page = pages.make_page(summary, published, read_about(root), select, reference)
+    page = pages.make_page(summary, published, select)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:

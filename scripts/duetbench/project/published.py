@@ -17,6 +17,7 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
 from duetbench.core.protocol import FormulaError, evaluate
+from duetbench.project.schema import FILE as EXPERIMENT
 from duetbench.project.schema import read_toml, validated
 
 FILE: Final = "published.toml"
@@ -41,11 +42,6 @@ class Key:
             return "—"
         return f"{value:g}" if isinstance(value, float) else str(value)
 
-    def order(self, case: Case) -> tuple[bool, float]:
-        """Sorts numbers by size; other values keep their place."""
-        value = self.of(case)
-        return (False, float(value)) if isinstance(value, int | float) else (True, 0.0)
-
 
 def _floor(case: Case) -> str | None:
     return units.seconds(case.endpoint.floor) if case.endpoint.floor else None
@@ -54,20 +50,14 @@ def _floor(case: Case) -> str | None:
 KEYS: Final[dict[str, Key]] = {
     "id": Key("case", lambda case: case.id.partition("/")[2]),
     "endpoint": Key("endpoint", lambda case: case.endpoint.name),
-    "interface": Key("interface", lambda case: case.endpoint.interface.upper()),
     "python": Key("Python", lambda case: case.python),
     "stack": Key("stack", lambda case: case.stack),
     "server": Key("server", lambda case: case.server),
     "loop": Key("loop", lambda case: case.loop),
     "workers": Key("workers", lambda case: case.workers),
     "threads": Key("threads", lambda case: case.threads),
-    "slots": Key("slots", lambda case: case.slots),
-    "load": Key("load", lambda case: case.load.model.value),
-    "connections": Key("connections", lambda case: case.load.connections),
     "users": Key("users", lambda case: case.load.connections),
-    "rate": Key("offered/s", lambda case: case.load.rate),
     "floor": Key("floor", _floor),
-    "cores": Key("cores", lambda case: case.cores),
 }
 
 
@@ -90,9 +80,6 @@ class Selection(Frozen):
 
     title: str
     select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
-    but_not: tuple[str, ...] = Field(
-        default=(), alias="except", description="Globs over case ids that are left out."
-    )
 
 
 class _Layout(Selection):
@@ -181,9 +168,12 @@ class CaseShape(Shape):
 
 
 class Published(Frozen):
-    """Everything declared about an experiment's source."""
+    """Everything declared about an experiment's source; what is asked is in `experiment.toml`."""
 
-    source: str = Field(description="Title, author or site, date.")
+    question: str = ""
+    deviations: tuple[str, ...] = ()
+    url: str = Field(default="", description="Of the article that is repeated.")
+    source: str = Field(default="", description="Title, author or site, date.")
     setting: str | None = Field(default=None, description="Machine and versions of the source.")
     cases: dict[str, str | tuple[str, ...]] = Field(
         default_factory=dict,
@@ -222,10 +212,6 @@ class Published(Frozen):
         """The case meant by a name: the first of its ids that is present, else its first."""
         ids = self.ids(name)
         return next((case_id for case_id in ids if case_id in present), ids[0])
-
-    def figure(self, case_id: str, metric: str) -> float | None:
-        """The published figure of a case, in SI units."""
-        return self.figures_of(case_id).get(metric)
 
     def figures_of(self, case_id: str) -> dict[str, float]:
         """All published figures of a case, in SI units."""
@@ -391,16 +377,23 @@ class SuiteDeclaration(Frozen):
 
 
 def read_published(path: Path) -> Published:
-    """Read one `published.toml`; DeclarationError: not TOML, or not allowed."""
-    keys = "only the documented keys: results/README.md"
-    return validated(Published, read_toml(path), str(path), keys=keys)
+    """What an `experiment.toml` and the `published.toml` beside it say; DeclarationError: wrong."""
+    asked, beside = read_toml(path), path.with_name(FILE)
+    table = {
+        "question": asked.get("question", ""),
+        "deviations": asked.get("deviations", ()),
+        "url": asked.get("source", {}).get("url", ""),
+        **(read_toml(beside) if beside.exists() else {}),
+    }
+    return validated(
+        Published, table, str(beside), keys="only the documented keys: results/README.md"
+    )
 
 
 def load_published(root: Path) -> dict[str, Published]:
     """All that is declared under `apps/`, by experiment; errors as `read_published`."""
-    return {
-        path.parent.name: read_published(path) for path in sorted((root / "apps").glob(f"*/{FILE}"))
-    }
+    paths = sorted((root / "apps").glob(f"*/{EXPERIMENT}"))
+    return {path.parent.name: read_published(path) for path in paths}
 
 
 def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:

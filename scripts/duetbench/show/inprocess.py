@@ -25,12 +25,12 @@ from duetbench.project.published import (
 from duetbench.show import claims, formats
 from duetbench.show.claims import Answer, Evidence, Side
 from duetbench.show.page import (
-    About,
     Cell,
     FigureRow,
     FigureTable,
     RunPage,
     Section,
+    different,
     make_section,
 )
 from duetbench.store.asv_results import Reading, Snapshot, environments
@@ -83,13 +83,12 @@ def experiment(
     runs: Sequence[RunSummary],
     snapshots: Sequence[Snapshot],
     published: Mapping[str, Published],
-    about: Mapping[str, About],
     suites: Iterable[SuiteDeclaration],
 ) -> tuple[Evidence, tuple[Section, ...]]:
     """All that is known of an experiment: of servers, then inside the process."""
     evidence = Evidence.of(runs, name)
-    own = name in about or evidence.cases
-    served = [make_section(name, evidence, published.get(name), about.get(name))] if own else []
+    own = name in published or evidence.cases
+    served = [make_section(name, evidence, published.get(name))] if own else []
     inside = sections(snapshots, [suite for suite in suites if suite.page == name], runs)
     return evidence, (*served, *inside)
 
@@ -137,8 +136,7 @@ def _section(
         source=f"{source.title}, {source.date} ({source.setting})" if source else "",
         answers=tuple(_answer(snapshots, suite, shape, runs) for shape in suite.shapes),
         tables=tuple(table for table in tables if table is not None),
-        notes=(f"measured {where(newest)}", _ONE_BY_ONE),
-        deviations=suite.deviations,
+        notes=(f"measured {where(newest)}", _ONE_BY_ONE, *different(suite.deviations)),
     )
 
 

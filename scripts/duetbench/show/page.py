@@ -4,20 +4,17 @@ The layout of tables comes from `published.toml`. Cases that no declared table s
 of their own, so that nothing measured is ever left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Any, Final
 
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Machine, RunStatus
-from duetbench.project.published import KEYS, Published, TableLayout
-from duetbench.project.schema import FILE as EXPERIMENT
-from duetbench.project.schema import read_toml
+from duetbench.project.published import KEYS, KeyValue, Published, TableLayout
 from duetbench.project.servers import SERVERS
 from duetbench.show import claims, formats
 from duetbench.show.claims import Answer, Evidence
@@ -112,16 +109,6 @@ def answer_table(answers: Iterable[Answer]) -> FigureTable:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What a page says of an experiment besides figures: its declared question and deviations."""
-
-    question: str
-    deviations: tuple[str, ...] = ()
-    url: str = ""
-    """Of the article that it repeats, where one is declared."""
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """One experiment, or one suite: of a run, or of all that is known of it."""
 
@@ -131,8 +118,6 @@ class Section:
     answers: tuple[Answer, ...] = ()
     tables: tuple[FigureTable, ...] = ()
     notes: tuple[str, ...] = ()
-    deviations: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +127,6 @@ class RunPage:
     title: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
-
-
-def read_about(root: Path) -> dict[str, About]:
-    """Question and deviations of every experiment of a checkout; DeclarationError: a bad file."""
-    about = {}
-    for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
-        table = read_toml(path, path.relative_to(root).as_posix())
-        about[path.parent.name] = About(
-            str(table.get("question", "")),
-            tuple(table.get("deviations", ())),
-            str(table.get("source", {}).get("url", "")),
-        )
-    return about
 
 
 def reference_runs(results: Path) -> list[RunSummary]:
@@ -175,61 +147,45 @@ def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
 
 
 def make_page(
-    summary: RunSummary,
-    published: Mapping[str, Published],
-    about: Mapping[str, About],
-    select: Sequence[str] = (),
-    reference: Sequence[RunSummary] = (),
+    summary: RunSummary, published: Mapping[str, Published], select: Sequence[str] = ()
 ) -> RunPage:
     """Make the page of a run.
 
-    `select` are globs over the ids of the cases that tables show; answers draw on the whole run,
-    and name what runs of `reference` answer where it decides nothing.
+    `select` are globs over the ids of the cases that tables show; answers draw on the whole run.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
-    names = sorted(by_experiment, key=lambda name: (name not in published, name))
-    sections = tuple(
-        make_section(
-            name,
-            Evidence.of([summary], name),
-            published.get(name),
-            about.get(name),
-            by_experiment[name],
-            Evidence.of(reference, name),
-        )
-        for name in names
+    sections = (
+        make_section(name, Evidence.of([summary], name), published.get(name), by_experiment[name])
+        for name in sorted(by_experiment, key=lambda name: (name not in published, name))
     )
     run = summary.run
     title = f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
-    return RunPage(title=title, facts=facts(summary), sections=sections)
+    return RunPage(title=title, facts=facts(summary), sections=tuple(sections))
 
 
 def make_section(
     experiment: str,
     evidence: Evidence,
     published: Published | None,
-    about: About | None,
     cases: Sequence[CaseSummary] | None = None,
-    reference: Evidence | None = None,
 ) -> Section:
     """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
-    about = about or About("")
-    published = published or Published(source="")
-    planned = {result.case.id for run in evidence.runs for result in run.run.results}
+    published = published or Published()
     return Section(
         experiment=experiment,
-        question=about.question,
+        question=published.question,
         source=". ".join(filter(None, (published.source, published.setting))),
-        answers=claims.check(evidence, published, reference),
+        answers=claims.check(evidence, published),
         tables=experiment_tables([*evidence.cases.values()] if cases is None else cases, published),
-        missing=tuple(
-            case for name in published.figures if (case := published.ids(name)[0]) not in planned
-        ),
-        notes=published.notes,
-        deviations=about.deviations,
+        notes=(*published.notes, *different(published.deviations)),
     )
+
+
+def different(deviations: Iterable[str]) -> Iterator[str]:
+    """What is done otherwise than the source did, as notes."""
+    return (f"Different from the source: {text}" for text in deviations)
 
 
 def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
@@ -308,11 +264,8 @@ def as_json(
     }
 
 
-_NO_DEFAULT: Final = ("id", "interface", "slots", "users", "floor")  # keys of declared tables alone
-
-
 def experiment_tables(
-    cases: Sequence[CaseSummary], published: Published | None
+    cases: Sequence[CaseSummary], published: Published
 ) -> tuple[FigureTable, ...]:
     """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
@@ -320,75 +273,53 @@ def experiment_tables(
     """
     tables = []
     covered: set[str] = set()
-    for layout in published.tables if published else ():
-        chosen = select(cases, layout.select, layout.but_not)
+    for layout in published.tables:
+        chosen = select(cases, layout.select)
         if (ids := {case.id for case in chosen}) - covered:
             covered |= ids
             tables.append(_table(layout, chosen, published))
     if rest := [case for case in cases if case.id not in covered]:
         title = "Further cases" if tables else "All cases"
-        tables.append(_table(_default_layout(rest, title), rest, published))
+        columns = (
+            name
+            for name, row in METRICS.items()
+            if row.column and any(name in case.metrics for case in rest)
+        )
+        layout = TableLayout(
+            title=title, select=("*",), keys=("id",), columns=tuple(columns) or ("throughput",)
+        )
+        tables.append(_table(layout, rest, published))
     return tuple(tables)
 
 
-def select(
-    cases: Iterable[CaseSummary], globs: Sequence[str], but_not: Sequence[str] = ()
-) -> list[CaseSummary]:
-    """Select the cases whose id matches one of the globs and none of `but_not`, in their order."""
-
-    def matches(name: str, globs: Sequence[str]) -> bool:
-        return any(fnmatchcase(name, glob) for glob in globs)
-
-    return [case for case in cases if matches(case.id, globs) and not matches(case.id, but_not)]
+def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSummary]:
+    """Select the cases whose id matches one of the globs, in their order."""
+    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
 
 
 def ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:
     """Sort by the keys: numbers by size, names in the order of their first appearance."""
-    places: dict[tuple[str, str], int] = {}
+    places: dict[KeyValue, int] = {}
     for case in cases:
         for key in keys:
-            places.setdefault((key, KEYS[key].text(case.case)), len(places))
-    return sorted(
-        cases,
-        key=lambda case: tuple(
-            (*KEYS[key].order(case.case), places[key, KEYS[key].text(case.case)]) for key in keys
-        ),
-    )
+            places.setdefault(KEYS[key].of(case.case), len(places))
 
+    def place(value: KeyValue) -> tuple[bool, float]:
+        return (False, value) if isinstance(value, int | float) else (True, places[value])
 
-def _default_layout(cases: Sequence[CaseSummary], title: str) -> TableLayout:
-    """Make a table for cases without a declared one, from the properties and figures they have."""
-    keys = (
-        name
-        for name, key in KEYS.items()
-        if name not in _NO_DEFAULT and len({key.text(case.case) for case in cases}) > 1
-    )
-    columns = (
-        name
-        for name, row in METRICS.items()
-        if row.column and any(name in case.metrics for case in cases)
-    )
-    return TableLayout(
-        title=title,
-        select=("*",),
-        keys=tuple(keys) or ("endpoint",),
-        columns=tuple(columns) or ("throughput",),
-    )
+    return sorted(cases, key=lambda case: [place(KEYS[key].of(case.case)) for key in keys])
 
 
 def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(KEYS[key].text(case.case) for key in keys)
 
 
-def _table(
-    layout: TableLayout, cases: Sequence[CaseSummary], published: Published | None
-) -> FigureTable:
+def _table(layout: TableLayout, cases: Sequence[CaseSummary], published: Published) -> FigureTable:
     """Make the table of a layout; cases get their ids where the keys do not tell them apart."""
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
     cases = ordered(cases, keys)
-    marks, notes = _notes(cases, keys)
     return FigureTable(
         layout.title,
         tuple(KEYS[key].title for key in keys),
@@ -400,52 +331,32 @@ def _table(
                     _cell(case, metric, published, first=place == 0)
                     for place, metric in enumerate(layout.columns)
                 ),
-                marks.get(case.id, ""),
+                ", ".join(flag.name for flag in case.warnings),
             )
             for case in cases
         ),
-        (layout.note, *notes) if layout.note else notes,
+        tuple(filter(None, (layout.note, *_notes(cases, keys)))),
     )
 
 
-def _cell(case: CaseSummary, metric: str, published: Published | None, *, first: bool) -> Cell:
+def _cell(case: CaseSummary, metric: str, published: Published, *, first: bool) -> Cell:
     """Make the cell of one figure; the first cell of a case without figures says so."""
-    figure = case.metrics.get(metric)
+    figure, theirs = case.metrics.get(metric), published.figures_of(case.id).get(metric)
     ours = formats.figure(metric, figure.estimate if figure else None)
-    if case.status != "measured" and first:
-        ours = case.status
-    theirs = published.figure(case.id, metric) if published else None
     return Cell(
-        ours=ours,
+        ours=case.status if case.status != "measured" and first else ours,
         interval=formats.interval(metric, figure),
         published="" if theirs is None else formats.figure(metric, theirs),
         case=case.id,
     )
 
 
-def _notes(
-    cases: Sequence[CaseSummary], keys: Sequence[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Make letters per case and the notes that they refer to: flags first, then failures."""
-    marks: dict[str, str] = {}
-    notes: list[str] = []
-    everywhere: list[str] = []
-    measured = sum(case.status == "measured" for case in cases)
-    letters = iter(ascii_lowercase)
-    for name in dict.fromkeys(flag.name for case in cases for flag in case.warnings):
-        raised = {
-            case.id: flag.detail for case in cases for flag in case.warnings if flag.name == name
-        }
-        example = next(iter(raised.values()))
-        if len(raised) == measured > 1:
-            everywhere.append(f"all rows: {name} — {name.meaning} ({example})")
-            continue
-        letter = next(letters)
-        marks |= {case: marks.get(case, "") + letter for case in raised}
-        notes.append(f"{letter}  {name} — {name.meaning} (for example: {example})")
+def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
+    """What each flag means, with an example, then why cases failed."""
+    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
+        yield f"{name} — {name.meaning} (for example: {detail})"
     for case in cases:
         if case.failures:
             reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
             failed = f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
-            notes.append(f"{' '.join(_keys(case, keys))}: {failed}")
-    return marks, (*notes, *everywhere)
+            yield f"{' '.join(_keys(case, keys))}: {failed}"

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.metrics import METRICS
@@ -21,7 +18,6 @@ from duetbench.show.claims import Evidence, tally
 from duetbench.show.formats import GLOSSARY, MOST, WORDS, bullets, escape, facts, grid, print_rows
 from duetbench.show.page import (
     Cell,
-    FigureRow,
     FigureTable,
     RunPage,
     Section,
@@ -29,8 +25,6 @@ from duetbench.show.page import (
 )
 from duetbench.trend.summary import CaseSummary, RunSummary
 
-_ENDLESS: Final = 10_000  # columns
-_MISSING_NAMED: Final = 3  # so many published cases that a run lacks are named, the rest counted
 _FIGURES: Final = 3  # of a case that stand in its line
 _ROWS: Final = 3  # of the source, with which a table of the findings needs no others
 _REASON: Final = 120  # letters of a failure; the details have all
@@ -90,90 +84,41 @@ def _state(case: CaseSummary) -> str:
 
 
 def print_page(console: Console, content: RunPage) -> None:
-    """Print a run."""
+    """Print a run: a line per figure, which no terminal is too narrow for."""
     console.print(Text(content.title, style="bold"))
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
     for name, value in content.facts:
-        facts.add_row(name, Text(value))
-    console.print(facts)
-    for part in (part for section in content.sections for part in _section(section, console)):
-        console.print(part)
+        console.print(Text.assemble((f"{name}  ", "dim"), value))
+    for section in content.sections:
+        console.print(Text(f"\n{section.experiment}", style="bold underline"))
+        console.print(Text(section.question, style="italic"))
+        if section.source:
+            console.print(Text(f"published: {section.source}", style="dim"))
+        for answer in section.answers:
+            console.print(Text(answer.sentence, style=_STYLES[answer.verdict]))
+            asked = f"expected {answer.expected}, published {formats.ratio(answer.published)}"
+            console.print(Text("; ".join(filter(None, (asked, answer.reason))), style="dim"))
+        for table in section.tables:
+            console.print(Text(f"\n{table.title}", style="bold"))
+            print_rows(console, ["case", "metric", "ours", "95 %", "published"], _lines(table))
+            for note in table.notes:
+                console.print(Text(note, style="dim"))
+        for note in section.notes:
+            console.print(Text(note, style="dim"))
     console.print(GLOSSARY)
 
 
-def _section(section: Section, console: Console) -> Iterator[RenderableType]:
-    yield Text()
-    yield Text(section.experiment, style="bold underline")
-    if section.question:
-        yield Text(section.question, style="italic")
-    if section.source:
-        yield Text(f"published: {section.source}", style="dim")
-    for table in _tables(section):
-        yield Text()
-        yield Text(table.title, style="bold")
-        yield from _fitting(table, console)
-        yield from map(_aside, table.notes)
-    if section.notes or section.missing:
-        yield Text()
-    yield from map(_aside, section.notes)
-    if section.missing:
-        names = formats.some(section.missing, _MISSING_NAMED)
-        yield _aside(f"published, not in this run: {names}")
-
-
-def _aside(text: str) -> Padding:
-    return Padding(Text(text, style="dim"), (0, 0, 0, 1))
-
-
-def _fitting(table: FigureTable, console: Console) -> Iterator[RenderableType]:
-    """Draw the table in as many parts as the width needs: no figure is ever cut or broken."""
-    drawn = _table(table)
-    columns = len(table.columns)
-    # Measured without a limit: otherwise it is the width of the console at most.
-    wanted = console.measure(drawn, options=console.options.update_width(_ENDLESS)).maximum
-    if table.sentences or columns < 2 or wanted <= console.width:
-        yield drawn
-        return
-    half = (columns + 1) // 2
-    for part in (slice(None, half), slice(half, None)):
-        if part.start:
-            yield Text("… and further:", style="dim")
-        rows = tuple(replace(row, cells=row.cells[part]) for row in table.rows)
-        yield from _fitting(replace(table, columns=table.columns[part], rows=rows), console)
+def _lines(table: FigureTable) -> Iterator[tuple[str, ...]]:
+    for row in table.rows:
+        name = " ".join(row.keys)
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            yield name, column, cell.ours, cell.interval, cell.published
+        if row.marks:
+            yield name, table.marks, row.marks, "", ""
 
 
 def _tables(section: Section) -> tuple[FigureTable, ...]:
     """All tables of a section: first the answers."""
     return (*([answer_table(section.answers)] if section.answers else ()), *section.tables)
-
-
-def _table(table: FigureTable) -> Table:
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
-    fold = table.sentences
-    for key in (*table.keys, *([] if fold else [""])):
-        drawn.add_column(Text(key), no_wrap=not fold, overflow="fold", ratio=3 if fold else None)
-    for column in table.columns:
-        drawn.add_column(Text(column), justify="right", no_wrap=True)
-    if table.marked:
-        drawn.add_column(table.marks, overflow="fold", ratio=3 if fold else None)
-    for row in table.rows:
-        lines = [] if fold else [("ours", "95 %", "published")]
-        lines += [(cell.ours, cell.interval, cell.published) for cell in row.cells]
-        cells = [*map(Text, row.keys), *(_lines(row, *texts) for texts in lines)]
-        marks = Text(row.marks, style=_STYLES.get(row.tone, ""))
-        drawn.add_row(*cells, *([marks] if table.marked else []))
-    return drawn
-
-
-def _lines(row: FigureRow, ours: str, interval: str, published: str) -> Text:
-    text = Text(ours)
-    if any(cell.interval for cell in row.cells):
-        text.append(f"\n{interval}", style="dim")
-    if row.has_published:
-        text.append(f"\n{published or formats.MISSING}", style="cyan")
-    return text
 
 
 def as_markdown(content: RunPage) -> str:
@@ -190,11 +135,6 @@ def _paragraphs(section: Section) -> Iterator[str]:
         yield from _figures(content)
     if section.notes:
         yield bullets(section.notes)
-    if section.deviations:
-        yield "Deviations from the source:"
-        yield bullets(section.deviations)
-    if section.missing:
-        yield f"Published, not in this run: {escape(', '.join(section.missing))}"
 
 
 def _head(name: str, section: Section) -> Iterator[str]:

@@ -69,9 +69,7 @@ def questions(site: Site) -> Iterator[dict[str, Any]]:
 
 def content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
     """All that is known of an experiment."""
-    return inprocess.experiment(
-        name, site.newest, site.snapshots, site.published, site.about, site.suites
-    )
+    return inprocess.experiment(name, site.newest, site.snapshots, site.published, site.suites)
 
 
 def answers_of(sections: Sequence[Section]) -> tuple[Answer, ...]:
@@ -91,11 +89,11 @@ def _question(name: str, sections: Sequence[Section]) -> str:
 def _page(site: Site, name: str) -> PageFile:
     address = addresses.experiment(name)
     evidence, sections = content(site, name)
-    about, published = site.about.get(name), site.published.get(name)
+    published = site.published.get(name)
     question, answers = _question(name, sections), answers_of(sections)
     suites = [suite.suite for suite in site.suites if suite.page == name]
     commands = [f"duetbench inprocess --select '{suite}.*'" for suite in suites]
-    if about or evidence.cases:
+    if published or evidence.cases:
         profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
         commands.insert(0, words.experiment_command(name, profile))
     return render(
@@ -110,7 +108,7 @@ def _page(site: Site, name: str) -> PageFile:
         tally=tally(answers),
         sections=sections,
         charts=list(charts(site, name, addresses.root(addresses.file(address)))),
-        article_url=about.url if about else "",
+        article_url=published.url if published else "",
         source=published.source if published else "",
         runs=[(run.run.id, facts(run)) for run in evidence.runs],
         commands=commands,
@@ -137,7 +135,7 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
     them measured something else besides; the other warnings are named only.
     """
     estimate = case.metrics.get(metric)
-    theirs = published.figure(case.id, metric) if published else None
+    theirs = published.figures_of(case.id).get(metric) if published else None
     if estimate is None:
         reasons = dict.fromkeys(failure.reason for failure in case.failures)
         why = "; ".join((case.status, *reasons))
@@ -160,7 +158,7 @@ def draw(
     layout: ChartLayout, cases: Sequence[CaseSummary], published: Published | None, root: str
 ) -> Markup | None:
     """Draw a chart; None if its cases have no figure."""
-    chosen = select(cases, layout.select, layout.but_not)
+    chosen = select(cases, layout.select)
     if not any(metric in case.metrics for case in chosen for metric in layout.figures):
         return None
     caption = Caption(layout.name, layout.title, layout.caption)

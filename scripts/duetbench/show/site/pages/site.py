@@ -18,7 +18,7 @@ from duetbench.core.model import Verdict
 from duetbench.project.published import Published, SuiteDeclaration, load_published, read_suites
 from duetbench.show import addresses
 from duetbench.show.change import AttributionText
-from duetbench.show.page import About, read_about, reference_runs
+from duetbench.show.page import reference_runs
 from duetbench.show.site.words import filled
 from duetbench.store import asv_results
 from duetbench.store.asv_results import Snapshot
@@ -120,7 +120,6 @@ class Site:
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
     attributions: Mapping[str, Attribution]
-    about: Mapping[str, About]
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
     snapshots: tuple[Snapshot, ...]
@@ -186,7 +185,7 @@ class Site:
     def experiments(self) -> tuple[str, ...]:
         """Names of the experiments: those that are declared, then others that have cases."""
         measured = {case.partition("/")[0] for table in self.newest_tables for case in table.cases}
-        declared = {*self.about, *(suite.page for suite in self.suites if suite.source)}
+        declared = {*self.published, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
 
 
@@ -252,7 +251,6 @@ def gather(
         changes=tuple(changes),
         comparisons={one.id: one for one in reversed(sources.comparisons)},
         attributions={one.id: one for one in reversed(sources.attributions)},
-        about=read_about(root),
         published=load_published(root),
         suites=read_suites(root),
         snapshots=snapshots,
