@@ -115,7 +115,7 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
 def test_hostile_strings_are_text(hostile: str) -> None:
     dot = Dot(hostile, value(1.0, note=hostile), series=hostile, word=hostile)
     markup = forest(Caption("x", hostile, hostile), PLAIN, {hostile: [dot]})
-    lines = {(hostile, ""): [PlotPoint(0.0, value(1.0, note=hostile))]}
+    lines = {hostile: [PlotPoint(0.0, value(1.0, note=hostile))]}
     markup += plot(Caption("y", hostile), PLAIN, PLAIN, lines, names=(hostile,))
     markup += badge(hostile, hostile, "same", hostile)
     assert "<img" not in markup
@@ -129,7 +129,7 @@ def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:
         PlotPoint(0.0, value(1.0, 0.9, 1.1), href="../p/a/1/"),
         PlotPoint(1.0, Value(None, note="no wheel")),
     )
-    markup = plot(ABOUT, PLAIN, PLAIN, {("3.14", ""): points}, names=("1", "2"))
+    markup = plot(ABOUT, PLAIN, PLAIN, {"3.14": points}, names=("1", "2"))
     script = re.search(r'<script type="application/json">(.*?)</script>', markup)
     assert script is not None
     model = json.loads(script[1])

@@ -9,14 +9,13 @@ a suite inside the process.
 from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Frozen
-from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.schema import FILE as EXPERIMENT
 from duetbench.project.schema import read_toml, validated
 
@@ -80,53 +79,25 @@ class Selection(Frozen):
 
     title: str
     select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
+    keys: Keys = Field(description="What tells rows, or lines, apart.")
 
 
-class _Layout(Selection):
-    """What both kinds of charts have."""
+class ChartLayout(Selection):
+    """A row per case, coloured by the first of `keys`; with `x` a line for cases alike in them."""
 
     name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
     caption: str = Field(default="", description="How to read it.")
-
-
-class BarsLayout(_Layout):
-    """One bar per case."""
-
-    kind: Literal["bars"]
     metric: MetricName
     group: tuple[KeyName, ...] = Field(
-        default=(), description="Bars that are alike in these are near."
+        default=(), description="Rows that are alike in these are near."
     )
-    keys: Keys = Field(description="The label of a bar.")
-    series: KeyName | None = Field(default=None, description="What the colour stands for.")
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        return (self.metric,)
-
-
-class LinesLayout(_Layout):
-    """One line per series and metric, over a number that was varied."""
-
-    kind: Literal["lines"]
-    x: KeyName = Field(description="The property that was varied: a number.")
-    series: Keys = Field(description="Cases alike in these are one line.")
-    metrics: tuple[MetricName, ...] = Field(min_length=1)
-    unit: str = Field(description="Title of the upright axis.")
-    log: bool = Field(default=False, description="Logarithmic upright axis.")
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        return self.metrics
-
-
-ChartLayout = Annotated[BarsLayout | LinesLayout, Field(discriminator="kind")]
+    x: KeyName | None = Field(default=None, description="The property that was varied: a number.")
+    log: bool = Field(default=False, description="Logarithmic upright axis of lines.")
 
 
 class TableLayout(Selection):
     """A table of an experiment: which cases, told apart by what, with which figures."""
 
-    keys: Keys = Field(description="Properties of a case.")
     columns: tuple[MetricName, ...] = Field(min_length=1)
     headings: dict[MetricName, str] = Field(
         default_factory=dict, description="Column headings instead of the metrics' titles."
@@ -190,17 +161,12 @@ class Published(Frozen):
 
     @model_validator(mode="after")
     def _known_names(self) -> Self:
-        if wrong := [name for name in self.cases if "/" in name]:
-            raise ValueError(f"short names without '/' expected, found {wrong}")
         sides = {
             side for shape in self.shapes for side in (shape.numerator, shape.denominator) if side
         }
         unknown = sorted(n for n in {*self.figures, *sides} - {*self.cases} if "/" not in n)
         if unknown:
             raise ValueError(f"names {unknown} are not in [cases]: {', '.join(self.cases)}")
-        anchors = [chart.name for chart in self.charts]
-        if len(set(anchors)) < len(anchors):
-            raise ValueError(f"charts need names of their own, found {anchors}")
         return self
 
     def ids(self, name: str) -> tuple[str, ...]:
@@ -216,15 +182,6 @@ class Published(Frozen):
     def figures_of(self, case_id: str) -> dict[str, float]:
         """All published figures of a case, in SI units."""
         return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
-
-
-class SuiteSource(Frozen):
-    """Where an experiment comes from."""
-
-    title: str
-    date: str
-    setting: str
-    python: str = Field(description="The interpreter that its figures stand beside.")
 
 
 class SuiteColumn(Frozen):
@@ -253,35 +210,37 @@ class SuiteTable(Frozen):
     times: str | None = Field(
         default=None, description="The parameter that says how many times the work of `base` it is."
     )
-    best: str | None = Field(
+    shared: str | None = Field(
         default=None,
-        description="Formula for the shortest possible time in seconds, over base (its time), "
-        "cores, slowest, and the numbers among the parameters.",
+        description="The parameter that says of how many parts the work of `base` is, which cores "
+        "can share: the shortest possible time follows from it.",
     )
     slowest: str | None = Field(
-        default=None, description="The benchmark that tracks the slowest single round."
+        default=None,
+        description="The benchmark that tracks the slowest single round: the shortest possible "
+        "time.",
     )
-    columns: tuple[SuiteColumn, ...] = Field(default=(), description="Default: all environments.")
+    columns: tuple[SuiteColumn, ...] = ()
     note: str = ""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if (self.variant is None) != (self.base is None):
-            raise ValueError("variant and base belong together")
-        if self.best is not None:
-            parameters = [*self.keys, *([self.variant] if self.variant else [])]
-            try:
-                evaluate(self.best, dict.fromkeys(["base", "cores", "slowest", *parameters], 1.0))
-            except FormulaError as problem:
-                raise ValueError(str(problem)) from problem
+        if (self.variant is None) != (self.base is None) or not (self.variant or self.columns):
+            raise ValueError("variant and base belong together; a table without them has columns")
         return self
+
+    @property
+    def at_best(self) -> str:
+        """What the shortest possible time is; empty: it is not known."""
+        if self.slowest:
+            return "the slowest single round"
+        return f"{self.base} / min({self.shared}, cores)" if self.shared else ""
 
 
 class PublishedTimes(Frozen):
     """What the source measured in one run, by variant, in seconds."""
 
     table: str
-    run: str | None = None
     where: dict[str, str] = Field(default_factory=dict)
     seconds: dict[str, float]
 
@@ -322,7 +281,10 @@ class SuiteDeclaration(Frozen):
     experiment: str = Field(default="", description="The experiment of servers it belongs to.")
     stacks: tuple[str, ...] = Field(min_length=1, description="On which it runs.")
     deviations: tuple[str, ...] = ()
-    source: SuiteSource | None = None
+    source: str = Field(default="", description="Title, date, machine and versions.")
+    source_python: str = Field(
+        default="", description="The interpreter that its figures stand beside."
+    )
     tables: tuple[SuiteTable, ...] = Field(min_length=1)
     published: tuple[PublishedTimes, ...] = ()
     shapes: tuple[SuiteShape, ...] = ()
@@ -367,13 +329,10 @@ class SuiteDeclaration(Frozen):
         """The table of this name."""
         return next(table for table in self.tables if table.name == name)
 
-    def seconds(self, table: str, where: dict[str, str], *variants: str) -> list[tuple[float, ...]]:
-        """Published seconds of several variants together, one tuple per run that has all."""
-        return [
-            tuple(row.seconds[variant] for variant in variants)
-            for row in self.published
-            if row.table == table and row.where == where and set(variants) <= row.seconds.keys()
-        ]
+    def seconds(self, python: str, table: str, where: dict[str, str]) -> list[dict[str, float]]:
+        """Published seconds by variant, of each of the source's runs; none beside other Pythons."""
+        rows = self.published if python == self.source_python else ()
+        return [row.seconds for row in rows if (row.table, row.where) == (table, where)]
 
 
 def read_published(path: Path) -> Published:

@@ -5,18 +5,15 @@ What failed is shown as failed, what does not apply is left out, and neither is 
 
 import dataclasses
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetbench.core import units
-from duetbench.core.protocol import evaluate
 from duetbench.core.units import Interval
 from duetbench.project.published import (
     Published,
-    SuiteColumn,
     SuiteDeclaration,
     SuiteShape,
     SuiteSide,
@@ -30,10 +27,11 @@ from duetbench.show.page import (
     FigureTable,
     RunPage,
     Section,
+    SpeedUp,
     different,
     make_section,
 )
-from duetbench.store.asv_results import Reading, Snapshot, environments
+from duetbench.store.asv_results import Reading, Snapshot
 from duetbench.trend.summary import RunSummary
 
 TITLE: Final = "Inside the process"
@@ -125,68 +123,55 @@ def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
 def _section(
     suite: SuiteDeclaration, snapshots: Sequence[Snapshot], runs: Sequence[RunSummary]
 ) -> Section:
-    source, newest = suite.source, snapshots[0]
+    newest = snapshots[0]
     tables = (
         _variants(newest, suite, table) if table.variant else _figures(newest, table)
         for table in suite.tables
+        if newest.has(table.benchmark)
     )
     return Section(
         experiment=suite.title,
         question=suite.question,
-        source=f"{source.title}, {source.date} ({source.setting})" if source else "",
+        source=suite.source,
         answers=tuple(_answer(snapshots, suite, shape, runs) for shape in suite.shapes),
-        tables=tuple(table for table in tables if table is not None),
+        tables=tuple(table for table in tables if table.rows),
         notes=(f"measured {where(newest)}", _ONE_BY_ONE, *different(suite.deviations)),
     )
 
 
-def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable | None:
+def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
     """The table of a benchmark that does the same work in several ways."""
     # What nobody asked for (large files) is no row; what failed is one.
     readings = [r for r in snapshot.of(table.benchmark) if r.status != "skipped"]
-    if not any(reading.status == "measured" for reading in readings):
-        return None
-    key = str(table.variant)
+    names = (*table.keys, str(table.variant))
     pythons = sorted({reading.python for reading in readings})
-    params = dict.fromkeys(
-        tuple(reading.param[name] for name in (*table.keys, key)) for reading in readings
-    )
-    places = [row[:-1] for row in params]
-    ordered = sorted(params, key=lambda row: places.index(row[:-1]))
+    places = dict.fromkeys(tuple(r.param[name] for name in table.keys) for r in readings)
+    rows = dict.fromkeys(tuple(r.param[name] for name in names) for r in readings)
     cells = {
         row: [
-            _variant(
-                snapshot, suite, table, dict(zip((*table.keys, key), row, strict=True)), python
-            )
+            cell
             for python in pythons
+            for cell in _variant(snapshot, suite, table, dict(zip(names, row, strict=True)), python)
         ]
-        for row in ordered
+        for place in places
+        for row in rows
+        if row[:-1] == place
     }
     impossible = (
-        f"impossible: {row[-1]} on {python} took {units.share(1 / share)} of the shortest; "
+        f"impossible: {row[-1]} on {gain.python} took less than the shortest time; "
         "the measurement is wrong"
         for row, of_row in cells.items()
-        for python, (*_, share) in zip(pythons, of_row, strict=True)
-        if share > 1 / IMPOSSIBLE and row[-1] != table.base
+        for gain in (cell.speed_up for cell in of_row if cell.speed_up)
+        if gain.share * IMPOSSIBLE > 1 and row[-1] != table.base
     )
-    published = [row.run for row in suite.published if row.table == table.name and row.run]
-    notes = [
-        table.note,
-        _spread_note(readings),
-        f"published: {', '.join(published)}" if published else "",
-        _at_best(snapshot, table, pythons),
-        *impossible,
-    ]
-    kinds = ("time", "speed-up", *(("at best", "efficiency") if table.best else ()))
+    best = f"at best: {table.at_best}, with {snapshot.cores or '?'} cores" if table.at_best else ""
+    kinds = ("time", "speed-up", *(("at best", "efficiency") if table.at_best else ()))
     return FigureTable(
         title=table.title,
-        keys=(*table.keys, key),
+        keys=names,
         columns=tuple(f"{python} {kind}" for python in pythons for kind in kinds),
-        rows=tuple(
-            FigureRow(row, tuple(cell for *many, _ in of_row for cell in many))
-            for row, of_row in cells.items()
-        ),
-        notes=tuple(filter(None, notes)),
+        rows=tuple(FigureRow(row, tuple(of_row)) for row, of_row in cells.items()),
+        notes=tuple(filter(None, (_spread_note(readings), table.note, best, *impossible))),
     )
 
 
@@ -196,103 +181,76 @@ def _variant(
     table: SuiteTable,
     params: dict[str, str],
     python: str,
-) -> tuple[Any, ...]:
-    """Cells of one variant on one interpreter, and the share of the ceiling that it reached.
-
-    The speed-up is work per second over that of the table's base.
-    """
+) -> list[Cell]:
+    """Cells of one variant on one interpreter; speed-up: work per second over that of the base."""
     name, base = str(table.variant), str(table.base)
     ours = _find(snapshot, table.benchmark, params, python)
     alone = _find(snapshot, table.benchmark, {**params, name: base}, python)
-    numbers = {key: float(text) for key, text in params.items() if _number(text)}
-    times, slower = numbers[table.times] if table.times else 1.0, _quotient(ours, alone)
-    gain = times / slower if slower else None
-    where_ = {key: value for key, value in params.items() if key != name}
-    theirs = [
-        row.seconds
-        for row in (suite.published if suite.source and suite.source.python == python else ())
-        if row.table == table.name and row.where == where_ and params[name] in row.seconds
-    ]
+    times, slower = float(params[table.times]) if table.times else 1.0, _quotient(ours, alone)
+    place = {key: value for key, value in params.items() if key != name}
+    theirs = [row for row in suite.seconds(python, table.name, place) if params[name] in row]
     gains = [row[base] / row[params[name]] for row in theirs if base in row]
-    best = _best(snapshot, table, alone, numbers, python)
-    ceiling = times * alone.value / best if best and alone and alone.value else None
-    share = gain / ceiling if gain and ceiling else 0.0
-    published = ", ".join(units.seconds(row[params[name]]) for row in theirs)
+    best = _best(snapshot, table, alone, params, python)
+    gain = SpeedUp(
+        python,
+        times / slower if slower else None,
+        times * alone.value / best if best and alone and alone.value else None,
+        gains[0] if gains else None,
+    )
     cells = [
-        _cell(ours, published),
+        _cell(ours, ", ".join(units.seconds(row[params[name]]) for row in theirs)),
         Cell(
-            formats.ratio(gain),
+            formats.ratio(gain.ours),
             published=", ".join(map(formats.ratio, gains)),
-            bar=(python, gain, ceiling, gains[0] if gains else None),
+            speed_up=gain,
         ),
     ]
-    if table.best is not None:
+    if table.at_best:
         cells.append(Cell(formats.MISSING if best is None else units.seconds(best)))
-        cells.append(Cell(units.share(share) if share else formats.MISSING))
-    return (*cells, share)
+        cells.append(Cell(units.share(gain.share) if gain.share else formats.MISSING))
+    return cells
 
 
 def _best(
     snapshot: Snapshot,
     table: SuiteTable,
     alone: Reading | None,
-    numbers: Mapping[str, float],
+    params: Mapping[str, str],
     python: str,
 ) -> float | None:
     """The shortest possible time in seconds; None: not declared, or something was not measured."""
-    values = {
-        "base": alone.value if alone else None,
-        "cores": snapshot.cores,
-        "slowest": _slowest(snapshot, table, python),
-        **numbers,
-    }
-    measured = {key: float(value) for key, value in values.items() if value is not None}
-    needed = set(re.findall(r"[a-z_]+", table.best or "")) & values.keys()
-    return evaluate(table.best, measured) if table.best and needed <= measured.keys() else None
+    if table.slowest:
+        slowest = _find(snapshot, table.slowest, {}, python)
+        return slowest.value if slowest else None
+    if table.shared and alone and alone.value and snapshot.cores:
+        return alone.value / min(int(params[table.shared]), snapshot.cores)
+    return None
 
 
-def _at_best(snapshot: Snapshot, table: SuiteTable, pythons: Sequence[str]) -> str:
-    """The formula of the shortest possible time, with what it was worked out from."""
-    if not table.best:
-        return ""
-    text = f"at best: {table.best}"
-    if "cores" in table.best:
-        text += f", with {snapshot.cores or 'an unknown number of'} cores"
-    slowest = ((_slowest(snapshot, table, python), python) for python in pythons)
-    rounds = [f"{units.seconds(seconds)} on {python}" for seconds, python in slowest if seconds]
-    return text + (f" (the slowest single round: {', '.join(rounds)})" if rounds else "")
-
-
-def _figures(snapshot: Snapshot, table: SuiteTable) -> FigureTable | None:
+def _figures(snapshot: Snapshot, table: SuiteTable) -> FigureTable:
     """The table of many benchmarks: one column per environment."""
-    readings = snapshot.of(table.benchmark)
-    columns = table.columns or tuple(
-        SuiteColumn(title=f"{stack} {python}", python=python, stack=stack)
-        for python, stack in environments(readings)
-    )
-    in_columns = {(column.python, column.stack) for column in columns}
-    readings = tuple(r for r in readings if (r.python, r.stack) in in_columns)
-    if not any(reading.status == "measured" for reading in readings):
-        return None
-    by_key = {(r.benchmark, r.params, r.python, r.stack): r for r in readings}
+    places = [(column.python, column.stack) for column in table.columns]
+    by_row: dict[str, dict[tuple[str | None, str | None], Reading]] = {}
+    for reading in snapshot.of(table.benchmark):
+        if (place := (reading.python, reading.stack)) in places and reading.status != "skipped":
+            by_row.setdefault(label(reading.benchmark, reading.params), {})[place] = reading
     rows = []
-    for benchmark, params in dict.fromkeys((r.benchmark, r.params) for r in readings):
-        sides = [by_key.get((benchmark, params, str(c.python), str(c.stack))) for c in columns]
-        if all(side is None or side.status == "skipped" for side in sides):
-            continue
+    for name, readings in by_row.items():
+        sides = [readings.get(place) for place in places]
         cells = (
             Cell(formats.ratio(_quotient(*(sides[place] for place in column.over))))
             if column.over
             else _cell(side)
-            for column, side in zip(columns, sides, strict=True)
+            for column, side in zip(table.columns, sides, strict=True)
         )
-        rows.append(FigureRow(keys=(label(benchmark, params),), cells=tuple(cells)))
+        rows.append(FigureRow((name,), tuple(cells)))
+    spread = _spread_note(reading for of_row in by_row.values() for reading in of_row.values())
     return FigureTable(
         title=table.title,
         keys=("what",),
-        columns=tuple(column.title for column in columns),
+        columns=tuple(column.title for column in table.columns),
         rows=tuple(rows),
-        notes=tuple(filter(None, (table.note, _spread_note(readings)))),
+        notes=tuple(filter(None, (table.note, spread))),
     )
 
 
@@ -312,12 +270,11 @@ def _answer(
         if ours is not None and whole is not None:
             note = f"{formats.ratio(ours.estimate)} alone, {formats.ratio(whole.estimate)} served"
         ours = _divided(ours, whole)
-    published = None
-    if suite.source and {shape.above.python, shape.below.python} == {suite.source.python}:
-        # Of the source's runs, the first that has both.
-        variants = (str(side.variant) for side in (shape.above, shape.below))
-        theirs = suite.seconds(shape.table, shape.where, *variants)
-        published = theirs[0][0] / theirs[0][1] if theirs else None
+    above, below = str(shape.above.variant), str(shape.below.variant)
+    one = shape.above.python == shape.below.python
+    theirs = suite.seconds(shape.above.python, shape.table, shape.where) if one else ()
+    both = (row for row in theirs if {above, below} <= row.keys())
+    published = next((row[above] / row[below] for row in both), None)
     return claims.answer(shape, sides, published, ours, what="samples", note=note)
 
 
@@ -360,21 +317,14 @@ def _cell(reading: Reading | None, published: str = "") -> Cell:
     return Cell("failed" if value is None else form(value), published=published)
 
 
-def _spread_note(readings: Iterable[Reading | None]) -> str:
-    spreads = [reading.spread for reading in readings if reading is not None]
-    widest = max((spread for spread in spreads if spread is not None), default=None)
-    if widest is None:
+def _spread_note(readings: Iterable[Reading]) -> str:
+    spreads = [reading.spread for reading in readings if reading.spread is not None]
+    if not spreads:
         return ""
     return (
         "figures are medians; half of their samples lie within "
-        f"±{units.significant(100 * widest, 2)} % in the widest case"
+        f"±{units.significant(100 * max(spreads), 2)} % in the widest case"
     )
-
-
-def _slowest(snapshot: Snapshot, table: SuiteTable, python: str) -> float | None:
-    """The slowest single round on an interpreter, in seconds."""
-    readings = snapshot.of(table.slowest) if table.slowest else ()
-    return next((reading.value for reading in readings if reading.python == python), None)
 
 
 def _quotient(above: Reading | None, below: Reading | None) -> float | None:
@@ -396,14 +346,3 @@ def _find(
         if reading.python == python and stack in {None, reading.stack} and reading.param == params:
             return reading
     return None
-
-
-def plural(value: str, key: str) -> str:
-    """`4 tasks`, `1 task`; a value that is no number stands for itself."""
-    if not _number(value):
-        return value
-    return f"{value} {key.removesuffix('s') if value == '1' else key}"
-
-
-def _number(text: str) -> bool:
-    return bool(re.fullmatch(r"\d+(\.\d+)?", text))

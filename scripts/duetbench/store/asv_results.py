@@ -148,14 +148,6 @@ def newest(snapshots: Iterable[Snapshot], *prefixes: str) -> Snapshot | None:
     return next((snapshot for snapshot in snapshots if snapshot.has(*prefixes)), None)
 
 
-def environments(readings: Iterable[Reading]) -> list[tuple[str, str]]:
-    """Interpreters and stacks with at least one figure, sorted by stack."""
-    return sorted(
-        {(r.python, r.stack) for r in readings if r.status == "measured"},
-        key=lambda environment: (environment[1], environment[0]),
-    )
-
-
 def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
     """Put together the files of one commit on one machine; old versions of benchmarks are out."""
     params = results[0].params

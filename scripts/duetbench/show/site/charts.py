@@ -310,48 +310,42 @@ def plot(
     about: Caption,
     x: Quantity,
     y: Quantity,
-    lines: Mapping[tuple[str, str], Sequence[PlotPoint]],
+    lines: Mapping[str, Sequence[PlotPoint]],
     *,
     names: Sequence[str] = (),
     log: bool = False,
-    zero: bool = True,
 ) -> Markup:
-    """Lines by their name and variant (`p50`, `p99`, or empty), as data and as a table.
+    """Lines by their name, which gives colour and marker, as data and as a table.
 
     Args:
         about: Where the chart is, and its title.
         x: What was varied.
         y: What was measured.
-        lines: The name gives colour and marker, of several variants each has its dash.
-        names: What stands at 0, 1, 2 … of x; empty: x is a number.
+        lines: Their points.
+        names: What stands at 0, 1, 2 … of x; empty: x is a number, and the upright axis begins at
+            zero.
         log: Logarithmic upright axis.
-        zero: Whether the upright axis begins at zero; otherwise it is where figures are.
     """
-    style = styles(name for name, _ in lines)
-    variants = list(dict.fromkeys(variant for _, variant in lines))
-    series, rows = [], []
-    for (name, variant), points in lines.items():
-        title = " ".join(filter(None, (name, variant)))
-        slot = (style[name] + variants.index(variant) * STYLES // 2) % STYLES
-        series.append({"name": title, "slot": slot, "points": [*map(_point, points)]})
-        for point in points:
-            value = point.value
-            beside = value.published
-            published = "" if beside is None else f"published {y.format(beside)}"
-            rows.append(
-                (
-                    title,
-                    names[round(point.x)] if names else x.format(point.x),
-                    point.href,
-                    y.format(value.figure.estimate) if value.figure else "—",
-                    y.interval(value.figure),
-                    "; ".join(filter(None, (published, value.remark))),
-                )
-            )
+    style = styles(lines)
+    rows = [
+        (
+            name,
+            names[round(point.x)] if names else x.format(point.x),
+            point.href,
+            y.format(point.value.figure.estimate) if point.value.figure else "—",
+            y.interval(point.value.figure),
+            _further(y, point.value),
+        )
+        for name, points in lines.items()
+        for point in points
+    ]
     model = {
         "x": {"title": x.title, "kind": "number", "names": list(names)},
-        "y": {"title": y.title, "format": y.script, "log": log, "zero": zero},
-        "series": series,
+        "y": {"title": y.title, "format": y.script, "log": log, "zero": not names},
+        "series": [
+            {"name": name, "slot": style[name], "points": [*map(_point, points)]}
+            for name, points in lines.items()
+        ],
         "marks": [],
     }
     return figure(about, model, ("series", x.title), y.title, rows)

@@ -7,21 +7,17 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING
-from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval, count
 from duetbench.project import names
 from duetbench.project.published import (
     KEYS,
     SHARED_PAGE,
-    BarsLayout,
     ChartLayout,
-    LinesLayout,
     Published,
     SuiteDeclaration,
 )
 from duetbench.show import addresses, inprocess
 from duetbench.show.claims import ANSWERED, Answer, Evidence, tally
-from duetbench.show.inprocess import plural
 from duetbench.show.page import Section, answer_table, facts, ordered, select
 from duetbench.show.site import words
 from duetbench.show.site.charts import (
@@ -119,28 +115,24 @@ def _page(site: Site, name: str) -> PageFile:
 def charts(site: Site, name: str, root: str) -> Iterator[Markup]:
     """The declared charts, and those of speed-ups."""
     evidence, sections = content(site, name)
-    published = site.published.get(name)
-    for layout in published.charts if published else ():
-        if chart := draw(layout, tuple(evidence.cases.values()), published, root):
-            yield chart
+    if published := site.published.get(name):
+        cases = tuple(evidence.cases.values())
+        yield from filter(None, (draw(one, cases, published, root) for one in published.charts))
     suites = {suite.title: suite for suite in site.suites if suite.page == name}
     for section in (section for section in sections if section.experiment in suites):
         yield from speed_up_charts(section, suites[section.experiment], root + addresses.ASV)
 
 
-def value_of(case: CaseSummary, metric: str, published: Published | None = None) -> Value:
+def value_of(case: CaseSummary, metric: str, published: float | None = None) -> Value:
     """The figure of one metric, with its ceiling and the published figure beside it.
 
     It may not be judged where there are too few launches for an interval, or where at least half of
     them measured something else besides; the other warnings are named only.
     """
     estimate = case.metrics.get(metric)
-    theirs = published.figures_of(case.id).get(metric) if published else None
     if estimate is None:
         reasons = dict.fromkeys(failure.reason for failure in case.failures)
-        why = "; ".join((case.status, *reasons))
-        none = f"no {metric} was recorded"
-        return Value(None, published=theirs, note=none if case.status == "measured" else why)
+        return Value(None, published=published, note="; ".join((case.status, *reasons)))
     ceiling = case.metrics.get("ceiling") if metric in {"throughput", "achieved"} else None
     disturbed = any(
         flag.name in DISTURBING and 2 * flag.launches >= case.measured for flag in case.warnings
@@ -148,85 +140,52 @@ def value_of(case: CaseSummary, metric: str, published: Published | None = None)
     return Value(
         estimate,
         ceiling=ceiling.estimate if ceiling else None,
-        published=theirs,
+        published=published,
         valid=not disturbed and case.measured >= ENOUGH_LAUNCHES,
         note=", ".join(flag.name for flag in case.warnings),
     )
 
 
 def draw(
-    layout: ChartLayout, cases: Sequence[CaseSummary], published: Published | None, root: str
+    layout: ChartLayout, cases: Sequence[CaseSummary], published: Published, root: str
 ) -> Markup | None:
     """Draw a chart; None if its cases have no figure."""
     chosen = select(cases, layout.select)
-    if not any(metric in case.metrics for case in chosen for metric in layout.figures):
+    if not any(layout.metric in case.metrics for case in chosen):
         return None
     caption = Caption(layout.name, layout.title, layout.caption)
-    if isinstance(layout, BarsLayout):
-        return _bars(caption, layout, chosen, published, root)
-    return _lines(caption, layout, chosen, published, root)
+    quantity, keys = Quantity.of(layout.metric), layout.keys
+    values = {
+        case.id: value_of(case, layout.metric, published.figures_of(case.id).get(layout.metric))
+        for case in chosen
+    }
+    if layout.x:
+        varied = KEYS[layout.x]
+        lines: dict[str, list[PlotPoint]] = {}
+        for case in ordered(chosen, (*keys, layout.x)):
+            # A server that was not told how many has no place on the axis.
+            if isinstance(x := varied.of(case.case), int | float):
+                point = PlotPoint(float(x), values[case.id], root + addresses.case(case.id))
+                lines.setdefault(_words(case, keys), []).append(point)
+        return plot(caption, Quantity(varied.title, count), quantity, lines, log=layout.log)
+    if len({_words(case, (*layout.group, *keys)) for case in chosen}) < len(chosen):
+        keys = (*keys, "id")  # rows with the same words would be taken for repetitions
+    groups: dict[str, list[Dot]] = {}
+    for case in ordered(chosen, (*layout.group, *keys)):
+        href = root + addresses.case(case.id)
+        dot = Dot(_words(case, keys), values[case.id], KEYS[keys[0]].text(case.case), href)
+        groups.setdefault(_words(case, layout.group), []).append(dot)
+    return forest(caption, quantity, groups)
 
 
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:
-    """`3.14t, 2 workers`: numbers need to be told what they count."""
-    parts = []
-    for key in keys:
-        value = KEYS[key].of(case.case)
-        text = KEYS[key].text(case.case)
-        if isinstance(value, int):
-            title = KEYS[key].title
-            text = f"{text} {title.removesuffix('s') if value == 1 else title}"
-        parts.append(text)
-    return ", ".join(parts)
+    """`3.14t, 2 workers`."""
+    return ", ".join(_counted(KEYS[key].text(case.case), KEYS[key].title) for key in keys)
 
 
-def _bars(
-    caption: Caption,
-    layout: BarsLayout,
-    cases: Sequence[CaseSummary],
-    published: Published | None,
-    root: str,
-) -> Markup:
-    names = [_words(case, (*layout.group, *layout.keys)) for case in cases]
-    # Rows with the same words would be taken for repetitions.
-    keys = layout.keys if len(set(names)) == len(names) else (*layout.keys, "id")
-    groups: dict[str, list[Dot]] = {}
-    for case in ordered(cases, (*layout.group, *keys)):
-        series = KEYS[layout.series].text(case.case) if layout.series else ""
-        value = value_of(case, layout.metric, published)
-        dot = Dot(_words(case, keys), value, series, root + addresses.case(case.id))
-        groups.setdefault(_words(case, layout.group), []).append(dot)
-    return forest(caption, Quantity.of(layout.metric), groups)
-
-
-def _lines(
-    caption: Caption,
-    layout: LinesLayout,
-    cases: Sequence[CaseSummary],
-    published: Published | None,
-    root: str,
-) -> Markup:
-    varied = KEYS[layout.x]
-    lines: dict[tuple[str, str], list[PlotPoint]] = {}
-    for case in ordered(cases, (*layout.series, layout.x)):
-        x = varied.of(case.case)
-        if not isinstance(x, int | float):
-            continue  # the server was not told how many: there is no place on the axis for it
-        for metric in layout.metrics:
-            value = value_of(case, metric, published)
-            point = PlotPoint(float(x), value, root + addresses.case(case.id))
-            short = metric.removeprefix("service_").removeprefix("response_")
-            variant = METRICS[metric].title if short == metric else short.replace("p999", "p99.9")
-            variant = variant if len(layout.metrics) > 1 else ""
-            lines.setdefault((_words(case, layout.series), variant), []).append(point)
-    row = METRICS[layout.metrics[0]]
-    return plot(
-        caption,
-        Quantity(varied.title, count),
-        Quantity(layout.unit, row.format, row.format.name),
-        lines,
-        log=layout.log,
-    )
+def _counted(text: str, what: str) -> str:
+    """`4 tasks`, `1 task`: numbers need to be told what they count."""
+    return f"{text} {what.removesuffix('s') if text == '1' else what}" if text.isdigit() else text
 
 
 def speed_up_charts(section: Section, suite: SuiteDeclaration, asv: str) -> Iterator[Markup]:
@@ -235,24 +194,27 @@ def speed_up_charts(section: Section, suite: SuiteDeclaration, asv: str) -> Iter
     for table in section.tables:
         layout = layouts[table.title]
         groups: dict[str, list[Dot]] = {}
-        for row in table.rows:
-            *where, variant = map(plural, row.keys, table.keys)
-            for bar in (cell.bar for cell in row.cells if cell.bar):
-                python, gain, ceiling, published = bar
-                if row.keys[-1] != layout.base:
-                    note = "" if gain else "failed or not measured"
-                    figure = Interval(gain) if gain else None
-                    value = Value(figure, ceiling=ceiling, published=published, note=note)
-                    dot = Dot(f"{variant}, {python}", value, python, f"{asv}#{layout.benchmark}")
-                    groups.setdefault(", ".join(where), []).append(dot)
-        if not any(dot.value.note == "" for dots in groups.values() for dot in dots):
+        for row in (row for row in table.rows if row.keys[-1] != layout.base):
+            *where, variant = map(_counted, row.keys, table.keys)
+            for gain in (cell.speed_up for cell in row.cells if cell.speed_up):
+                value = Value(
+                    Interval(gain.ours) if gain.ours else None,
+                    gain.ceiling,
+                    gain.published,
+                    note="" if gain.ours else "failed or not measured",
+                )
+                dot = Dot(
+                    f"{variant}, {gain.python}", value, gain.python, f"{asv}#{layout.benchmark}"
+                )
+                groups.setdefault(", ".join(where), []).append(dot)
+        if not any(dot.value.figure for dots in groups.values() for dot in dots):
             continue
-        base = plural(layout.base or "", layout.variant or "")
-        caption = f"That of {base} is 1."
-        if layout.best:
-            caption += " The ceiling is what the cores, or the slowest wait, allow."
+        base = _counted(layout.base or "", layout.variant or "")
+        ceiling = " The ceiling is what the cores, or the slowest wait, allow." * bool(
+            layout.at_best
+        )
         yield forest(
-            Caption(f"speed-up-{layout.name}", table.title, caption),
+            Caption(f"speed-up-{layout.name}", table.title, f"That of {base} is 1.{ceiling}"),
             Quantity(f"times as fast as {base}", units.plain),
             {
                 title: sorted(dots, key=lambda dot: (dot.label, dot.series))

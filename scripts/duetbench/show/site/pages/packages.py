@@ -142,11 +142,10 @@ def _moved(
             Quantity("release", units.plain),
             Quantity(f"{title}, times the first release's", units.plain, "×"),
             {
-                (case.python, ""): [*over_first(root, axis, case.case, metric)]
+                case.python: [*over_first(root, axis, case.case, metric)]
                 for case in sorted(of_endpoint, key=lambda case: case.python)
             },
             names=versions,
-            zero=False,
         )
 
 
