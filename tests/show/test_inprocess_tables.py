@@ -291,7 +291,7 @@ def test_a_suite_is_added_by_its_declaration_alone(
     page = sites.read(tmp_path / "site" / "x" / "sorting-threads" / "index.html")
     assert {"speed-up-sort"} <= page.ids
     # 2.0 / 1.0; the source's 4.0 / 5.0
-    assert "two threads take no longer ≤ 1 — 0.500 0.500…0.500 holds" in page.text
+    assert "two threads take no longer ≤ 1 — 0.500 (0.500…0.500) holds" in page.text
     assert "published 0.800" in page.text
     for other in ("index.html", "x/index.html"):
         listed = sites.read(tmp_path / "site" / other).text

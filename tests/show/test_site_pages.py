@@ -1,5 +1,7 @@
 """What pages say of a case: its newest figure, and the command that repeats it."""
 
+from dataclasses import replace
+
 import pytest
 
 from duetbench.core.model import CaseResult
@@ -45,4 +47,5 @@ def test_a_newest_figure_says_what_it_rests_on(
 def test_the_command_of_a_figure(
     case: str, profile: str, commit: str | None, expected: str
 ) -> None:
-    assert words.case_command(case, profile, commit) == expected
+    night = replace(table_of(a_run(1)).nights[0], profile=profile, commit=commit)
+    assert words.point_command(night, case) == expected

@@ -335,24 +335,23 @@ class SuiteDeclaration(Frozen):
         return [row.seconds for row in rows if (row.table, row.where) == (table, where)]
 
 
-def read_published(path: Path) -> Published:
-    """What an `experiment.toml` and the `published.toml` beside it say; DeclarationError: wrong."""
-    asked, beside = read_toml(path), path.with_name(FILE)
-    table = {
-        "question": asked.get("question", ""),
-        "deviations": asked.get("deviations", ()),
-        "url": asked.get("source", {}).get("url", ""),
-        **(read_toml(beside) if beside.exists() else {}),
-    }
-    return validated(
-        Published, table, str(beside), keys="only the documented keys: results/README.md"
-    )
-
-
 def load_published(root: Path) -> dict[str, Published]:
-    """All that is declared under `apps/`, by experiment; errors as `read_published`."""
-    paths = sorted((root / "apps").glob(f"*/{EXPERIMENT}"))
-    return {path.parent.name: read_published(path) for path in paths}
+    """What experiments ask (`experiment.toml`) and their sources say (`published.toml` beside it).
+
+    DeclarationError: a file is not TOML, or not allowed.
+    """
+    declared = {}
+    for path in sorted((root / "apps").glob(f"*/{EXPERIMENT}")):
+        asked, beside = read_toml(path), path.with_name(FILE)
+        table = {
+            "question": asked.get("question", ""),
+            "deviations": asked.get("deviations", ()),
+            "url": asked.get("source", {}).get("url", ""),
+            **(read_toml(beside) if beside.exists() else {}),
+        }
+        keys = "only the documented keys: results/README.md"
+        declared[path.parent.name] = validated(Published, table, str(beside), keys=keys)
+    return declared
 
 
 def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:

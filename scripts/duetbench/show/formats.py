@@ -69,15 +69,10 @@ def ratio(value: float | None) -> str:
     return MISSING if value is None else units.significant(value, 3)
 
 
-def ratio_interval(figure: Interval) -> str:
-    """The interval of a ratio: `1.83…1.97`; empty when there is none."""
-    return "…".join(map(ratio, figure.ends or ()))
-
-
 def ratio_with_interval(figure: Interval) -> str:
     """A ratio as it is cited: `1.90 (1.83…1.97)`."""
-    interval = ratio_interval(figure)
-    return ratio(figure.estimate) + (f" ({interval})" if interval else "")
+    within = f" ({'…'.join(map(ratio, figure.ends))})" if figure.ends else ""
+    return f"{ratio(figure.estimate)}{within}"
 
 
 def limits(least: float | None, most: float | None) -> str:

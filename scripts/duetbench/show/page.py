@@ -108,10 +108,7 @@ def answer_table(answers: Iterable[Answer]) -> FigureTable:
                 (
                     Cell(answer.expected),
                     Cell(formats.ratio(answer.published)),
-                    Cell(
-                        formats.ratio(answer.ours.estimate if answer.ours else None),
-                        formats.ratio_interval(answer.ours) if answer.ours else "",
-                    ),
+                    Cell(answer.figure),
                 ),
                 ": ".join(filter(None, (answer.verdict, answer.reason))),
                 answer.verdict,
@@ -256,17 +253,16 @@ def as_json(
 ) -> dict[str, Any]:
     """The summary for programs: SI units, intervals, flags, published figures."""
     measured, expected = summary.coverage
-    cases = []
-    for case in summary.cases.values():
-        source = published.get(case.case.experiment)
-        cases.append(
-            {
-                **case.model_dump(mode="json", exclude={"case"}),
-                "id": case.id,
-                "experiment": case.case.experiment,
-                "published": source.figures_of(case.id) if source else {},
-            }
-        )
+    cases = [
+        {
+            **case.model_dump(mode="json", exclude={"case"}),
+            "id": case.id,
+            "experiment": name,
+            "published": published.get(name, Published()).figures_of(case.id),
+        }
+        for case in summary.cases.values()
+        for name in (case.case.experiment,)
+    ]
     return {
         "run": summary.run.model_dump(mode="json", exclude={"results"}),
         "coverage": {"measured": measured, "expected": expected},

@@ -209,11 +209,7 @@ def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
     inner = [end for one in figures for end in (one.estimate, *(one.ends or ()))]
     beside = [end for value in values for end in (value.ceiling, value.published) if end]
     ends = [*inner, *(end for end in beside if end <= _REACH * max(inner))]
-    low, high = min(ends), max(ends)
-    if low >= 0:
-        return Scale(0.0, 1.06 * high or 1.0)
-    pad = 0.06 * (high - low) or 1.0
-    return Scale(low - pad, high + pad)
+    return Scale(0.0, 1.06 * max(ends) or 1.0)
 
 
 def _picture(dot: Dot, scale: Scale, style: int) -> Markup:

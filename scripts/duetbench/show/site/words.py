@@ -120,53 +120,37 @@ def _utc(time: float | str | datetime) -> datetime:
     return datetime.fromtimestamp(time, UTC)
 
 
-def case_command(case_id: str, profile: str = "nightly", commit: str | None = None) -> str:
-    """The shell command that measures a case again.
-
-    `commit`: If given, the applications and locks of this commit are measured.
-
-    >>> case_command("asgi-wsgi/asgi-json/py3.14/w1/c128", "quick")
-    'duetbench run --profile quick --select asgi-wsgi/asgi-json/py3.14/w1/c128'
-    """
-    if case_id.startswith(_INSIDE):
-        benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
-        parts = ("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*")
-        return _checkout(commit) + shlex.join(parts)
-    return _run(profile, commit, glob.escape(case_id))
-
-
-def experiment_command(name: str, profile: str = "nightly", commit: str | None = None) -> str:
+def experiment_command(name: str, profile: str = "nightly") -> str:
     """The shell command that measures all cases of an experiment again.
 
     >>> experiment_command("asgi-wsgi", "published")
     "duetbench run --profile published --select 'asgi-wsgi/*'"
     """
-    return _run(profile, commit, f"{glob.escape(name)}/*")
+    profile = profile if profile in PROFILES else "nightly"
+    select = f"{glob.escape(name)}/*"
+    return shlex.join(("duetbench", "run", "--profile", profile, "--select", select))
 
 
 def point_command(night: Night, case_id: str) -> str:
-    """The shell command that measures a case of a night again."""
-    if not night.ratio:
-        return case_command(case_id, night.profile, night.commit)
-    # What is measured inside the process goes with what is played of a stack.
-    options = () if case_id.startswith(_INSIDE) else ("--select", glob.escape(case_id))
-    if night.as_of is not None:
-        day = night.as_of
-        return shlex.join(("duetbench", "backfill", "--from", day, "--to", day, *options))
-    return _checkout(night.commit) + shlex.join(("duetbench", "anchor", "play", *options))
-
-
-def _run(profile: str, commit: str | None, select: str) -> str:
-    profile = profile if profile in PROFILES else "nightly"
-    return _checkout(commit) + shlex.join(
-        ("duetbench", "run", "--profile", profile, "--select", select)
-    )
-
-
-def _checkout(commit: str | None) -> str:
-    if not commit or not commit.isalnum():
-        return ""
-    return f"git switch --detach {commit[:12]} && duetbench setup && "
+    """The shell command that measures a case of a night again, of the commit it measured."""
+    inside = case_id.startswith(_INSIDE)
+    select: tuple[str, ...] = ("--select", glob.escape(case_id))
+    if night.ratio:
+        select = () if inside else select  # it goes with what is played of a stack
+        command = ("duetbench", "anchor", "play", *select)
+    elif inside:
+        benchmark = case_id.removeprefix(_INSIDE).partition("/")[0].partition("(")[0]
+        command = ("duetbench", "inprocess", "--select", f"{glob.escape(benchmark)}*")
+    else:
+        profile = night.profile if night.profile in PROFILES else "nightly"
+        command = ("duetbench", "run", "--profile", profile, *select)
+    if night.ratio and night.as_of is not None:
+        return shlex.join(
+            ("duetbench", "backfill", "--from", night.as_of, "--to", night.as_of, *select)
+        )
+    if not night.commit or not night.commit.isalnum():
+        return shlex.join(command)
+    return f"git switch --detach {night.commit[:12]} && duetbench setup && {shlex.join(command)}"
 
 
 def filled(template: str, **context: Any) -> str:
