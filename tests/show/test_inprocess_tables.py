@@ -207,18 +207,6 @@ def test_what_pydantic_gains_alone_stands_beside_the_response(tmp_path: Path) ->
     assert (answer.verdict, answer.reason) == ("not measured", "never in one run")
 
 
-def test_a_section_is_of_the_suites_that_were_measured(tmp_path: Path) -> None:
-    snapshot = gil_results(tmp_path)
-    sections = inprocess.sections((snapshot,), SUITES)
-    assert [section.experiment for section in sections] == ["gil-in-process"]
-    assert "by asv on synthetic-2c (Synthetic CPU, 2 cores, Linux), commit 3f2a9c173f2a" in str(
-        sections[0].notes
-    )
-    described = inprocess.as_json((snapshot,), inprocess.make_page((snapshot,), SUITES))
-    assert described["sections"][0]["name"] == "gil-in-process"
-    assert described["snapshots"][0]["readings"][0]["benchmark"] == "gil.Cpu.time_tasks"
-
-
 @pytest.mark.parametrize(
     ("replaced", "by", "words"),
     [

@@ -2,7 +2,6 @@
 
 import io
 import json
-import random
 import tomllib
 import unicodedata
 from collections.abc import Sequence
@@ -20,8 +19,7 @@ from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
 from duetbench.cli.show import schema_command, show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
-from duetbench.project.project import Project
-from duetbench.project.published import Published, load_published
+from duetbench.project.published import Published
 from duetbench.show.page import RunPage, make_page
 from duetbench.show.report import as_markdown as report
 from duetbench.show.report import print_comparison
@@ -110,19 +108,8 @@ def test_markdown_literally() -> None:
 
 
 def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
-    source = random.Random(5)
-    results = []
-    for experiment in Project(ROOT).experiments:
-        for case in experiment.cases["published"]:
-            launches = [
-                synthetic.ok(case.id, n, synthetic.figures(source, source.uniform(2, 70_000)))
-                for n in range(3)
-            ]
-            results.append(CaseResult(case=case, launches=tuple(launches)))
-    page = make_page(summarise(synthetic.make_run(results)), load_published(ROOT))
-    width = 80
-    text = on_terminal(page, width)
-    assert max(len(line) for line in text.splitlines()) <= width
+    page = page_of(demo_run())
+    text = on_terminal(page, 60)
     rows = [row for section in page.sections for table in section.tables for row in table.rows]
     for cell in (cell for row in rows for cell in row.cells):
         assert all(part in text for part in (cell.ours, cell.interval, cell.published))

@@ -93,7 +93,7 @@ class FigureTable:
     @property
     def sentences(self) -> bool:
         """Whether its rows are statements with verdicts, which may be broken anywhere."""
-        return any(row.tone for row in self.rows)
+        return self.marks == "verdict"
 
 
 def answer_table(answers: Iterable[Answer]) -> FigureTable:

@@ -6,7 +6,7 @@ drawn by `chart.js` from the JSON in the page; both have their figures as a tabl
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,13 +39,6 @@ _MARKS: Final = (
     '<path class="dot{}" d="M0 5.5L5-4H-5z"/>',
     '<path class="dot{}" d="M-4-4h8L-4 4h8z"/>',
 )
-_KEYS: Final = {
-    "interval": '<line class="whisker" x1="2" x2="26" y1="7" y2="7"/>',
-    "sample": '<circle class="sample" cx="14" cy="7" r="2.5"/>',
-    "ceiling": '<line class="ceiling" x1="14" x2="14" y2="14"/>',
-    "published": f'<svg x="14" y="7" overflow="visible">{_DIAMOND}</svg>',
-    "hollow": '<circle class="dot hollow" cx="14" cy="7" r="4.5"/>',
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +157,7 @@ def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot
     `groups`: By title, which may be empty, rows that are compared with each other.
     """
     dots = [dot for group in groups.values() for dot in group]
+    values = [dot.value for dot in dots]
     scale, style = scale_of(quantity, dots), styles(dot.series for dot in dots)
     rows = {
         title: [
@@ -187,8 +181,21 @@ def forest(about: Caption, quantity: Quantity, groups: Mapping[str, Sequence[Dot
         rows=rows,
         words=any(dot.word for dot in dots),
         further=any(row[-1] for group in rows.values() for row in group),
-        legend=list(_legend(quantity, dots, style)) if scale else [],
+        series=_series(style) if len(style) > 1 and {dot.label for dot in dots} != {*style} else [],
+        drawn=scale is not None,
+        interval=any(value.figure and value.figure.ends for value in values),
+        sample=any(dot.samples for dot in dots),
+        ceiling=any(value.ceiling for value in values),
+        published=any(value.published for value in values),
+        hollow=not all(value.valid for value in values),
+        repeats="duets" if quantity is CHANGE else "launches",
     )
+
+
+def _series(style: Mapping[str, int]) -> list[tuple[int, str, Markup]]:
+    shapes = (_mark("14", 7, _MARKS[number % len(_MARKS)].format("")) for number in style.values())
+    every = zip(style.items(), shapes, strict=True)
+    return [(number, name, Markup(shape)) for (name, number), shape in every]  # noqa: S704 - ours
 
 
 def scale_of(quantity: Quantity, dots: Iterable[Dot]) -> Scale | None:
@@ -269,28 +276,6 @@ def _further(quantity: Quantity, value: Value) -> str:
         if figure is not None
     ]
     return "; ".join(filter(None, (*parts, value.remark)))
-
-
-def _legend(
-    quantity: Quantity, dots: Sequence[Dot], style: Mapping[str, int]
-) -> Iterator[tuple[str, str, Markup]]:
-    """Class, words and drawing of each entry."""
-    values = [dot.value for dot in dots]
-    if len(style) > 1 and {dot.label for dot in dots} != set(style):
-        for name, number in style.items():
-            shape = _mark("14", 7, _MARKS[number % len(_MARKS)].format(""))
-            yield f"s{number}", name, Markup(shape)  # noqa: S704 - ours
-    repeats = "duets" if quantity is CHANGE else "launches"
-    intervals = any(value.figure and value.figure.ends for value in values)
-    for key, words, there in (
-        ("interval", f"95 % interval over {repeats}", intervals),
-        ("sample", "one duet", any(dot.samples for dot in dots)),
-        ("ceiling", "ceiling: what arithmetic allows", any(value.ceiling for value in values)),
-        ("published", "published, on another machine", any(value.published for value in values)),
-        ("hollow", "flagged, or too few launches: not judged", not all(v.valid for v in values)),
-    ):
-        if there:
-            yield key, words, Markup(_KEYS[key])  # noqa: S704 - ours
 
 
 @dataclass(frozen=True, slots=True)
