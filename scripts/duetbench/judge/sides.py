@@ -377,6 +377,9 @@ def _side(
     for stack, python in sorted({(case.stack, case.python) for case in needed}):
         stacks.make_environment(locked[stack], found[python], scope.narrator)
     project, source = part.project, part.source
+    for interpreter in found.values():
+        code = project.root if project.deployment else project.root / "apps"
+        stacks.compile_code(code, interpreter)
     if project.deployment is not None:  # who asks for the cause of a change finds it by its digest
         for name, lock in locked.items():
             change_locks.kept(project, name, lock.lock.read_text("utf-8"))

@@ -310,17 +310,21 @@ def find_interface(
     imports: tuple[str, ...],
     env: Mapping[str, str],
 ) -> Interface:
-    """Import an application where it is to be served, and tell what it speaks.
+    """Import an application in a copy of its folder, and tell what it speaks.
 
-    `env` is added to what servers inherit, its places filled as a launch does. UsageError: it
-    cannot be imported, or is neither.
+    What that leaves (compiled modules, a data base) is in no side of a comparison. `env` is added
+    to what servers inherit, its places filled as a launch does. UsageError: it cannot be imported,
+    or is neither.
     """
-    search = os.pathsep.join(map(str, (ENTRY, *(root / name for name in imports))))
     with tempfile.TemporaryDirectory() as folder:
-        variables = {name: fill(text, {"tmp": folder, "port": "0"}) for name, text in env.items()}
+        tmp, copy = Path(folder, "tmp"), Path(folder, "copy")
+        tmp.mkdir()
+        shutil.copytree(root, copy, symlinks=True)
+        search = os.pathsep.join(map(str, (ENTRY, *(copy / name for name in imports))))
+        variables = {name: fill(text, {"tmp": str(tmp), "port": "0"}) for name, text in env.items()}
         done = subprocess.run(
             [python, "-m", entry.__name__.rpartition(".")[2]],
-            cwd=root,
+            cwd=copy,
             capture_output=True,
             text=True,
             check=False,

@@ -275,6 +275,20 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     return made
 
 
+def compile_code(folder: Path, python: Interpreter) -> None:
+    """Compile the code of a copy with the interpreter that runs it, as environments are.
+
+    A process that compiles what it imports keeps memory of that, and executes other instructions
+    than one that finds it compiled: of both sides none does. What cannot be compiled stays as it
+    is; so do tests, which nobody serves.
+    """
+    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
+    argv += ["-x", r"/(tests?|node_modules)/", "."]
+    log = command.new_log(f"compile-{python.name}")
+    with contextlib.suppress(SetupError):  # some file is no Python of this version
+        command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
+
+
 def place(stack: Stack, python: Interpreter) -> Path:
     """Where an environment is: another place for every lock and build of the interpreter."""
     key = cache.digest(stack.digest, python.identity)

@@ -306,5 +306,6 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
                 "compiled modules"
             )
         else:
-            wheels.unpack(wheel, site, "" if there else top)
+            sources = [root / name for name in folders]
+            wheels.unpack(wheel, site, sources, "" if there else top)
     return (SITE, *folders)

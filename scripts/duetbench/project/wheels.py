@@ -8,6 +8,7 @@ import hashlib
 import re
 import shutil
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -119,7 +120,15 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             with narrator.step(what, "building it") as tick:
                 env = _ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED}
                 cwd, log = source if source.is_dir() else source.parent, _log(source.name)
-                command.run(argv, what=f"building the {what}", log=log, tick=tick, cwd=cwd, env=env)
+                before = {*source.rglob("*")}
+                try:
+                    command.run(
+                        argv, what=f"building the {what}", log=log, tick=tick, cwd=cwd, env=env
+                    )
+                finally:
+                    # The next time it is not built: a build leaves nothing in the copy.
+                    for left in sorted({*source.rglob("*")} - before, reverse=True):
+                        left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
         return {"wheel": next(staging.glob("*.whl")).name}
 
     cache.make(place, fault=_fault, build=make, say=narrator.say)
@@ -132,10 +141,11 @@ def _fault(place: Path) -> str | None:
     return None if cache.facts(place) else "it is not there"
 
 
-def unpack(wheel: Path, folder: Path, missing: str = "") -> None:
+def unpack(wheel: Path, folder: Path, sources: Sequence[Path], missing: str = "") -> None:
     """Lay out what a wheel installs, or only what says which distribution it is.
 
-    All of it is wanted where it was compiled for one machine, or has the `missing` module.
+    All of it is wanted where it was compiled for one machine, or has the `missing` module. Else
+    what its build has made, such as a module with the version, is put beside the source.
     """
     with zipfile.ZipFile(wheel) as archive:
         whole = any(tag.platform != "any" for tag in parse_wheel_filename(wheel.name)[3]) or any(
@@ -149,8 +159,10 @@ def unpack(wheel: Path, folder: Path, missing: str = "") -> None:
             if top.endswith(".data"):
                 kind, _, member.filename = rest.partition("/")
                 wanted = whole and kind in {"purelib", "platlib"}
-            if wanted:
-                archive.extract(member, folder)  # which keeps it inside
+            beside = (s for s in sources if (s / top).is_dir() and rest)
+            place = folder if wanted else next(beside, None)
+            if place and (wanted or not (place / member.filename).exists()):
+                archive.extract(member, place)  # which keeps it inside
 
 
 def _state(source: Path) -> str:

@@ -1,0 +1,159 @@
+"""Both sides of a comparison are alike in all but what is compared: A/A of the whole path.
+
+Duets of base against itself cannot see what is done to one side alone; these can.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bare import QUIET
+from bench import Bench
+from duetbench.cli.sides import sides_of
+from duetbench.judge import counted, revisions
+from duetbench.judge.pairs import Side, Sides
+from duetbench.judge.sides import Scope
+from duetbench.measure.instructions import counting
+from duetbench.project.project import Project
+from duetbench.project.settings import Target
+from duetbench.store import files
+from duetbench.store.comparison import Comparison
+from repos import borrow_cache, commit, git, write
+
+MUCH = "\n\n".join(
+    f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
+    for n in range(4000)
+)
+WEB = """\
+import json
+from pathlib import Path
+
+from much import functions, version
+
+Path(__file__).with_name("state.db").write_text(version.VERSION)
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    body = json.dumps(functions.f7(1)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+"""
+BACKEND = """\
+import pathlib, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    pathlib.Path("build/lib").mkdir(parents=True)
+    pathlib.Path("build/lib/left.py").touch()
+    pathlib.Path("src/much/version.py").write_text("VERSION = '1'\\n")
+    with zipfile.ZipFile(folder + "/much-1-py3-none-any.whl", "w") as out:
+        out.writestr("much/version.py", "VERSION = '1'\\n")
+        out.writestr("much/web.py", "raise SystemExit('not the source')\\n")
+        info = "much-1.dist-info/"
+        out.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: much\\nVersion: 1\\n")
+        out.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        out.writestr(info + "RECORD", "")
+    return "much-1-py3-none-any.whl"
+"""
+PYPROJECT = """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "much"
+version = "1"
+dependencies = ["granian"]
+"""
+
+
+@pytest.fixture
+def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository with much code, a module that its build makes, and traces of each import."""
+    assert bench.folder == tmp_path
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    root = tmp_path / "much"
+    for name, text in {
+        "pyproject.toml": PYPROJECT, "backend.py": BACKEND, ".python-version": "3.14\n",
+        "src/much/__init__.py": "", "src/much/functions.py": MUCH, "src/much/web.py": WEB,
+        "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
+    }.items():  # fmt: skip
+        write(root, name, text)
+    git(root, "init", "--quiet", "--initial-branch=main")
+    commit(root, "Much")
+    monkeypatch.delenv("DUETBENCH_ROOT")
+    monkeypatch.chdir(root)
+    yield root
+    assert not git(root, "status", "--porcelain")
+
+
+def prepared(kind: str, root: Path, copies: Path) -> Sides:
+    """The same on both sides, as three kinds of comparison."""
+    target = Target.model_validate({"app": "much.web:app", "requests": ("GET /one",)})
+    scope = Scope("quick", (), copies.parent / "logs", QUIET, copies, loaded=False)
+    project = Project(root, target)
+    both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
+    lock = ("pyproject.toml", "pyproject.toml@HEAD") if kind == "lock" else None
+    pins = (["granian==2.8.7"], ["granian==2.8.7"]) if kind == "release" else ([], [])
+    return sides_of(project, both, [], pins, lock, None, scope)
+
+
+def contents(side: Side) -> dict[str, bytes]:
+    """What a side's copy has: of compiled modules without their sources' time."""
+    return {
+        path.relative_to(side.root).as_posix(): path.read_bytes()[16 * (path.suffix == ".pyc") :]
+        for path in side.root.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.long
+@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+@pytest.mark.parametrize("kind", ["revision", "lock", "release"])
+def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
+    """File by file, variable by variable, and in each instruction of a request."""
+    with revisions.copies() as copies:
+        both = prepared(kind, much, copies)
+        base, head = contents(both.base), contents(both.head)
+        assert base == head
+        compiled = {name.partition(".cpython")[0] for name in base if name.endswith(".pyc")}
+        package = "src/much/__pycache__"
+        assert compiled >= {f"{package}/functions", f"{package}/web", f"{package}/version"}
+        assert not {name for name in base if "state.db" in name or name.startswith("build")}
+        (pair,) = both.pairs
+        roots = [str(side.root) for side in (both.base, both.head)]
+        assert len(roots[0]) == len(roots[1])
+        variables = [
+            str(sorted(side.testbed.environment(side.case).items())).replace(root, "")
+            for side, root in zip(pair.sides, roots, strict=True)
+        ]
+        assert variables[0] == variables[1]
+        (counts,) = counted.instructions([pair.sides], 180, switched=True)
+        assert not isinstance(counts, str), counts
+        assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
+    """Whose head had its modules compiled, and its base had not, had half the memory."""
+    out = bench.folder / "found.json"
+    done = bench(
+        "compare", "HEAD", "HEAD", "--all", "--app", "much.web:app", "--path", "/one",
+        "--connections", "8", "--budget", "20s", "--output", out,
+    )  # fmt: skip
+    assert done.code in {0, 3}, done
+    (case,) = files.read(Comparison, out).cases
+    assert {one.verdict for one in case.judgements} <= {"no change", "inconclusive"}, done.out
+    played = [duet for duet in case.duets if duet.base]
+    assert played, done
+    for duet in played:
+        assert duet.head["pss_steady"] == pytest.approx(duet.base["pss_steady"], rel=0.02)
+    assert not git(much, "status", "--porcelain")
