@@ -27,23 +27,6 @@ def page_of(written: dict[str, str], name: str) -> str:
     return written[addresses.file(addresses.experiment(name))]
 
 
-def test_charts_have_the_intervals_that_cases_have(site: Site) -> None:
-    evidence, _ = experiment.content(site, "asgi-wsgi")
-    assert {run.run.machine.id for run in evidence.runs} == {"xeon-2c-a70dae"}
-    chart = charts_of(site, "asgi-wsgi")[0]
-    cases = {
-        html.unescape(row.partition('href="../../b/')[2].partition('/"')[0]): row
-        for row in re.findall(r"<tr.*?</tr>", chart.partition("<tbody>")[2], re.DOTALL)
-        if "href" in row
-    }
-    several = {case: evidence.cases[case].measured > 1 for case in cases}
-    assert set(several.values()) == {True, False}
-    for case, row in cases.items():
-        judged = several[case] and "not judged" not in row
-        assert ('class="whisker"' in row) == several[case], case
-        assert ("hollow" in row) != judged, case
-
-
 def test_a_page_answers_its_question_with_figures_of_the_reference_runs(
     written: dict[str, str],
 ) -> None:
@@ -58,10 +41,6 @@ def test_a_page_answers_its_question_with_figures_of_the_reference_runs(
     assert "--select 'asgi-wsgi/*'" in html.unescape(page)
     inside = page_of(written, "pydantic-v1-v2")
     assert "validating 20 services gains clearly more" in inside
-
-
-def charts_of(site: Site, name: str) -> list[str]:
-    return [*experiment.charts(site, name, "../../")]
 
 
 @pytest.mark.parametrize(

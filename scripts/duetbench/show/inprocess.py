@@ -94,21 +94,16 @@ def experiment(
 def where(snapshot: Snapshot) -> str:
     """When, on what and of which commit."""
     moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
-    described = f" ({snapshot.described})" if snapshot.described else ""
-    return (
-        f"{moment:%Y-%m-%d %H:%M} UTC by asv on {snapshot.machine}{described}, "
-        f"commit {snapshot.commit[:12]}"
+    machine = (
+        f"{snapshot.machine} ({snapshot.described})" if snapshot.described else snapshot.machine
     )
+    return f"{moment:%Y-%m-%d %H:%M} UTC by asv on {machine}, commit {snapshot.commit[:12]}"
 
 
 def as_json(snapshots: Sequence[Snapshot], page: RunPage) -> dict[str, Any]:
     """Everything for programs: SI units, and what failed without a figure."""
-    return {
-        "snapshots": [dataclasses.asdict(snapshot) for snapshot in snapshots],
-        "sections": [
-            {"name": section.experiment, **dataclasses.asdict(section)} for section in page.sections
-        ],
-    }
+    sections = [{"name": one.experiment, **dataclasses.asdict(one)} for one in page.sections]
+    return {"snapshots": [*map(dataclasses.asdict, snapshots)], "sections": sections}
 
 
 def label(benchmark: str, params: Sequence[tuple[str, str]]) -> str:
