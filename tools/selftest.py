@@ -7,10 +7,17 @@ with an installation of its own. Where nothing shall be found, head differs by a
 application. Elsewhere its handler also runs an empty loop, whose length one more comparison, with a
 long one, has calibrated. The table is printed, and added to results/SELFTEST.md with its day and
 machine.
+
+    .venv/bin/python tools/selftest.py --tries 0 --sizes --alike 3
+
+does so with the whole path instead: the same commit, lock or release is prepared as both sides, of
+two applications, so that what is done to one side alone is called. `duetbench why` counts their
+instructions, too.
 """
 
 import argparse
 import ast
+import json
 import math
 import os
 import shlex
@@ -23,11 +30,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from scipy.stats import binomtest
 
 import duetbench
+from duetbench.host import machine
+from duetbench.store.comparison import METHOD_VERSION
 
 ROOT: Final = Path(__file__).parents[1]
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
@@ -37,6 +46,54 @@ ONE_LAUNCH: Final = 0.05
 
 LONG: Final = 2000
 """Steps of the loop that calibrates the others: some ten microseconds."""
+
+EQUAL: Final = 0.0005
+"""Counts of both sides that differ by a larger share are not those of the same code."""
+
+_MUCH: Final = "\n\n".join(
+    f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
+    for n in range(4000)
+)
+_STARLETTE: Final = """\
+import much
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+async def one(request):
+    return JSONResponse(much.f7(1))
+
+app = Starlette(routes=[Route("/one", one)])
+"""
+_FLASK: Final = """\
+from flask import Flask
+app = Flask(__name__)
+
+@app.get("/one")
+def one():
+    return {"n": 1}
+"""
+_BUILD: Final = """\
+[project]
+name = "shop"
+version = "1"
+dependencies = ["flask==3.1.3"]
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+"""
+
+APPLICATIONS: Final[dict[str, tuple[dict[str, str], str, str]]] = {
+    "4,000 functions": (
+        {"requirements.txt": "starlette==1.0.0\n", "much.py": _MUCH, "web.py": _STARLETTE},
+        "web:app", "starlette==1.0.0",
+    ),
+    "a package": (
+        {"pyproject.toml": _BUILD, "src/shop/__init__.py": "", "src/shop/web.py": _FLASK},
+        "shop.web:app", "flask==3.1.3",
+    ),
+}  # fmt: skip
+"""Files, application, and a release that it has."""
 
 HEAD: Final = ("what was done: what is counted", "case", "by", "times", "95 % interval", "duets",
                "take", "size, all tries", "size, reported")  # fmt: skip
@@ -48,6 +105,7 @@ class Tries:
 
     size: float
     found: Sequence[duetbench.Comparison]
+    same: str = "two installations of one stack"  # of no size: what is compared
 
     def ratios(self) -> Iterator[list[float]]:
         """CPU per request, head over base, of the usable duets of each comparison."""
@@ -69,21 +127,21 @@ class Tries:
         done = (
             f"a handler slower by {100 * self.size:g} % of its CPU: found"
             if self.size
-            else "two installations of one stack: false verdicts"
+            else f"{self.same}: false verdicts"
         )
         called, ratios = [*self.called()], [*self.ratios()]
         flat = [one for many in ratios for one in many]
         seconds = fmean(one.wall_seconds for one in self.found)
         hits = [fmean(many) for many in called if many]
         yield (
-            done, f"`{case}`", "`duetbench compare`", *rate(sum(map(bool, called)), len(called)),
+            done, case, "`duetbench compare`", *rate(sum(map(bool, called)), len(called)),
             f"{len(flat) / len(ratios):.0f}", f"{seconds:.0f} s", percent(flat),
             percent(hits) if self.size else "",
         )  # fmt: skip
         first = [many[0] for many in ratios if many]
         apart = [one - 1 if self.size else abs(one - 1) for one in first]
         alone = rate(sum(one > ONE_LAUNCH for one in apart), len(first))
-        yield done, f"`{case}`", f"one launch each, {100 * ONE_LAUNCH:g} %", *alone, *[""] * 4
+        yield done, case, f"one launch each, {100 * ONE_LAUNCH:g} %", *alone, *[""] * 4
 
 
 def rate(hits: int, of: int) -> tuple[str, str]:
@@ -157,6 +215,55 @@ def calibrated(root: Path, asked: argparse.Namespace) -> float:
     return math.expm1(grown) / LONG
 
 
+def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
+    """Give both sides the same, in each way and of each application: the rows of the table."""
+    program = Path(sys.executable).with_name("duetbench")
+    for name, (files, app, release) in APPLICATIONS.items():
+        lock = next(iter(files))
+        ways = {
+            "revision": ["HEAD", "HEAD"],
+            "lock": ["--lock", f"{lock}@HEAD", lock],
+            "release": ["--base-with", release, "--with", release],
+        }
+        for way, sides in ways.items():
+            same, asked = f"one {way} as both sides", [*sides, "--app", app, "--path", "/one"]
+            with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
+                for path, text in files.items():
+                    file = Path(folder, "made", path)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(text, "utf-8")
+                git(root := Path(folder, "made"), "init", "--quiet")
+                git(root, "add", "--all")
+                git(root, "commit", "--quiet", "-m", "Made")
+                found = []
+                for seed in range(tries):
+                    out = f"{folder}/{seed}.json"
+                    options = [
+                        "--all",
+                        "--budget",
+                        budget,
+                        "--seed",
+                        f"{seed}",
+                        "--output",
+                        f"{out}",
+                    ]
+                    subprocess.run([program, "compare", *asked, *options], cwd=root, check=False)
+                    found.append(duetbench.Comparison.model_validate_json(Path(out).read_bytes()))
+                why = [str(program), "why", *asked, "--results", folder, "--json"]
+                said = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
+            yield next(Tries(0.0, found, same).rows(name))
+            yield counted(same, name, json.loads(said)[0])
+
+
+def counted(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
+    """The row of one count of both sides."""
+    base, head = (attribution["totals"][side] for side in ("base", "head"))
+    apart = abs(head / base - 1) > EQUAL
+    done = f"{same}: counts more than {100 * EQUAL:g} % apart"
+    size = f"{100 * (head / base - 1):+.3f} %"
+    return done, name, "`duetbench why`", *rate(int(apart), 1), "", "", size, ""
+
+
 def main() -> None:
     """Make the tries, print their table, and add it to the record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -167,19 +274,23 @@ def main() -> None:
     parser.add_argument("--module", default="apps/asgi-wsgi/asgi_app.py", help="the case's module")
     parser.add_argument("--function", default="greet", help="its handler")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--alike", type=int, default=0, help="comparisons of the same, each way")
     parser.add_argument("--record", type=Path, default=RECORD, help="what the table is added to")
     asked = parser.parse_args()
+    known: list[Tries] = []
     with cloned() as root:
-        known = [compared(root, asked, 0, asked.tries)]
+        if asked.tries:
+            known.append(compared(root, asked, 0, asked.tries))
         if asked.sizes:
             step = calibrated(root, asked)
         for size in asked.sizes:
             made = compared(root, asked, round(size / 100 / step), asked.tries)
             known.append(replace(made, size=size / 100))
-    rows = [row for tries in known for row in tries.rows(asked.case)]
-    first, day = known[0].found[0], f"{datetime.now(UTC):%Y-%m-%d}"
+    rows = [row for tries in known for row in tries.rows(f"`{asked.case}`")]
+    rows += alike(asked.alike, asked.budget) if asked.alike else ()
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
     lines = [
-        f"## Method {first.method['version']} on {first.machine.id}, {day}",
+        f"## Method {METHOD_VERSION} on {machine.fingerprint().id}, {day}",
         "",
         f"`{shlex.join(['tools/selftest.py', *sys.argv[1:]])}`",
         "",

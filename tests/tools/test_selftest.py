@@ -34,7 +34,7 @@ def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
     result = [
         comparison_of(judged_case("x/a/py3.14", text, duets=duets)) for text in (SLOWER, SAME, SAME)
     ]
-    ours, alone = selftest.Tries(0.0, result).rows("x/a")
+    ours, alone = selftest.Tries(0.0, result).rows("`x/a`")
     assert ours == (
         "two installations of one stack: false verdicts",
         "`x/a`",
@@ -47,14 +47,20 @@ def test_false_verdicts_and_finds_are_counted(selftest: ModuleType) -> None:
         "",
     )
     assert alone[3:5] == ("3 of 3", "29.2…100.0 %")
-    ours, alone = selftest.Tries(0.02, result).rows("x/a")
+    ours, alone = selftest.Tries(0.02, result).rows("`x/a`")
     assert (ours[0], ours[3], ours[8]) == (
         "a handler slower by 2 % of its CPU: found",
         "1 of 3",
         "+2.13 %",
     )
+    counts = {"totals": {"base": 100_000, "head": 100_060}}
+    assert selftest.counted("one lock as both sides", "much", counts) == (
+        "one lock as both sides: counts more than 0.05 % apart", "much", "`duetbench why`",
+        "1 of 1", "2.5…100.0 %", "", "", "+0.060 %", "",
+    )  # fmt: skip
+    assert selftest.counted("", "", {"totals": {"base": 1e5, "head": 99_960}})[3] == "0 of 1"
     faster = [comparison_of(judged_case("x/a/py3.14", FASTER))]
-    assert next(selftest.Tries(0.02, faster).rows("x/a"))[3] == "0 of 1"
+    assert next(selftest.Tries(0.02, faster).rows("`x/a`"))[3] == "0 of 1"
 
 
 def test_the_readme_has_the_figures_of_the_record() -> None:
