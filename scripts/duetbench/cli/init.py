@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typer import Option
 from duetbench.cli.options import repository
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console
+from duetbench.judge import revisions
 from duetbench.project import settings, target_locks, target_python
 from duetbench.project.schema import read_toml
 from duetbench.project.settings import FILE
@@ -89,8 +91,9 @@ def init_command(
             "first"
         )
     chosen = _chosen(root, app, console)
-    lock, asked = target_locks.lock_of(root), target_python.request(root)
-    packages = lock.name if lock else "no packages of its own"
+    within = revisions.within(root)
+    lock, asked = target_locks.lock_of(root), target_python.request(root, within=within)
+    packages = os.path.relpath(lock, root) if lock else "no packages of its own"
     source = f" ({asked.source})" if asked.text != "any" else ""
     console.say(f"packages: {packages}; Python: {asked.text}{source}")
     lines = [f"app = {_text(chosen.name)}", *(["factory = true"] if chosen.factory else [])]

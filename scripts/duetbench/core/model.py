@@ -189,6 +189,9 @@ class Case(Frozen):
         default=(), description="Shell commands before each start of the server."
     )
     after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop of it.")
+    ready_timeout: float = Field(
+        default=30.0, gt=0, description="For its server to say that it is ready, s: 1 s is usual."
+    )
 
 
 class Plan(Frozen):

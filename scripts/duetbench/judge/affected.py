@@ -13,8 +13,7 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 - an interpreter affects its cases,
 - the harness affects nothing: the one that runs measures both sides. It is found in our own
   repository only,
-- documents, results and what is for git or CI alone affect nothing; nor does a file whose code is
-  the same on both sides (see `same_code`).
+- documents, results and what is for git or CI alone affect nothing.
 """
 
 import filecmp
@@ -27,7 +26,7 @@ from typing import Final
 from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.core.text import some
 from duetbench.host import paths
-from duetbench.judge import revisions, same_code
+from duetbench.judge import revisions
 from duetbench.judge.counted import Job, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
 from duetbench.judge.pairs import Pair, Side, Sides
@@ -36,6 +35,7 @@ from duetbench.project.schema import FILE
 from duetbench.project.settings import ANCHOR
 from duetbench.project.settings import FILE as TARGET
 from duetbench.project.stacks import Stack
+from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange
 
 EVERYTHING: Final = "asked for with --all"
@@ -57,7 +57,7 @@ HARNESS: Final = frozenset(
 """Top-level files and folders of the harness in our own repository."""
 
 _DECLARING: Final = (
-    TARGET, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt"
+    TARGET, ".python-version", "pylock.toml", "pylock.*.toml", "requirements*.txt", *LOCKS
 )  # fmt: skip
 """What of a target's files tells by packages and interpreters, or holds for both sides."""
 
@@ -73,12 +73,10 @@ _AROUND: Final = frozenset(
 class Diff:
     """In what the two sides differ.
 
-    `same` are files that differ in nothing that is executed; see `same_code`.
     `new` are files lent to a side with applications of its own: they may have another name there.
     """
 
     files: tuple[str, ...] = ()
-    same: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
     experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
@@ -104,16 +102,14 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     """Find what can be affected, from both sides' files and environments."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
-    changed = [
+    files = tuple(
         path
         for path in (revisions.changed(sides.repository, *trees) if trees else ())
         if not _without_effect(path, base, head)
-    ]
-    same = tuple(path for path in changed if same_code.same(path, base.root, head.root))
+    )
     target = head.project.target is not None
     diff = Diff(
-        files=tuple(path for path in changed if path not in same),
-        same=same,
+        files=files,
         packages=package_changes(base.testbed.stacks, head.testbed.stacks),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         experiments=frozenset(
@@ -142,11 +138,17 @@ def _ours(root: Path) -> bool:
     return bool(paths.others(root).get("project", {}).get("name") == "duetbench")
 
 
+def _plain(path: str) -> str:
+    """A path as it is from the folder that it stands in, around or beside the application's."""
+    return path.replace("../", "")
+
+
 def _without_effect(path: str, base: Side, head: Side) -> bool:
     """Whether it was lent to a side as the other has it, or differs in what it tells us alone."""
     if path in base.lent | head.lent:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
-    if head.project.target is not None and any(fnmatchcase(path, one) for one in _DECLARING):
+    plain = _plain(path)
+    if head.project.target is not None and any(fnmatchcase(plain, one) for one in _DECLARING):
         return True
     return path == "pyproject.toml" and paths.others(base.root) == paths.others(head.root)
 
@@ -288,14 +290,12 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
         reasons.append(f"of the files, only {' and '.join(areas)} differ")
     elif areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
-    if diff.same:
-        named = some(diff.same, _NAMED, "file")
-        reasons.append(f"same code: of {named} only comments, layout or the version differ")
     return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 
 
 def _area(path: str, *, own: bool) -> str:
     """The part of the checkout that a file belongs to, in words."""
+    path = _plain(path)
     top = path.partition("/")[0]
     parts = (
         (PurePosixPath(path).suffix in _DOCUMENTS or path == "LICENSE", "documents"),

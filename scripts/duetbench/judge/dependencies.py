@@ -35,6 +35,9 @@ from duetbench.project.servers import SERVERS
 _DYNAMIC: Final = frozenset({"__import__", "import_module", "exec", "eval"})
 """Calls that load what no parser sees."""
 
+_LONGEST: Final = 200
+"""Letters of a dotted name: no module has a longer one, and no folder a file of such a name."""
+
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
 """A text that may name a module, or an attribute of one: `shop.settings`, `shop.main:app`."""
 
@@ -221,6 +224,8 @@ def _imported(path: Path, name: str) -> _Read:
                 read.texts.append(match[1])
         elif isinstance(node, ast.Attribute | ast.Name) and _searches(node):
             read.searched = f"{path.name} changes the search path"
+    for words in (read.names, read.texts):
+        words[:] = [word for word in words if len(word.encode()) <= _LONGEST]
     return read
 
 

@@ -23,6 +23,7 @@ from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE, EndpointTable
 from duetbench.project.settings import ANCHOR, Settings
 from duetbench.project.stacks import Stack
+from duetbench.project.target_locks import source_folders
 
 _APART: Final = {"app", "takes"}
 """Fields of an endpoint that each side declares itself: its application, and how long it takes."""
@@ -31,6 +32,30 @@ _DECLARING: Final = frozenset({FILE, PUBLISHED, ANCHOR, "pyproject.toml"})
 """Files that are not lent: the declarer's hold anyway."""
 
 _NAMED: Final = 5  # things that a note names
+
+
+def lend_module(module: str, to: Path, source: Path) -> tuple[str, ...]:
+    """Copy the module that has a target's application to a copy that has no such module.
+
+    Gives the files, from the copy's root; none: it has one, or the source has none either.
+    """
+    name = Path(*module.split("."))
+    files = (name.with_suffix(".py"), name / "__init__.py")
+
+    def lying(root: Path) -> Path | None:
+        places = (Path(place, file) for place in source_folders(root, module) for file in files)
+        return next((place for place in places if (root / place).is_file()), None)
+
+    there = lying(source)
+    if there is None or lying(to) is not None:
+        return ()
+    around = [folder / "__init__.py" for folder in there.parents]
+    lent = [place for place in (there, *around) if (source / place).is_file()]
+    lent = [place for place in lent if not (to / place).exists()]
+    for place in lent:
+        (to / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / place, to / place)
+    return tuple(place.as_posix() for place in lent)
 
 
 def declares(root: Path) -> bool:

@@ -6,8 +6,12 @@ an application writes (a data base beside its module) is never there at the next
 in it, none of its hooks runs, and what is not committed can be compared as well. The paths of all
 copies are equally long, since the size of the environment moves a program's stack and with it its
 speed (Mytkowicz et al., ASPLOS 2009, doi 10.1145/1508244.1508275).
+
+An application may lie in a folder of its repository, and read what lies beside that: a copy is of
+the whole repository, and what is given is the same folder in it.
 """
 
+import os
 import secrets
 import shutil
 import tempfile
@@ -41,14 +45,22 @@ def _commit(root: Path, name: str) -> str | None:
 
 
 def is_repository(root: Path) -> bool:
-    """Whether a checkout is a git repository of its own, with a commit."""
-    return top(root) == root.resolve() and _commit(root, "HEAD") is not None
+    """Whether a folder lies in a git repository that has a commit."""
+    return top(root) is not None and _commit(root, "HEAD") is not None
 
 
 def top(root: Path) -> Path | None:
-    """Find the top folder of the git repository around a folder; None: there is none."""
+    """Find the top folder of the git repository that a folder belongs to; None: it is in none."""
     folder = git.ask_or_none(root, "rev-parse", "--show-toplevel")
-    return None if folder is None else Path(folder).resolve()
+    # What a repository ignores is none of its folders.
+    if folder is None or git.ask_or_none(root, "check-ignore", "--quiet", ".") is not None:
+        return None
+    return Path(folder).resolve()
+
+
+def within(root: Path) -> Path:
+    """Where a folder lies in its repository (backend); `.`: it is all of it, or is in none."""
+    return root.resolve().relative_to(top(root) or root.resolve())
 
 
 def resolve(root: Path, name: str) -> Revision:
@@ -68,7 +80,7 @@ def working(root: Path) -> Revision:
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         git.ask(root, "read-tree", head.tree, env=index)
-        git.ask(root, "add", "--all", "--", ".", ":(exclude)results", env=index)
+        git.ask(root, "add", "--all", "--", ":/", ":(exclude)results", env=index)
         tree = git.ask(root, "write-tree", env=index)
     if tree != head.tree:
         return Revision("working tree", head.commit, tree, dirty=True)
@@ -106,9 +118,21 @@ def where_left_main(root: Path, head: Revision) -> Revision:
 
 
 def changed(root: Path, base: str, head: str) -> tuple[str, ...]:
-    """List the files that differ between two trees, as paths from the root, without results."""
+    """List the files that differ between two trees, as paths from the root, without results.
+
+    Where the root is a folder of its repository, those beside it begin with `../`.
+    """
     listed = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
-    return tuple(p for p in listed.split("\0") if p and not p.startswith("results/"))
+    folder = within(root)
+    paths_ = (os.path.relpath(path, folder) for path in listed.split("\0") if path)
+    return tuple(path for path in paths_ if not path.startswith("results/"))
+
+
+def renamed(root: Path, base: str, head: str) -> dict[str, str]:
+    """The files that a change gave another name: the new one → the old one, from the top."""
+    listed = git.ask(root, "diff-tree", "-r", "-z", "-M", "--diff-filter=R", base, head)
+    words = listed.split("\0")
+    return dict(zip(words[2::3], words[1::3], strict=False))
 
 
 @contextmanager
@@ -125,38 +149,48 @@ def copies() -> Iterator[Path]:
 
 
 def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
-    """Lay out the files of a revision, without results, in a new folder below one of `copies`."""
-    target = folder / secrets.token_hex(4)
+    """Lay out the files of a revision, without results, in a new folder below one of `copies`.
+
+    UsageError: the revision does not have the folder of its repository that `root` is.
+    """
+    target, place = folder / secrets.token_hex(4), within(root)
     target.mkdir()
-    with tempfile.TemporaryDirectory() as place:
-        index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
+    with tempfile.TemporaryDirectory() as scratch:
+        index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
         git.ask(root, "read-tree", revision.tree, env=index)
         drop = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch")
         git.ask(root, *drop, "--", "results", env=index)
-        git.ask(root, "checkout-index", "--all", f"--prefix={target}/", env=index)
-    return target
+        whole = top(root) or root
+        git.ask(whole, "checkout-index", "--all", f"--prefix={target}/", env=index)
+    if not (target / place).is_dir():
+        raise UsageError(f"{revision.label} has no folder {place}: name another revision")
+    return target / place
 
 
-def copy(root: Path, folder: Path, *, whole: bool = False) -> Path:
+def copy(root: Path, folder: Path, *, made: Path | None = None) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
     Of a git repository these are the files that `working` takes, of any other folder all but hidden
-    files, results and what programs have made; `whole`: all there is.
+    files, results and what programs have made. `made`: `root` is a copy already, of which it is
+    this folder; then it is all there is.
     """
     target = folder / secrets.token_hex(4)
-    if whole:
-        return Path(shutil.copytree(root, target, symlinks=True))
+    if made is not None:
+        whole = root.parents[len(made.parts) - 1] if made.parts else root
+        return Path(shutil.copytree(whole, target, symlinks=True)) / made
     if not is_repository(root):
         return Path(shutil.copytree(root, target, symlinks=True, ignore=_not_copied))
+    place, whole = within(root), top(root) or root
     target.mkdir()
     kinds = ("--cached", "--others", "--exclude-standard")
-    listed = git.ask(root, "ls-files", "-z", *kinds, "--", ".", ":(exclude)results")
+    left_out = f":(exclude){place / 'results'}"
+    listed = git.ask(whole, "ls-files", "-z", *kinds, "--", ".", left_out)
     for name in filter(None, listed.split("\0")):
-        source = root / name
+        source = whole / name
         if source.is_file() or source.is_symlink():  # it may have been removed
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
-    return target
+    return target / place
 
 
 def _not_copied(_folder: str, names: list[str]) -> set[str]:

@@ -22,7 +22,7 @@ from duetbench.core.model import Case, Missing, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, revisions, targets
-from duetbench.judge.lending import Borrower, declares
+from duetbench.judge.lending import Borrower, declares, lend_module
 from duetbench.judge.pairs import Pair, Side, Sides, paired
 from duetbench.judge.revisions import Revision
 from duetbench.measure import runner
@@ -73,11 +73,6 @@ def of_revisions(project: Project, base: str | None, head: str | None, scope: Sc
         SetupError: An interpreter or environment cannot be made.
     """
     root = project.root
-    if (top := revisions.top(root)) not in (None, root.resolve()):
-        raise UsageError(
-            f"{root} is a folder of the repository {top}, and revisions are compared of whole "
-            "ones: change there, or compare packages or interpreters (--with, --lock, --python)"
-        )
     if not revisions.is_repository(root):
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: compare stacks or "
@@ -115,12 +110,45 @@ def _of_targets(
     project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
 ) -> Sides:
     """Prepare a target in copies of two revisions."""
+    lent, remarks = _lent(project, base, head, scope)
     after, of_head = targets.deploy(project, head[1], scope.narrator)
     scope.narrator.say(targets.describe(after))
     before, of_base = targets.deploy(project, base[1], scope.narrator, like=after)
     parts = _itself(base[0], before, scope), _itself(head[0], after, scope)
-    notes = tuple(dict.fromkeys((*of_head, *of_base)))
-    return _prepared(*parts, scope, project, notes=notes)
+    notes = tuple(dict.fromkeys((*remarks, *of_head, *of_base)))
+    both = _prepared(*parts, scope, project, notes=notes)
+    before_, after_ = (replace(s, lent=lent, declared=not lent) for s in (both.base, both.head))
+    return replace(both, base=before_, head=after_)
+
+
+def _lent(
+    project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Lend the module that `--app` names to a side without one: the files, and what is said of it.
+
+    UsageError: head has it under another name than base, so that it is no benchmark's own.
+    """
+    assert project.target is not None  # noqa: S101 - the caller asks before
+    module = project.target.app.partition(":")[0]
+    checkout = revisions.copy(project.root, scope.copies)
+    files: dict[str, None] = {}
+    notes = []
+    for (revision, place), (other, source) in ((base, head), (head, base)):
+        sources = [(other.label, source), ("the checkout", checkout)]
+        for whose, whence in sources[bool(files) :]:  # it may itself have been lent it
+            if lent := lend_module(module, place, whence):
+                old = revisions.renamed(project.root, revision.tree, other.tree)
+                name = (revisions.within(project.root) / lent[0]).as_posix()
+                if name in old:
+                    raise UsageError(
+                        f"--app {project.target.app}: {revision.label} has {old[name]} in place "
+                        f"of {name}: compare revisions that have the application by one name"
+                    )
+                files |= dict.fromkeys(lent)
+                some = " and ".join(lent)
+                notes.append(f"{revision.label} has no module {module}: lent {whose}'s {some}")
+                break
+    return frozenset(files), tuple(notes)
 
 
 def _itself(revision: Revision, place: Project, scope: Scope) -> _Part:
@@ -286,8 +314,8 @@ def _here(
     if project.deployment is None:
         _require_readable(project, "the checkout")
     cases = tuple(case for case in project.cases(scope.profile) if python in {None, case.python})
-    whole = project.deployment is not None
-    copied = replace(project, root=revisions.copy(project.root, scope.copies, whole=whole))
+    made = project.deployment.within if project.deployment else None
+    copied = replace(project, root=revisions.copy(project.root, scope.copies, made=made))
     return _Part(record, copied, cases, lock, project.settings_for)
 
 
@@ -386,6 +414,7 @@ def _side(
     testbed = equip(
         needed, scope.logs, apps=project.root / "apps", locked=locked, interpreters=found,
         private=project.private, imports=project.imports, generator=generator,
+        within=project.within,
     )  # fmt: skip
     records = {
         "stacks": tuple(stack.record() for stack in locked.values()),

@@ -4,6 +4,7 @@ Interface, server and interpreter are those of head and hold for both sides; pac
 each side's own.
 """
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,9 +60,9 @@ def deploy(
         SetupError: Interpreter, packages or environment cannot be had.
     """
     assert project.target is not None  # noqa: S101 - the verbs ask before they come here
-    wanted = project.target
+    wanted, within = project.target, revisions.within(project.root)
     if like is None:
-        requests = [target_python.request(place, name) for name in wanted.python or (None,)]
+        requests = [target_python.request(place, name, within) for name in wanted.python or (None,)]
         specs = [target_python.choose(one, project.settings, narrator) for one in requests]
         declared = {target_python.name_of(spec): spec for spec in specs}
     else:
@@ -73,10 +74,10 @@ def deploy(
         for name, spec in declared.items()
     ]
     python = here[0]
-    notes = _builders(here) if like is None else _other_interpreter(place, wanted, python)
+    notes = _builders(here) if like is None else _other_interpreter(place, wanted, python, within)
     (place / FOLDER).mkdir(exist_ok=True)
-    if lock is None and (file := target_locks.lock_of(place)):
-        lock = SideLock(place, file, file.name)
+    if lock is None and (file := _lock_of(place, wanted)):
+        lock = SideLock(place, file, os.path.relpath(file, place))
     packages = target_locks.NOTHING
     if lock is not None:
         packages = target_locks.read(lock.root, lock.file, wanted, python, narrator)
@@ -104,7 +105,7 @@ def deploy(
         case = cases["quick"][0]
         locked(_needs(case.server, wanted, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
-    deployment = Deployment(project.root, declared, imports, label, cases)
+    deployment = Deployment(project.root, declared, imports, label, cases, within)
     return Project(place, wanted, deployment), (*packages.notes, *notes)
 
 
@@ -159,8 +160,8 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
     here = next((p for p in (Path(text), root / text) if p.is_file()), None)
     if here is not None:
         place = revisions.copy(root, copies)
-        inside = here.resolve().is_relative_to(root)
-        file = place / here.resolve().relative_to(root) if inside else here.resolve()
+        inside = here.resolve().is_relative_to(revisions.top(root) or root)
+        file = place / os.path.relpath(here.resolve(), root) if inside else here.resolve()
     else:
         name, sign, revision = text.rpartition("@")
         if not sign:
@@ -172,10 +173,13 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
         file = place / name
         if not file.is_file():
             raise UsageError(f"--lock {text}: {revision} has no file {name}")
-    if file.suffix == ".lock" and file != place / target_locks.UV:
-        # uv reads it where the project is.
-        (place / target_locks.UV).unlink(missing_ok=True)
-        file = Path(shutil.copy(file, place / target_locks.UV))
+    if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
+        # uv reads it where the project is, or its workspace.
+        theirs = target_locks.workspace(place) / target_locks.UV
+        if file.resolve() != theirs.resolve():
+            theirs.unlink(missing_ok=True)
+            shutil.copy(file, theirs)
+        file = theirs
     return SideLock(place, file, text)
 
 
@@ -210,11 +214,22 @@ def _builders(here: Sequence[Interpreter]) -> tuple[str, ...]:
     return (f"{versions} come from different builders: their compilers are compared as well",)
 
 
-def _other_interpreter(place: Path, wanted: Target, python: Interpreter) -> tuple[str, ...]:
+def _lock_of(place: Path, wanted: Target) -> Path | None:
+    """The file of a copy that its packages come from; UsageError: it is not there."""
+    if wanted.packages is None:
+        return target_locks.lock_of(place)
+    if (file := place / wanted.packages).is_file():
+        return file
+    raise UsageError(f"--packages {wanted.packages}: expected a file of the project, found none")
+
+
+def _other_interpreter(
+    place: Path, wanted: Target, python: Interpreter, within: Path
+) -> tuple[str, ...]:
     """Note that a side asks for another interpreter than the other one."""
     if wanted.python:
         return ()
-    request = target_python.request(place)
+    request = target_python.request(place, within=within)
     if request.fits(Version(python.version), free_threaded=python.free_threaded):
         return ()
     note = (

@@ -17,7 +17,6 @@ from typing import Any, Final
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
-from duetbench.host.last_words import last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_group import Session
 from duetbench.measure import runner
@@ -171,11 +170,12 @@ def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick
     }
     with Session.start(argv, role="client", cores=None, env=env, cwd=root, log=log) as session:
         while session.wait(_POLL_S) is None:
-            tick(" ".join(command.read_log(log).split())[-400:])
+            tick(command.log_tail(log))
         code = session.poll()
     if code not in {0, _FAILED}:
-        words = last_words(command.read_log(log))
-        raise SetupError(f"asv failed on suite {step.suite} ({code}): {words}. Log: {log}")
+        raise SetupError(
+            f"asv failed on suite {step.suite} ({code}): {command.log_tail(log)}. Log: {log}"
+        )
 
 
 def runner_variables(

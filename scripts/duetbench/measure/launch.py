@@ -188,8 +188,7 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
     finally:
         # What was wrong with the load explains why the server is not right after it.
         metrics, flags = _conclude(observation, neighbour)
-        for flag in flags:
-            observation.serving.fail(flag.name, flag.detail)
+        observation.serving.flags += flags
     observation.serving.require_same()
     return metrics
 

@@ -46,6 +46,7 @@ def assemble(
         generator=interpreters.find_oha(project.settings.oha),
         private=project.private,
         imports=project.imports,
+        within=project.within,
     )
 
 

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import machine, proc
-from duetbench.host.last_words import last_words, log_words
+from duetbench.host.command import log_tail
 from duetbench.host.process_group import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
@@ -78,6 +78,7 @@ class Testbed:
             `{tmp}` and `{port}`, which each launch fills.
         imports: Folders that a target is imported from, relative to the root of its copy; empty:
             there are only experiments here.
+        within: The folder of its repository that a target is: launches copy all of that.
     """
 
     apps: Path
@@ -90,6 +91,7 @@ class Testbed:
     inherited: Mapping[str, str]
     private: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
+    within: Path = Path()
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
         cores = self.machine.server_cores
@@ -199,7 +201,8 @@ class Workspace:
         places = {"tmp": str(self._tmp), "port": str(port)}
         self._private = {name: fill(text, places) for name, text in testbed.private.items()}
         self._values = {**self._private, **places}
-        self.folder = self._place / "copy" if testbed.target else testbed.folder(case)
+        copy = self._place / "copy" / testbed.within
+        self.folder = copy if testbed.target else testbed.folder(case)
         """Where the server and the commands are started."""
         self._commands: list[Session] = []
         self._opened = self._closed = False
@@ -224,7 +227,9 @@ class Workspace:
     def open(self, cores: Sequence[int] | None) -> None:
         """Copy the files and do what is to be done before; LaunchError setup_failed."""
         if self._testbed.target:
-            shutil.copytree(self._testbed.folder(self._case), self.folder, symlinks=True)
+            depth, folder = len(self._testbed.within.parts), self._testbed.folder(self._case)
+            whole = folder.parents[depth - 1] if depth else folder
+            shutil.copytree(whole, self._place / "copy", symlinks=True)
         self._opened = True
         for command in self._case.before:
             self._do(command, "before", cores)
@@ -274,7 +279,8 @@ class Workspace:
             found = still if code is None else f"exit code {code}"
             raise LaunchError(
                 FlagName.SETUP_FAILED,
-                f"{when} {command!r}: expected exit code 0, found {found}; {log_words(log)}",
+                f"{when} {command!r}: expected exit code 0, found {found}; it said: "
+                f"{log_tail(log)}",
             )
 
 
@@ -340,7 +346,8 @@ def find_interface(
     for interface in get_args(Interface):
         if done.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
-    raise UsageError(f"{app}: expected an application, found: {last_words(done.stderr or answer)}")
+    words = done.stderr.strip().rpartition("\n")[2] or answer or "nothing"
+    raise UsageError(f"{app}: expected an application, found: {words}")
 
 
 def _inherited() -> dict[str, str]:
@@ -389,6 +396,7 @@ def equip(
     private: Mapping[str, str] | None = None,
     generator: Path,
     imports: tuple[str, ...] = (),
+    within: Path = Path(),
 ) -> Testbed:
     """Put together what the cases need, with `private` variables and `imports` as in `Testbed`.
 
@@ -424,4 +432,5 @@ def equip(
         inherited=_inherited(),
         private=hidden,
         imports=imports,
+        within=within,
     )

@@ -33,6 +33,7 @@ class Deployment:
         repository: What it is a copy of.
         imports: Folders, from the copy's root, on the search path of the application.
         packages: Where its packages come from, for people: `uv.lock`.
+        within: Which folder of the repository it is; `.`: all of it.
     """
 
     repository: Path
@@ -40,6 +41,7 @@ class Deployment:
     imports: tuple[str, ...]
     packages: str
     cases: Mapping[Profile, tuple[Case, ...]]
+    within: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ class Project:
     def imports(self) -> tuple[str, ...]:
         """Folders that a target is imported from; none of experiments."""
         return self.deployment.imports if self.deployment else ()
+
+    @property
+    def within(self) -> Path:
+        """Which folder of its repository a target is; `.`: all of it."""
+        return self.deployment.within if self.deployment else Path()
 
     @property
     def private(self) -> Mapping[str, str]:

@@ -182,6 +182,16 @@ class Target(Frozen):
     after: Several = Field((), description="Run after each stop of it.")
     # Such as 3.13t; none: see `target_python`. Two only where it is compared.
     python: Annotated[Several, Field(max_length=1)] = ()
+    packages: Text | None = Field(
+        None, description="File with its packages, requirements/web.txt; default: found out."
+    )
+    ready_timeout: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        alias="ready-timeout",
+        description="Seconds that its server may take to start (30).",
+    )
     groups: Several = ()  # dependency groups that it needs, too
     extras: Several = ()
     results: Text | None = None  # folder of the repository for results
@@ -272,7 +282,9 @@ def _stacks(root: Path) -> dict[str, _StackSpec]:
 
 def project_name(root: Path) -> str:
     """What a repository's project is called, in letters that an id may have."""
-    name = read_pyproject(root).get("project", {}).get("name") or root.name
+    document = read_pyproject(root)
+    poetry = document.get("tool", {}).get("poetry", {})
+    name = document.get("project", {}).get("name") or poetry.get("name") or root.name
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"
 
 

@@ -157,6 +157,7 @@ def cases(
                 env_names=tuple(sorted(target.env)),
                 before=target.before,
                 after=target.after,
+                ready_timeout=target.ready_timeout,
             )
             for endpoint in endpoints
             for python in pythons

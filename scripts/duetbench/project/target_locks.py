@@ -1,8 +1,9 @@
 """The packages of somebody's project, by the lock that it has, with a server added; and itself.
 
-The lock is `uv.lock`, `pylock.toml`, `requirements*.txt` or, without these, what `pyproject.toml`
-asks for: the first that is there. In a copy it becomes a lock as any other stack's, beside what the
-project asks for, so that it can be resolved again with other versions.
+The lock is `uv.lock` (of a member of a workspace: that one's), `pylock.toml`, another tool's (see
+`other_locks`), `requirements*.txt` here or in `requirements/` or, without these, what
+`pyproject.toml` asks for: the first that is there. In a copy it becomes a lock as any other
+stack's, beside what the project asks for, so that it can be resolved again with other versions.
 """
 
 import os
@@ -19,23 +20,30 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.host import cache, command
+from duetbench.host import command
 from duetbench.host.console import Narrator
-from duetbench.project import settings, stacks, wheels
+from duetbench.project import other_locks, settings, stacks, wheels
 from duetbench.project.settings import Interpreter, Target, read_pyproject
 from duetbench.project.stacks import Stack
 
 UV: Final = "uv.lock"
 PYLOCK: Final = "pylock.toml"
 PYPROJECT: Final = "pyproject.toml"
+LOCKS: Final = (UV, PYLOCK, *other_locks.LOCKS)
 
 SITE: Final = f"{settings.FOLDER}/site"
 """Folder of a copy with what is installed of the project itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
-_OTHERS: Final = ("poetry.lock", "Pipfile.lock", "pdm.lock", "conda-lock.yml")
-_FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci")
+_UNREAD: Final = ("Pipfile", "conda-lock.yml", "environment.yml")
+_FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 """In the name of a file of requirements: it is not for serving."""
+
+_FOR_SERVING: Final = ("requirements", "prod", "deploy", "base", "common", "main")
+"""In such a name, the best first."""
+
+_NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
+"""Folders in which no application is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +68,45 @@ NOTHING: Final = ProjectPackages("nowhere", "", {}, ())
 """Of a project that names no packages."""
 
 
+def workspace(root: Path) -> Path:
+    """The folder whose `uv.lock` holds for a project: the workspace's that it is a member of."""
+    root = root.resolve()
+    for folder in root.parents:
+        table = read_pyproject(folder).get("tool", {}).get("uv", {}).get("workspace", {})
+        members, others = (
+            {place for glob in table.get(key, ()) for place in folder.glob(glob)}
+            for key in ("members", "exclude")
+        )
+        if root in members - others:
+            return folder
+    return root
+
+
 def lock_of(root: Path) -> Path | None:
     """The file that a project's packages are read from; None: it names none.
 
     UsageError: several files could be it.
     """
-    for name in (UV, PYLOCK):
-        if (root / name).is_file():
-            return root / name
-    files = sorted(root.glob("requirements*.txt"))
-    serving = [p for p in files if not any(word in p.stem for word in _FOR_OTHERS)]
-    plain = [p for p in serving if p.stem == "requirements"]
-    if plain or len(serving) == 1:
-        return (plain or serving)[0]
+    for file in (workspace(root) / UV, *(root / name for name in LOCKS)):
+        if file.is_file():
+            return file
+    for pattern in ("requirements*.txt", "requirements/*.txt", "requirements*.in"):
+        files = sorted(root.glob(pattern))
+        serving = [p for p in files if not any(word in p.stem for word in _FOR_OTHERS)]
+        exact = [p for p in serving if p.stem == "requirements"]
+        alike = ([p for p in serving if word in p.name] for word in _FOR_SERVING[1:])
+        for choice in (exact, serving, *alike):
+            if len(choice) == 1:
+                return choice[0]
+        if serving:
+            names = ", ".join(p.relative_to(root).as_posix() for p in serving)
+            raise UsageError(
+                f"{root} has {names}: which are the packages to be served with? Name one with "
+                "--packages, or as requirements.txt"
+            )
     for name in _PROJECTS:
-        if (root / name).is_file() and not serving and (name != PYPROJECT or _asks(root)):
+        if (root / name).is_file() and (name != PYPROJECT or _asks(root)):
             return root / name
-    if serving:
-        names = ", ".join(p.name for p in serving)
-        raise UsageError(
-            f"{root} has {names}: which are the packages to be served with? Name one "
-            "requirements.txt, or keep them in uv.lock or pylock.toml"
-        )
     return None
 
 
@@ -101,6 +126,8 @@ def read(
     cannot be built. UsageError: it is of no kind that is known.
     """
     direct = _direct(root, wanted)
+    label = os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
+    unread = [name for name in _UNREAD if (root / name).is_file()]
     notes: tuple[str, ...] = ()
     chosen = [word for extra in wanted.extras for word in ("--extra", extra)]
     if file.name == UV:
@@ -108,25 +135,43 @@ def read(
         text = _of_uv(root, chosen, python)
     elif file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
         text = _of_pylock(file, wanted, python)
-    elif file.suffix == ".txt":
+    elif file.name in other_locks.LOCKS:
+        text = _of_others(root, file, wanted, python, narrator)
+    elif file.suffix in {".txt", ".in"}:
         direct = direct if direct is not None else _of_requirements(root, file)
-        text = _compiled(root, [file], python, file.name, "finding what has no version", narrator)
+        text = _compiled(root, [file], python, label, "finding what has no version", narrator)
     elif file.name in _PROJECTS:
         chosen += [word for group in wanted.groups for word in ("--group", f"{file}:{group}")]
         notes = tuple(
             f"{name} is not read: export it as {PYLOCK} or requirements.txt to have its versions"
-            for name in _OTHERS
-            if (root / name).is_file()
+            for name in unread
         )
         text, why = "", "finding what has no version"
         if file.name != PYPROJECT or direct != ():
-            text = _compiled(root, [file, *chosen], python, file.name, why, narrator)
+            try:
+                text = _compiled(root, [file, *chosen], python, label, why, narrator)
+            except SetupError as error:
+                raise SetupError("; ".join((str(error), *notes))) from error
     else:
-        raise UsageError(f"{file.name}: expected {UV}, {PYLOCK}, a requirements.txt or {PYPROJECT}")
+        raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
     text = wheels.hashed(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     requirements = direct if direct is not None else _names(text)
-    return ProjectPackages(file.name, text, packages, requirements, notes)
+    return ProjectPackages(label, text, packages, requirements, notes)
+
+
+def _of_others(
+    root: Path, file: Path, wanted: Target, python: Interpreter, narrator: Narrator
+) -> str:
+    """The lines of another tool's lock; where it lacks hashes, uv finds those of its versions."""
+    lines = other_locks.read(file, root, wanted, stacks.markers(python.version))
+    text = "".join(f"{line}\n" for line in lines)
+    if all(" --hash=" in line or " @ " in line for line in lines):
+        return text
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder) / "locked.txt"
+        given.write_text(text, "utf-8")
+        return _compiled(root, [given], python, file.name, "finding what has no hash", narrator)
 
 
 def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
@@ -144,10 +189,7 @@ def _of_uv(root: Path, chosen: Sequence[str], python: Interpreter) -> str:
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
     argv += ["--format", "requirements.txt", "--python", python.executable, *chosen]
     with tempfile.TemporaryDirectory() as folder:
-        out, log = (
-            Path(folder) / "exported.txt",
-            command.new_log("export", cache.digest(str(Path.cwd()))),
-        )
+        out, log = Path(folder) / "exported.txt", command.new_log("export")
         argv += ["--output-file", out]
         command.run(argv, what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root)
         return stacks.one_line_per_package(out.read_text("utf-8"))
@@ -291,12 +333,12 @@ def _compiled(
 def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
     """Lay out in a copy what its project installs of itself: folders to import from, by order.
 
-    Its code is imported from its source. Of a wheel that has more to it (compiled modules, or other
-    places than `src/` and the top) all is laid out, and comes first.
+    Its code is imported from its source, from where that lies. Of a wheel that has more to it
+    (compiled modules, or a module that no source has) all is laid out, and comes first.
     """
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
-    folders = [name for name in ("src", ".") if (root / name).is_dir()]
+    folders = source_folders(root, module)
     if "build-system" in read_pyproject(root):
         top = module.partition(".")[0]
         names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
@@ -312,3 +354,25 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
             sources = [root / name for name in folders]
             wheels.unpack(wheel, site, sources, "" if there else top)
     return (SITE, *folders)
+
+
+def source_folders(root: Path, module: str) -> tuple[str, ...]:
+    """Folders of a project that its code is imported from: `src/`, the top, and another's.
+
+    The last is the one folder in which the module is, where it is in neither of these.
+    """
+    usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
+    names = [Path(*module.split(".")).with_suffix(".py"), Path(*module.split("."), "__init__.py")]
+    if any((root / folder / name).is_file() for folder in usual for name in names):
+        return usual
+    places = {
+        file.relative_to(root).parents[len(name.parts) - 1]
+        for name in names
+        for file in root.rglob(str(name))
+    }
+    homes = [
+        place.as_posix()
+        for place in places
+        if not any(part in _NO_SOURCES or part.startswith(".") for part in place.parts)
+    ]
+    return (*homes, *usual) if len(homes) == 1 else usual

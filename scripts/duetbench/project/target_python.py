@@ -1,9 +1,10 @@
 """The interpreter of somebody's project: any CPython from 3.10 on that the machine has, or uv gets.
 
-It is one that the project asks for, in `.python-version` or else by its `requires-python`: the
-newest of those that set-up has made, or the first that uv finds here.
+It is one that the project asks for, in `.python-version` or else by its metadata: the newest of
+those that set-up has made, or the first that uv finds here.
 """
 
+import os
 import re
 import subprocess
 from contextlib import suppress
@@ -17,7 +18,7 @@ from packaging.version import Version
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters
+from duetbench.project import interpreters, other_locks
 from duetbench.project.settings import InterpreterSpec, Settings, read_pyproject
 
 OLDEST: Final = Version("3.10")
@@ -48,20 +49,26 @@ class PythonRequest:
         )
 
 
-def request(root: Path, chosen: str | None = None) -> PythonRequest:
+def request(root: Path, chosen: str | None = None, within: Path = Path()) -> PythonRequest:
     """What a project, or whoever has chosen one for it, asks for.
+
+    `.python-version` may also stand in a folder of the repository around the one that this is.
 
     UsageError: it is no CPython, or none that can be measured.
     """
     if chosen is not None:
         return read(chosen, "--python")
-    file = root / ".python-version"
-    if file.is_file():
-        lines = (line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines())
-        if text := next(filter(None, lines), ""):
-            return read(text, ".python-version")
+    for folder in (root, *root.parents[: len(within.parts)]):
+        if (file := folder / ".python-version").is_file():
+            lines = (
+                line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines()
+            )
+            if text := next(filter(None, lines), ""):
+                return read(text, os.path.relpath(file, root))
     if text := str(read_pyproject(root).get("project", {}).get("requires-python", "")):
         return read(text, "requires-python")
+    if text := other_locks.interpreter(root):
+        return read(text, "the project's bounds")
     return PythonRequest(SpecifierSet(), free_threaded=False, text="any", source=str(root))
 
 
@@ -135,8 +142,17 @@ def _find(wanted: PythonRequest) -> Path | None:
         text=True,
         check=False,
         timeout=_TIMEOUT_S,
+        env={**os.environ, "PATH": _without_shims()},
     )
     return Path(done.stdout.strip()) if done.returncode == 0 else None
+
+
+def _without_shims() -> str:
+    """The search path with pyenv's interpreters in place of scripts that start none elsewhere."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    home = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    versions = sorted(map(str, home.glob("versions/*/bin")), reverse=True)
+    return os.pathsep.join([name for name in folders if Path(name) != home / "shims"] + versions)
 
 
 def _install(wanted: PythonRequest, narrator: Narrator) -> Path:

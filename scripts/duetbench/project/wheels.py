@@ -35,6 +35,8 @@ _UNVERSIONED: Final = {
     "SETUPTOOLS_SCM_PRETEND_VERSION": "0",
     "PDM_BUILD_SCM_VERSION": "0",
     "POETRY_DYNAMIC_VERSIONING_BYPASS": "0",
+    "UV_DYNAMIC_VERSIONING_BYPASS": "0",
+    "PBR_VERSION": "0",
 }
 """A copy has no history that a version could be read from."""
 
@@ -86,14 +88,13 @@ def _of_git(address: str, narrator: Narrator) -> Path:
     place = paths.cache_dir() / "sources" / cache.digest(remote, commit)
 
     def fetch(staging: Path) -> cache.Facts:
-        log = command.new_log(f"source-{Path(path).stem}", place.name)
         with narrator.step(Path(path).stem, f"fetching commit {commit[:8]}") as tick:
             tree, what = str(staging / "tree"), f"fetching {Path(path).stem}"
             for argv in (
                 ["git", "clone", "--quiet", "--no-checkout", remote, tree],
                 ["git", "-C", tree, "checkout", "--quiet", "--detach", commit],
             ):
-                command.run(argv, what=what, log=log, tick=tick)
+                command.run(argv, what=what, log=_log(path), tick=tick)
         return {"commit": commit}
 
     cache.make(place, fault=_fault, build=fetch, say=narrator.say)
@@ -113,15 +114,14 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
         if source.suffix == ".whl":
             shutil.copy(source, staging)
         else:
-            argv: list[str | Path] = [command.uv(), "build", "--wheel", "--quiet", "--python"]
+            argv: list[str | Path] = [command.uv(), "build", "--wheel", "--python"]
             argv += [python.executable, "--out-dir", staging, source]
             # A copy's own name says nothing.
             what = f"wheel of {settings.project_name(source) if source.is_dir() else source.name}"
             cloned = source.is_relative_to(paths.cache_dir() / "sources")
-            log = command.new_log(f"wheel-{source.stem}", place.name)
             with narrator.step(what, "building it") as tick:
                 env = _ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED}
-                cwd = source if source.is_dir() else source.parent
+                cwd, log = source if source.is_dir() else source.parent, _log(source.name)
                 before = {*source.rglob("*")}
                 try:
                     command.run(
@@ -178,3 +178,7 @@ def _state(source: Path) -> str:
             digest.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _log(name: str) -> Path:
+    return command.new_log(f"wheel-{Path(name).stem}")

@@ -1,0 +1,277 @@
+"""Layouts that public repositories have: which packages, interpreter and sources each one gets.
+
+They are prepared without a server, from an index on loopback that also has newer versions.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bare import QUIET
+from duetbench.core.errors import UsageError
+from duetbench.host import command
+from duetbench.judge import affected, revisions, sides, targets
+from duetbench.judge.sides import Scope
+from duetbench.project import other_locks, target_locks, target_python
+from duetbench.project.project import Project
+from duetbench.project.settings import Target
+from repos import borrow_cache, commit, git, write
+from tiny_index import Index, serving
+
+PROJECT = '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.11"\n'
+POETRY = """\
+[tool.poetry]
+name = "shop"
+[tool.poetry.dependencies]
+python = ">=3.12,<3.15"
+alpha = "*"
+[tool.poetry.group.dev.dependencies]
+delta = "*"
+"""
+POETRY_LOCK = """\
+[[package]]
+name = "alpha"
+version = "1.0"
+files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
+[package.dependencies]
+beta = {version = "*", markers = "python_version >= '3'"}
+winonly = {version = "*", markers = "sys_platform == 'win32'"}
+gamma = {version = "*", optional = true, markers = "extra == 'more'"}
+[[package]]
+name = "beta"
+version = "1.0"
+files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
+[[package]]
+name = "gamma"
+version = "1.0"
+files = []
+[[package]]
+name = "delta"
+version = "1.0"
+files = []
+"""
+PDM_LOCK = """\
+[[package]]
+name = "alpha"
+version = "1.0"
+groups = ["default"]
+files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
+[[package]]
+name = "beta"
+version = "1.0"
+groups = ["default", "dev"]
+files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
+[[package]]
+name = "delta"
+version = "1.0"
+groups = ["dev"]
+files = []
+"""
+PIPFILE_LOCK = {
+    "default": {
+        "alpha": {"version": "==1.0", "hashes": ["<alpha>"]},
+        "beta": {"version": "==1.0", "hashes": ["<beta>"]},
+        "winonly": {"version": "==1.0", "markers": "sys_platform == 'win32'"},
+    },
+    "develop": {"delta": {"version": "==1.0"}},
+}
+PINNED = "alpha==1.0\nbeta==1.0\n"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Files of a repository, the folder in it that one works in, and what is right for it."""
+
+    files: dict[str, str]
+    app: str
+    packages: str  # the file that they come from
+    folder: str = "."
+    home: tuple[str, ...] = (".",)  # where code is imported from, after what is installed of it
+    python: str = ">=3.11"
+    lock: bool = False  # uv locks it
+
+
+LAYOUTS = {
+    "folder": Layout(
+        {"backend/pyproject.toml": f'{PROJECT}dependencies = ["alpha==1.0"]\n',
+         "backend/web.py": "", "frontend/index.html": "hello"},
+        "web:app", "pyproject.toml", "backend",
+    ),
+    "workspace": Layout(
+        {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["backend"]\n',
+         ".python-version": "3.14\n", "backend/shop/web.py": "",
+         "backend/pyproject.toml": f'{PROJECT}dependencies = ["alpha<2"]\n'},
+        "shop.web:app", "../uv.lock", "backend", python="3.14", lock=True,
+    ),
+    "src": Layout(
+        {"pyproject.toml": PROJECT, "src/shop/main.py": "", "requirements.txt": PINNED},
+        "shop.main:app", "requirements.txt", home=("src", "."),
+    ),
+    "requirements": Layout(
+        {"requirements/base.txt": PINNED, "requirements/production.txt": "-r base.txt\n",
+         "requirements/dev.txt": "-r base.txt\ndelta\n", "app/main.py": ""},
+        "app.main:app", "requirements/production.txt", python="any",
+    ),
+    "poetry": Layout(
+        {"pyproject.toml": POETRY, "poetry.lock": POETRY_LOCK, "shop/web.py": ""},
+        "shop.web:app", "poetry.lock", python=">=3.12,<3.15",
+    ),
+    "pdm": Layout(
+        {"pyproject.toml": f'{PROJECT}dependencies = ["alpha"]\n', "pdm.lock": PDM_LOCK,
+         "shop/web.py": ""},
+        "shop.web:app", "pdm.lock",
+    ),
+    "pipenv": Layout(
+        {"Pipfile": '[packages]\nalpha = "*"\n[requires]\npython_version = "3.14"\n',
+         "Pipfile.lock": json.dumps(PIPFILE_LOCK), "web.py": ""},
+        "web:app", "Pipfile.lock", python="==3.14.*",
+    ),
+    "django": Layout(
+        {"requirements.txt": PINNED, "site/manage.py": "", "site/site/wsgi.py": "",
+         "site/site/__init__.py": "", "tests/site/wsgi.py": ""},
+        "site.wsgi:application", "requirements.txt", home=("site", "."), python="any",
+    ),
+    "flask": Layout(
+        {"requirements.in": "alpha<2\n", "shop/__init__.py": "def create_app(): ...\n"},
+        "shop:create_app", "requirements.in", python="any",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    borrow_cache(tmp_path / "cache", monkeypatch)
+    with serving(monkeypatch, tmp_path / "uv") as served:
+        for name in ("gamma", "delta", "winonly", "granian", "beta"):
+            served.add(name, "1.0", "2026-01-10")
+        served.add("alpha", "1.0", "2026-01-10", ("beta<2", 'winonly; sys_platform == "win32"'))
+        for name in ("alpha", "beta"):
+            served.add(name, "2.0", "2026-03-01")
+        yield served
+
+
+def made(layout: Layout, place: Path, index: Index) -> Path:
+    """The layout's repository, with one commit; the folder in it that is worked in."""
+    needs = {"alpha": ("beta<2", 'winonly; sys_platform == "win32"'), "beta": ()}
+    digests = {
+        f"<{name}>": index.add(name, "1.0", "2026-01-10", theirs).strip().rpartition("=")[2]
+        for name, theirs in needs.items()
+    }
+    for name, text in layout.files.items():
+        write(place, name, re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
+    git(place, "init", "--quiet", "--initial-branch=main")
+    if layout.lock:
+        python = Project.here().interpreter("3.14").executable
+        argv: list[str | Path] = [command.uv(), "lock", "--quiet", "--python", python]
+        subprocess.run(argv, cwd=place, check=True)
+    commit(place, "All of it")
+    return place / layout.folder
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_public_layout_is_prepared_as_its_tools_would(
+    name: str, tmp_path: Path, index: Index
+) -> None:
+    layout = LAYOUTS[name]
+    root = made(layout, tmp_path / name, index)
+    wanted = Target.model_validate({"app": layout.app, "interface": "asgi"})
+    asked = target_python.request(root, within=revisions.within(root))
+    assert asked.text == layout.python
+    wanted = wanted.model_copy(update={"python": ("3.14",)})
+    with revisions.copies() as copies:
+        place = revisions.copy(root, copies)
+        project, _ = targets.deploy(Project(root, wanted), place, QUIET)
+        stack = project.lock("project")
+        assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
+        deployment = project.deployment
+        assert deployment is not None
+        assert deployment.packages == layout.packages
+        assert deployment.imports == (target_locks.SITE, *layout.home)
+        assert project.within == Path(layout.folder)
+        # The whole repository is there, as far up as its top.
+        for file in layout.files:
+            assert (place / Path(*[".."] * len(project.within.parts)) / file).is_file()
+
+
+def test_a_folder_of_a_repository_is_compared_by_commit(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = made(LAYOUTS["folder"], tmp_path / "repo", index)
+    keys = {"app": "web:app", "interface": "asgi", "python": "3.14"}
+    project = Project(root, Target.model_validate(keys))
+    monkeypatch.chdir(root)
+
+    def reasons(base: str, head: str | None = None) -> list[str]:
+        with revisions.copies() as copies:
+            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
+            return [
+                p.reason
+                for p in affected.find(sides.of_revisions(project, base, head, scope)).pairs
+            ]
+
+    top = root.parent
+    commit(top, "Slower", **{"backend/web.py": "x = 1\n"})
+    assert reasons("HEAD~1") == ["web.py"]
+    commit(top, "Words", **{"README.md": "hello", "uv.lock": "", ".github/x.yml": ""})
+    assert reasons("HEAD~1") == []
+    commit(top, "Beside", **{"frontend/index.html": "other"})  # which it may read
+    assert reasons("HEAD~1") == ["../frontend/index.html"]
+    write(root, "new.txt", "not committed")
+    assert reasons("HEAD") == ["new.txt"]
+    commit(top, "All")
+    git(top, "mv", "backend", "server")
+    commit(top, "Moved")
+    moved = Project(top / "server", project.target)
+    with (
+        revisions.copies() as copies,
+        pytest.raises(UsageError, match="HEAD~1 has no folder server"),
+    ):
+        sides.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
+
+
+def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Index) -> None:
+    root = made(LAYOUTS["src"], tmp_path / "repo", index)
+    commit(root, "A change", **{"src/shop/main.py": "x = 1\n"})
+    keys = {"app": "bench.starter:app", "interface": "asgi", "python": "3.14"}
+    project = Project(root, Target.model_validate(keys))
+    write(root, "bench/starter.py", "import shop.main\n")
+
+    def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:
+        with revisions.copies() as copies:
+            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
+            both = sides.of_revisions(project, base, head, scope)
+            assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
+            return [p.reason for p in affected.find(both).pairs], both.notes
+
+    note = "{} has no module bench.starter: lent {}'s bench/starter.py"
+    found = compared("HEAD~1", None)
+    assert found == (["src/shop/main.py"], (note.format("HEAD~1", "working tree"),))
+    assert compared("HEAD~1", "HEAD")[1] == tuple(
+        note.format(name, "the checkout") for name in ("HEAD~1", "HEAD")
+    )
+    # One that has only another name in base is what is compared, and not the benchmark's.
+    text = "import shop.main\n" + "".join(f"def of_{n}(): ...\n" for n in range(9))
+    commit(root, "Old name", **{"bench/old.py": text, "bench/starter.py": ""})
+    git(root, "rm", "--quiet", "--force", "bench/starter.py")
+    commit(root, "None")
+    git(root, "mv", "bench/old.py", "bench/starter.py")
+    commit(root, "New name")
+    with pytest.raises(UsageError, match=r"HEAD~1 has bench/old\.py in place of bench/starter\.py"):
+        compared("HEAD~1", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("asked", "specifier"),
+    [("^3.10", ">=3.10,<4"), ("~3.11", ">=3.11,<3.12"), ("3.12", "==3.12.*"), ("*", ""),
+     (">=3.10 <3.13", ">=3.10,<3.13"), ("^2.7 || ^3.9", ">=3.9,<4"), ("3.*", "==3.*"),
+     ("~=3.10", "~=3.10"), (">= 3.10, < 3.13", ">=3.10,<3.13")],
+)  # fmt: skip
+def test_bounds_of_poetry_are_read(asked: str, specifier: str, tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", f'[tool.poetry.dependencies]\npython = "{asked}"\n')
+    assert other_locks.interpreter(tmp_path) == specifier
