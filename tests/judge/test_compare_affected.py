@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.host import paths
-from duetbench.judge import affected, dependencies
+from duetbench.judge import affected, dependencies, same_code
 from duetbench.judge import pairs as pairs_
 from duetbench.judge.affected import Affected, Diff
 from duetbench.judge.dependencies import Dependencies, Installed
@@ -193,6 +193,63 @@ def test_around_the_applications_of_others_anything_may_be_read(
         "Nothing to judge: only files that no application imports differ, "
         "and no measured case depends on them."
     )
+
+
+CODE = """\
+import os
+__version__ = "1.0"
+LIMIT = 10
+def entered(a):
+    return a + LIMIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (CODE, CODE.replace("1.0", "1.1rc1"), True),
+        (CODE, "# What for.\n\n" + CODE.replace("a + LIMIT", "(a  # both\n + LIMIT)"), True),
+        # Each of these is executed otherwise.
+        (CODE, CODE.replace("10", "11"), False),
+        (CODE, CODE.replace("10", "10.0"), False),
+        (CODE, CODE.replace('"1.0"', "1.0"), False),
+        (CODE, CODE.replace("1.0", "fast"), False),
+        (CODE.replace("__version__", "API"), CODE.replace('__version__ = "1', 'API = "2'), False),
+        (CODE, CODE.replace("(a)", "(a=None)"), False),
+        (CODE, CODE.replace("import os", "import sys"), False),
+        (CODE, CODE.replace("    return", "    'Add.'\n    return"), False),
+        # A version that not every import has.
+        ("if x:\n  __version__ = '1'\n", "if x:\n  __version__ = '2'\n", False),
+        # What cannot be read.
+        ("print 1\n", "print  1\n", False),
+        (f"x = {'(' * 400}{')' * 400}\n", f"x =  {'(' * 400}{')' * 400}\n", False),
+    ],
+)
+def test_code_is_the_same_where_it_is_executed_as_such(
+    before: str, after: str, expected: bool, tmp_path: Path
+) -> None:
+    roots = tmp_path / "base", tmp_path / "head"
+    write_all(roots[0], {"a.py": before, "a.txt": "1", "gone.py": ""})
+    write_all(roots[1], {"a.py": after, "a.txt": "1"})
+    for sides_ in (roots, roots[::-1]):
+        assert same_code.same("a.py", *sides_) is expected
+        assert not same_code.same("a.txt", *sides_)
+        assert not same_code.same("gone.py", *sides_)
+
+
+def test_metadata_are_the_same_but_for_the_version(tmp_path: Path) -> None:
+    base, head = tmp_path / "base", tmp_path / "head"
+    write_all(base, {"pyproject.toml": '[project]\nname = "a"\nversion = "1"\n'})
+    for text, expected in (
+        ('[project]\nname = "a"\nversion = "2"\n', True),
+        ('[project]\nname = "a"\nversion = "2"\ndependencies = ["b"]\n', False),
+        ('[project]\nname = "a"\nversion = "1"\n[tool.hatch]\nx = 1\n', False),
+    ):
+        write_all(head, {"pyproject.toml": text})
+        assert same_code.same("pyproject.toml", base, head) is expected
+    for root in (base, head):
+        write_all(root, {"pyproject.toml": "[broken\n"})
+    assert not same_code.same("pyproject.toml", base, head)
 
 
 def locked(folder: Path, text: str) -> dict[str, Stack]:

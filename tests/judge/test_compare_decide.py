@@ -233,7 +233,7 @@ def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure()
     both = duet(CASE, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judge(sampled(both, both))[CASE]
     said = "wrong_body: expected hi, found ho"
-    assert found.reason == f"head: {said}; base: {said}"
+    assert found.reason == f"both sides: {said}"
     stopped = Flag(name=FlagName.INTERRUPTED, detail="SIGINT")
     assert sampled(*[duet(CASE, head_flags=[stopped])] * 2).open() == (CASE,)
 

@@ -282,7 +282,7 @@ def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path)
     table = more[more.index("[endpoints.items]") : more.index("[loads.")]
     new = table.replace("endpoints.items", "endpoints.new").replace("/items/7", "/new/7")
     write(root, declared, more.replace("[loads.", f"{new}[loads.", 1))
-    append(root, "apps/load/shop_app.py", "# New")
+    append(root, "apps/load/shop_app.py", "NEW = 1")
     commit(root, "An endpoint")
     _, change = found()
     assert [pair.case.id for pair in change.pairs] == [SHOP_CASE]

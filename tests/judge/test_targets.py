@@ -91,7 +91,13 @@ def test_revisions_that_declare_nothing_are_prepared(
     # Neither what nobody imports, nor a lock whose packages are the same.
     commit(shop, "Tests and a lock", **{"tests/test_more.py": "", "requirements.txt": "granian\n"})
     assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs == ()
-    commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("0.1", "0.2")})
+    said = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
+    commit(shop, "A release", **said)
+    assert affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).nothing == (
+        "Nothing to judge: same code: of pyproject.toml, src/shop/main.py only comments, layout "
+        "or the version differ."
+    )
+    commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("shop", "stall")})
     (pair,) = affected.find(sides.of_revisions(project, "HEAD~1", None, scope)).pairs
     assert pair.reason == "pyproject.toml"
     # Another interpreter is asked for by base, and head's is used.

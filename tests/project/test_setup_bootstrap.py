@@ -1,5 +1,6 @@
 """The first step of `make setup`, which has only Python's standard library to work with."""
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -26,14 +27,16 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, copy / name)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=ignored)
+    home = tmp_path / f"cache/duetbench/uv-{importlib.metadata.version('uv')}/bin"
+    home.mkdir(parents=True)
+    (home / "uv").symlink_to(command.uv())
     return copy
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The locked uv on PATH, what it fetched in its cache, no network, a cache of our own."""
+    """What uv fetched in its cache, no network, a cache of our own."""
     return {
         **os.environ,
-        "PATH": f"{command.uv().parent}:/usr/bin:/bin",
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or uv_cache(),
         "UV_OFFLINE": "1",
@@ -76,7 +79,7 @@ def test_it_makes_the_environment_and_then_only_checks(checkout: Path, tmp_path:
     said(start(checkout, tmp_path))
     assert works(checkout)
     venv = checkout / ".venv"
-    stamp = venv / "duetbench-made.json"
+    stamp = venv / "duetbench-made"
     made = stamp.stat().st_mtime_ns
     assert said(start(checkout, tmp_path)) == ""
     assert stamp.stat().st_mtime_ns == made
@@ -97,12 +100,12 @@ def test_two_at_once_and_one_killed(checkout: Path, tmp_path: Path) -> None:
         time.sleep(0.005)
     killed.kill()
     killed.communicate()
-    assert not (checkout / ".venv" / "duetbench-made.json").exists()
+    assert not (checkout / ".venv" / "duetbench-made").exists()
 
     heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
     assert heard.count("making .venv") == 1
     # The second waits for the first; both may have to wait for what the killed one had started.
-    assert heard.count("another set-up is at work on the same: waiting for it") in {1, 2}
+    assert heard.count("another set-up is at work: waiting for it") in {1, 2}
     assert works(checkout)
 
 

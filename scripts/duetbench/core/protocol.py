@@ -112,3 +112,10 @@ def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     if load.rate is not None:
         duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))
     return load.model_copy(update={"duration": duration})
+
+
+LIMITED: Final = {
+    429: "to a rate limiter all connections of a generator are one client: switch it off for the "
+    "measurement, or stay below its limit with --rate and --connections; "
+}
+"""What to do about a status that says more about the load than about the application."""

@@ -34,6 +34,12 @@ _CAUSES: Final = {
 }  # fmt: skip
 
 
+_UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build .*)$", re.MULTILINE)
+"""What uv says before what a compiler does, which names no package."""
+
+_ERROR: Final = re.compile(r"^\s*((?:error|fatal).*)$", re.IGNORECASE | re.MULTILINE)
+
+
 def uv() -> Path:
     """The locked uv of the harness's own environment; SetupError if its program is not there."""
     try:
@@ -53,9 +59,12 @@ def no_build() -> tuple[str, ...]:
     return ("--no-build",) if forbidden else ()
 
 
-def new_log(name: str) -> Path:
-    """Where a tool's output goes, without what an earlier one has said there."""
-    log = paths.cache_dir() / "logs" / f"{name}.log"
+def new_log(name: str, *of: str) -> Path:
+    """Where a tool's output goes, without what an earlier one has said there.
+
+    `of`: what tells it from others of its name, which may write at the same time.
+    """
+    log = paths.cache_dir() / "logs" / f"{'-'.join((name, *of))}.log"
     log.unlink(missing_ok=True)
     return log
 
@@ -153,11 +162,6 @@ def read_log(path: Path) -> str:
         return ""
 
 
-def log_tail(path: Path, most: int = 400) -> str:
-    """Give a log's last words (characters), on one line."""
-    return " ".join(read_log(path).split())[-most:] or "nothing"
-
-
 def scrub(text: str) -> str:
     """Take this machine's folders, and what acts on a reader's terminal, out of a text."""
     short = {paths.project_root(): ".", paths.cache_dir(): "$CACHE", Path.home(): "~"}
@@ -179,8 +183,9 @@ def _last_line(log: Path) -> str:
 def _explained(log: Path) -> str:
     tail, words = _tail(log), _last_line(log)
     # The first line that calls itself an error, with the causes that uv lists below.
-    if first := re.search(r"^\s*((error|fatal).*)$", tail, re.IGNORECASE | re.MULTILINE):
-        causes = re.findall(r"^\s+cause: (.*\S)", tail[first.end() :], re.MULTILINE)
+    first = _UNBUILT.search(read_log(log)) or _ERROR.search(tail)
+    if first:
+        causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
         words = ": ".join(filter(None, (first[1].strip(), "; ".join(causes))))
     if len(words) > _SHOWN_CHARACTERS:
         words = f"{words[:_SHOWN_CHARACTERS]} …"

@@ -13,7 +13,8 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 - an interpreter affects its cases,
 - the harness affects nothing: the one that runs measures both sides. It is found in our own
   repository only,
-- documents, results and what is for git or CI alone affect nothing.
+- documents, results and what is for git or CI alone affect nothing; nor does a file whose code is
+  the same on both sides (see `same_code`).
 """
 
 import filecmp
@@ -26,7 +27,7 @@ from typing import Final
 from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.core.text import some
 from duetbench.host import paths
-from duetbench.judge import revisions
+from duetbench.judge import revisions, same_code
 from duetbench.judge.counted import Job, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
 from duetbench.judge.pairs import Pair, Side, Sides
@@ -73,10 +74,12 @@ _AROUND: Final = frozenset(
 class Diff:
     """In what the two sides differ.
 
+    `same` are files that differ in nothing that is executed; see `same_code`.
     `new` are files lent to a side with applications of its own: they may have another name there.
     """
 
     files: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
     experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
@@ -102,14 +105,16 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
     """Find what can be affected, from both sides' files and environments."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
-    files = tuple(
+    changed = [
         path
         for path in (revisions.changed(sides.repository, *trees) if trees else ())
         if not _without_effect(path, base, head)
-    )
+    ]
+    same = tuple(path for path in changed if same_code.same(path, base.root, head.root))
     target = head.project.target is not None
     diff = Diff(
-        files=files,
+        files=tuple(path for path in changed if path not in same),
+        same=same,
         packages=package_changes(base.testbed.stacks, head.testbed.stacks),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         experiments=frozenset(
@@ -290,6 +295,9 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
         reasons.append(f"of the files, only {' and '.join(areas)} differ")
     elif areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
+    if diff.same:
+        named = some(diff.same, _NAMED, "file")
+        reasons.append(f"same code: of {named} only comments, layout or the version differ")
     return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
 
 

@@ -19,10 +19,11 @@ from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import Pair
+from duetbench.host.last_words import reason
+from duetbench.judge.pairs import SIDES, Pair, said_once
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
-from duetbench.store.comparison import Duet, Instructions
+from duetbench.store.comparison import Duet, Instructions, SideName
 
 
 class Instruments(Protocol):
@@ -55,6 +56,7 @@ class Reporter(Progress):
     """One line per duet; on a terminal a bar with the time to the next decisions below them."""
 
     _stage = ""
+    _failures: frozenset[tuple[str, ...]] = frozenset()
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """The comparison starts: deciding about so many cases takes `seconds` at least."""
@@ -73,10 +75,18 @@ class Reporter(Progress):
 
     def played(self, duet: Duet) -> None:
         """A duet ended: changes of head against base, or why it does not count."""
-        sided = [("base", f) for f in duet.flags_base] + [("head", f) for f in duet.flags_head]
+        sided = [(side, flag) for side in SIDES for flag in duet.flags(side)]
         failing = [(side, flag) for side, flag in sided if flag.severity == "fail"]
         if failing:
-            text = "void: " + "; ".join(f"{side}: {f.name}: {f.detail}" for side, f in failing)
+            reasons: dict[SideName, str] = {}
+            for side, flag in failing:
+                words = f"{flag.name}: {flag.detail}"
+                reasons[side] = f"{reasons[side]}; {words}" if side in reasons else words
+            # The next duet of a case that fails alike adds nothing but another log.
+            text = f"void: {said_once(reasons)}"
+            again = (duet.case, *map(reason, reasons.values()))
+            text = "void, as before" if again in self._failures else text
+            self._failures |= {again}
         else:
             changes = [
                 f"{METRICS[name].title} {duet.head[name] / duet.base[name] - 1:+.1%}"

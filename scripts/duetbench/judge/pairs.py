@@ -7,7 +7,7 @@ load, another path, another answer) is missing there, as is one that the other s
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, LoadModel, Missing
 from duetbench.core.text import short
+from duetbench.host.last_words import reason
 from duetbench.judge import statistics
 from duetbench.judge.statistics import Logs
 from duetbench.measure.testbed import SideCase, Testbed, server_of
@@ -126,13 +127,13 @@ class CaseDuets:
 
     def void(self) -> str:
         """Explain why it cannot be compared, by a side's first failure; empty if it can."""
-        reasons = []
+        reasons: dict[SideName, str] = {}
         for side in reversed(SIDES):
             failures = [failure(duet, side) for duet in self.all]
             words = [failure for failure in failures if failure is not None]
             if len(words) >= FAILURES:
-                reasons.append(f"{side}: {words[0]}")
-        return "; ".join(reasons)
+                reasons[side] = words[0]
+        return said_once(reasons)
 
     def disturbances(self) -> str:
         """Name the flags for which duets were excluded."""
@@ -209,6 +210,13 @@ def failure(duet: Duet, side: SideName) -> str | None:
         return None  # somebody stopped the comparison: the case has done nothing wrong
     flags = duet.flags(side)
     return next((f"{flag.name}: {flag.detail}" for flag in flags if flag.severity == "fail"), None)
+
+
+def said_once(reasons: Mapping[SideName, str]) -> str:
+    """Join the reasons of sides: what is the same on both is said once, with one log."""
+    if len(reasons) == len(SIDES) and len({*map(reason, reasons.values())}) == 1:
+        return f"both sides: {next(iter(reasons.values()))}"
+    return "; ".join(f"{side}: {words}" for side, words in reasons.items())
 
 
 def judged(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
+from duetbench.host.last_words import last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_group import Session
 from duetbench.measure import runner
@@ -170,12 +171,11 @@ def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick
     }
     with Session.start(argv, role="client", cores=None, env=env, cwd=root, log=log) as session:
         while session.wait(_POLL_S) is None:
-            tick(command.log_tail(log))
+            tick(" ".join(command.read_log(log).split())[-400:])
         code = session.poll()
     if code not in {0, _FAILED}:
-        raise SetupError(
-            f"asv failed on suite {step.suite} ({code}): {command.log_tail(log)}. Log: {log}"
-        )
+        words = last_words(command.read_log(log))
+        raise SetupError(f"asv failed on suite {step.suite} ({code}): {words}. Log: {log}")
 
 
 def runner_variables(

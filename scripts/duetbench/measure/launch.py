@@ -188,7 +188,8 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
     finally:
         # What was wrong with the load explains why the server is not right after it.
         metrics, flags = _conclude(observation, neighbour)
-        observation.serving.flags += flags
+        for flag in flags:
+            observation.serving.fail(flag.name, flag.detail)
     observation.serving.require_same()
     return metrics
 

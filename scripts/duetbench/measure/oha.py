@@ -18,9 +18,10 @@ import numpy as np
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Load
-from duetbench.core.protocol import RATE_WINDOWS
+from duetbench.core.protocol import LIMITED, RATE_WINDOWS
 from duetbench.host import proc
-from duetbench.host.command import log_tail, read_log
+from duetbench.host.command import read_log
+from duetbench.host.last_words import last_words
 from duetbench.host.process_group import Session
 from duetbench.measure.oha_results import OhaSummary, Rows, read_rows, read_summary
 
@@ -170,7 +171,7 @@ class Generator:
 
     def failed(self, expected: str, actual: str) -> LaunchError:
         """The error of a generator that did something else than expected, with its own words."""
-        words = log_tail(self.session.log, 300)
+        words = last_words(read_log(self.session.log))
         return LaunchError(
             FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
         )
@@ -320,10 +321,11 @@ class Burst(Generator):
             )
         good, status = summary.answered, self.client.status
         if summary.statuses.get(status, 0) != good:
+            hint = "".join(LIMITED.get(found, "") for found in summary.statuses)
             raise LaunchError(
                 FlagName.WRONG_STATUS,
                 f"expected status {status} for the {good} requests of the warm-up, "
-                f"found {summary.statuses}; see the server's log",
+                f"found {summary.statuses}; {hint}see the server's log",
             )
         if not good or good != (self._requests or good):
             raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")

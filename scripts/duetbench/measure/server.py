@@ -15,7 +15,8 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag
 from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
-from duetbench.host.command import log_tail, read_log, scrub
+from duetbench.host.command import read_log, scrub
+from duetbench.host.last_words import AT, last_words, log_words
 from duetbench.host.process_group import Session, StopReport
 from duetbench.measure import identity, verify
 from duetbench.measure.oha import Client
@@ -24,6 +25,9 @@ from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0
 """For the kernel to close a stopped server's listening socket."""
+
+_SEE_LOG: Final = "see the server's log"
+"""With what messages end that a server's own words may explain."""
 
 _POLL_SECONDS: Final = 0.02
 
@@ -83,7 +87,15 @@ class Serving:
         return any(flag.severity == "fail" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
-        """Raise a flag, without what is private in its detail; a warning fails nothing."""
+        """Raise a flag, without what is private in its detail; a warning fails nothing.
+
+        What refers to the server's log gets what the log says of a failure, and its place.
+        """
+        if _SEE_LOG in detail:
+            log = read_log(self.log)
+            # Of a server that works as usual there is nothing to be repeated.
+            said = f"the server said: {last_words(log)}" if "Traceback" in log else _SEE_LOG
+            detail = f"{detail.replace(_SEE_LOG, said)}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def fail_by_mistake(self, error: Exception) -> None:
@@ -91,8 +103,7 @@ class Serving:
             traceback.print_exc(file=file)
         self.fail(
             FlagName.HARNESS_ERROR,
-            f"{type(error).__name__}: {error}; the traceback is in the launch's log, "
-            f"{self.log.name}",
+            f"{type(error).__name__}: {error}; the traceback is in the launch's log{AT}{self.log}",
         )
 
     def start(self, cores: Sequence[int] | None = None) -> None:
@@ -126,7 +137,7 @@ class Serving:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"expected {wanted} in {self.case.ready_timeout:g} s, found {count}: where it "
-                    f"takes longer to start, say --ready-timeout; it said: {log_tail(self.log)}",
+                    f"takes longer to start, say --ready-timeout; {log_words(self.log)}",
                 )
             self.session.wait(_POLL_SECONDS)
 
@@ -161,8 +172,8 @@ class Serving:
         if (code := self.session.poll()) is not None:
             raise LaunchError(
                 FlagName.NOT_READY,
-                f"expected {what}, but {self.server.name} ended with exit code {code}; it said: "
-                f"{log_tail(self.log)}",
+                f"expected {what}, but {self.server.name} ended with exit code {code}; "
+                f"{log_words(self.log)}",
             )
 
     def require_same(self) -> None:
@@ -211,14 +222,14 @@ class Serving:
         if (code := self.session.poll()) is not None:
             raise LaunchError(
                 FlagName.SERVER_DIED,
-                f"it ended under load with exit code {code}; it said: {log_tail(self.log)}",
+                f"it ended under load with exit code {code}; {log_words(self.log)}",
             )
 
     def explain(self, error: LaunchError) -> None:
         """Whatever fails while the server is dead fails because it is dead: note that first."""
         code = None if self._session is None else self._session.poll()
         if code is not None and error.flag not in {FlagName.NOT_READY, FlagName.SERVER_DIED}:
-            self.fail(FlagName.SERVER_DIED, f"exit code {code}; it said: {log_tail(self.log)}")
+            self.fail(FlagName.SERVER_DIED, f"exit code {code}; {log_words(self.log)}")
 
     @property
     def ended(self) -> bool:
@@ -256,7 +267,7 @@ class Serving:
             raise LaunchError(
                 FlagName.SERVER_DIED,
                 f"expected {server.name} to end with one of {sorted(server.exit_codes)}, found "
-                f"{report.exit_code}; it said: {log_tail(self.log)}",
+                f"{report.exit_code}; {log_words(self.log)}",
             )
 
     def _end(self, grace: float) -> StopReport | None:

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from duetbench.core.errors import DeclarationError, FlagName, LaunchError, UsageError
 from duetbench.core.model import Case, Commands, Endpoint, Interface, Machine
 from duetbench.host import machine, proc
-from duetbench.host.command import log_tail
+from duetbench.host.last_words import last_words, log_words
 from duetbench.host.process_group import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
@@ -279,8 +279,7 @@ class Workspace:
             found = still if code is None else f"exit code {code}"
             raise LaunchError(
                 FlagName.SETUP_FAILED,
-                f"{when} {command!r}: expected exit code 0, found {found}; it said: "
-                f"{log_tail(log)}",
+                f"{when} {command!r}: expected exit code 0, found {found}; {log_words(log)}",
             )
 
 
@@ -346,8 +345,7 @@ def find_interface(
     for interface in get_args(Interface):
         if done.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
-    words = done.stderr.strip().rpartition("\n")[2] or answer or "nothing"
-    raise UsageError(f"{app}: expected an application, found: {words}")
+    raise UsageError(f"{app}: expected an application, found: {last_words(done.stderr or answer)}")
 
 
 def _inherited() -> dict[str, str]:

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from email.message import Message
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -20,7 +21,9 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.protocol import LIMITED, SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.text import short
+from duetbench.host.last_words import page_text
 from duetbench.measure.identity import NO_TLS
 from duetbench.measure.validity import FLOOR_SLACK
 
@@ -36,6 +39,8 @@ slack): two batches instead of one would take 2."""
 _OVERLAP_TRIES: Final = 3
 _OVERLAP_SECONDS: Final = 3.0  # something else keeps a machine busy for a second or two
 _EXCERPT: Final = 80
+_EXCERPT_OF_PAGE: Final = 300
+_PAGE: Final = 100_000  # characters of a page that are read for its title and text
 
 MIXED: Final = 16
 """Paths of a mix that are asked for before and after a load, at most."""
@@ -93,13 +98,16 @@ async def _verify(endpoint: Endpoint, base_url: str, repeats: int, timeout: floa
     return answers
 
 
-def check_answer(expect: Expectation, where: str, status: int, media: str, body: bytes) -> None:
+def check_answer(
+    expect: Expectation, where: str, status: int, media: str, body: bytes, location: str = ""
+) -> None:
     """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
     if status != expect.status:
+        to = f" to {location}" if location else ""
         raise LaunchError(
             FlagName.WRONG_STATUS,
-            f"{where}: expected status {expect.status}, found {status} with {_excerpt(body)}; "
-            "see the server's log",
+            f"{where}: expected status {expect.status}, found {status}{to} with {_excerpt(body)}; "
+            f"{LIMITED.get(status, '')}see the server's log",
         )
     actual, wanted = media.partition(";")[0].strip().lower(), expect.content_type
     if wanted is not None and actual != wanted.lower():
@@ -112,6 +120,13 @@ def check_answer(expect: Expectation, where: str, status: int, media: str, body:
         raise LaunchError(
             FlagName.WRONG_BODY, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
         )
+
+
+def _check(
+    endpoint: Endpoint, where: str, status: int, headers: Message | httpx.Headers, body: bytes
+) -> None:
+    media, location = (headers.get(name, "") for name in ("content-type", "location"))
+    check_answer(endpoint.expect, where, status, media, body, location)
 
 
 def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
@@ -207,8 +222,7 @@ class SpotChecks:
                 body = answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise _unanswered(where, error) from error
-        media = answer.headers.get("content-type", "")
-        check_answer(endpoint.expect, where, answer.status, media, body)
+        _check(endpoint, where, answer.status, answer.headers, body)
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
@@ -239,7 +253,9 @@ def _unanswered(where: str, error: Exception) -> LaunchError:
 
 
 def _excerpt(body: bytes) -> str:
-    text = body[: _EXCERPT + 1].decode(errors="replace")
+    text = body.decode(errors="replace")
+    if text.lstrip()[:1] == "<" and (page := page_text(text[:_PAGE])):
+        return repr(short(page, _EXCERPT_OF_PAGE))
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
@@ -251,8 +267,7 @@ async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answ
     except httpx.HTTPError as error:
         raise _unanswered(where, error) from error
     seconds = time.perf_counter() - began
-    media = answer.headers.get("content-type", "")
-    check_answer(endpoint.expect, where, answer.status_code, media, answer.content)
+    _check(endpoint, where, answer.status_code, answer.headers, answer.content)
     if seconds < endpoint.floor - FLOOR_SLACK:
         raise LaunchError(
             FlagName.IMPOSSIBLE,

@@ -25,6 +25,7 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
+from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import StackRecord
@@ -38,6 +39,10 @@ _PROGRAM: Final = "bin/python"
 _PINNED: Final = "name==version, one per line, with hashes; renew it with `duetbench stack lock`"
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
+_UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build [`']?(([\w.-]+)==[^\s`']+)")
+_EARLIER: Final = (3, 12)
+"""The Python to go back to for packages that have no wheels for the present one."""
+
 _NONE: Final = "No solution found"  # uv, where no release is old enough
 
 
@@ -213,7 +218,7 @@ def compiled(
         command.run(
             [*full, *command.no_build(), *argv, "--output-file", output],
             what=f"resolving {what}",
-            log=command.new_log(f"lock-{log_name}"),
+            log=command.new_log(f"lock-{log_name}", cache.digest(str(Path.cwd()))),
             tick=tick,
             cwd=cwd,
         )
@@ -253,7 +258,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
     """
 
     def build(staging: Path) -> cache.Facts:
-        log = command.new_log(f"stack-{stack.name}-{python.name}")
+        log = command.new_log("stack", place(stack, python).name)
         what = f"installing stack {stack.name} for {python.name}"
         venv: list[str | Path] = [command.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
@@ -264,7 +269,10 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         why = f"installing {len(stack.packages)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
             command.run(venv, what=what, log=log, tick=tick)
-            command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
+            try:
+                command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
+            except SetupError as error:
+                raise SetupError(f"{error}{_older(log, python.version)}") from error
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
@@ -284,9 +292,21 @@ def compile_code(folder: Path, python: Interpreter) -> None:
     """
     argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q", "-j", "0"]
     argv += ["-x", r"/(tests?|node_modules)/", "."]
-    log = command.new_log(f"compile-{python.name}")
+    log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
     with contextlib.suppress(SetupError):  # some file is no Python of this version
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
+
+
+def _older(log: Path, version: str) -> str:
+    """Propose an older Python where a package has to be built, and cannot be."""
+    package, release = _UNBUILT.search(command.read_log(log)), Version(version).release[:2]
+    if package is None or release <= _EARLIER:
+        return ""
+    present, older = (".".join(map(str, pair)) for pair in (release, _EARLIER))
+    return (
+        f". {package[1]} has no wheel for Python {present}, and did not "
+        f"build: try an older Python, as with --python {older}, or pin a newer {package[2]}"
+    )
 
 
 def place(stack: Stack, python: Interpreter) -> Path:

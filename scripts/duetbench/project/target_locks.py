@@ -20,7 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.host import command
+from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.project import other_locks, settings, stacks, wheels
 from duetbench.project.settings import Interpreter, Target, read_pyproject
@@ -189,7 +189,10 @@ def _of_uv(root: Path, chosen: Sequence[str], python: Interpreter) -> str:
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
     argv += ["--format", "requirements.txt", "--python", python.executable, *chosen]
     with tempfile.TemporaryDirectory() as folder:
-        out, log = Path(folder) / "exported.txt", command.new_log("export")
+        out, log = (
+            Path(folder) / "exported.txt",
+            command.new_log("export", cache.digest(str(Path.cwd()))),
+        )
         argv += ["--output-file", out]
         command.run(argv, what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root)
         return stacks.one_line_per_package(out.read_text("utf-8"))

@@ -88,13 +88,14 @@ def _of_git(address: str, narrator: Narrator) -> Path:
     place = paths.cache_dir() / "sources" / cache.digest(remote, commit)
 
     def fetch(staging: Path) -> cache.Facts:
+        log = command.new_log(f"source-{Path(path).stem}", place.name)
         with narrator.step(Path(path).stem, f"fetching commit {commit[:8]}") as tick:
             tree, what = str(staging / "tree"), f"fetching {Path(path).stem}"
             for argv in (
                 ["git", "clone", "--quiet", "--no-checkout", remote, tree],
                 ["git", "-C", tree, "checkout", "--quiet", "--detach", commit],
             ):
-                command.run(argv, what=what, log=_log(path), tick=tick)
+                command.run(argv, what=what, log=log, tick=tick)
         return {"commit": commit}
 
     cache.make(place, fault=_fault, build=fetch, say=narrator.say)
@@ -119,9 +120,10 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
             # A copy's own name says nothing.
             what = f"wheel of {settings.project_name(source) if source.is_dir() else source.name}"
             cloned = source.is_relative_to(paths.cache_dir() / "sources")
+            log = command.new_log(f"wheel-{source.stem}", place.name)
             with narrator.step(what, "building it") as tick:
                 env = _ALLOWED if cloned else {**_ALLOWED, **_UNVERSIONED}
-                cwd, log = source if source.is_dir() else source.parent, _log(source.name)
+                cwd = source if source.is_dir() else source.parent
                 before = {*source.rglob("*")}
                 try:
                     command.run(
@@ -178,7 +180,3 @@ def _state(source: Path) -> str:
             digest.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _log(name: str) -> Path:
-    return command.new_log(f"wheel-{Path(name).stem}")

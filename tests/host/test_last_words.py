@@ -1,0 +1,111 @@
+"""Last words: the exception first, its variables named, and pages as the text that they show."""
+
+import pytest
+
+from duetbench.host.last_words import AT, last_words, page_text, reason
+
+SETTINGS = """INFO:     Started server process [7]
+Traceback (most recent call last):
+  File "/srv/web.py", line 11, in <module>
+    settings = Settings()
+  File "/x/lib/python3.14/site-packages/pydantic_settings/main.py", line 176, in __init__
+    super().__init__(
+pydantic_core._pydantic_core.ValidationError: 2 validation errors for Place
+warehouse_address
+  Field required [type=missing, input_value={'token': 'geheim'}, input_type=dict]
+    For further information visit https://errors.example/2.11/v/missing
+port
+  Input should be a valid integer [type=int_parsing, input_value='geheim', input_type=str]
+    For further information visit https://errors.example/2.11/v/int_parsing
+
+ERROR:    Application startup failed. Exiting.
+"""
+UNSET = """Traceback (most recent call last):
+  File "/srv/shop/db.py", line 6, in <module>
+    engine = create_engine(os.environ["DATABASE_URL"])
+  File "<frozen os>", line 717, in __getitem__
+KeyError: 'DATABASE_URL'
+"""
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "/x/lib/python3.14/site-packages/starlette/_utils.py", line 87, in collapse
+  |     yield
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/srv/web.py", line 14, in bad
+    |     raise RuntimeError("the reason that a person needs to read")
+    |   File "/x/lib/python3.14/site-packages/a/b.py", line 2, in c
+    | RuntimeError: the reason that a person needs to read
+    +------------------------------------
+INFO:     127.0.0.1:5 - "GET /bad HTTP/1.1" 500
+"""
+
+
+def test_settings_that_lack_a_variable_name_it_with_the_option_that_gives_it() -> None:
+    said = last_words(SETTINGS)
+    assert said == (
+        "pydantic_core._pydantic_core.ValidationError: 2 validation errors for Place "
+        "warehouse_address Field required port Input should be a valid integer "
+        "(/srv/web.py, line 11); give it --env WAREHOUSE_ADDRESS=VALUE, behind the prefix of its "
+        "variables, if the settings have one"
+    )
+    assert "geheim" not in said
+
+
+def test_a_variable_that_is_not_set_is_named_with_the_option_that_gives_it() -> None:
+    words = "KeyError: 'DATABASE_URL' (/srv/shop/db.py, line 6); give it --env DATABASE_URL=VALUE"
+    assert last_words(UNSET) == words
+    # A key of the application's own is no variable.
+    assert "--env" not in last_words(
+        UNSET.replace("os.environ", "rows").replace("<frozen os>", "r")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GROUP, "RuntimeError: the reason that a person needs to read (/srv/web.py, line 14)"),
+        (
+            UNSET + "\nDuring handling of the above exception, another exception occurred:\n\n"
+            'Traceback (most recent call last):\n  File "/srv/a.py", line 2, in f\n'
+            "ValueError: first line\nsecond line\n\nINFO:     done\n",
+            "ValueError: first line second line (/srv/a.py, line 2)",
+        ),
+        (
+            """Traceback (most recent call last):
+  File "/srv/a.py", line 3
+    (
+    ^
+SyntaxError: '(' was never closed""",
+            "SyntaxError: '(' was never closed (/srv/a.py, line 3)",
+        ),
+        ("Listening at 8000\nno such loop: rloop\n", "Listening at 8000 no such loop: rloop"),
+        (f"{'a ' * 400}the end", f"… {('a ' * 400 + 'the end')[-600:]}"),
+        ("", "nothing"),
+    ],
+)
+def test_the_last_exception_comes_first_and_other_words_are_the_last_ones(
+    text: str, words: str
+) -> None:
+    assert last_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            """<!DOCTYPE html>
+<html><head><title>OperationalError at /x</title><style>h1{}</style></head>
+<body><h1>OperationalError</h1> <p>no such table: <b>user</b></p></body>""",
+            "OperationalError at /x: OperationalError no such table: user",
+        ),
+        ("<title>Not Found</title><h1>Not Found</h1><p>Gone.", "Not Found: Gone."),
+        ("<p>a &lt; b<script>var c;</script>", "a < b"),
+    ],
+)
+def test_a_page_is_read_as_its_text_title_first(page: str, text: str) -> None:
+    assert page_text(page) == text
+
+
+def test_a_reason_is_the_same_wherever_its_log_is() -> None:
+    assert reason(f"found 404{AT}/a/0001-base.log") == reason(f"found 404{AT}/a/0002-head.log")
