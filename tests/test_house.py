@@ -35,7 +35,7 @@ CHAIN: Final = 18
 
 CAPABILITIES: Final = {
     "why": ("judge.why", "cli.why"),
-    "bisect": ("trend.search", "trend.bisect", "cli.bisect"),
+    "bisect": ("trend.culprits", "trend.bisect", "cli.bisect"),
     "backfill": ("trend.backfill", "cli.backfill"),
     "asv": ("measure.asv_plugin", "measure.asv_runs", "cli.inprocess"),
     "site": ("show.site", "cli.site"),

@@ -10,7 +10,7 @@ import pytest
 
 from bench import Bench
 from duetbench.core.model import Launch, Run
-from duetbench.store import files, store
+from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from postgres import psql, server
 from repos import PROJECT, borrow_cache, commit, git
@@ -54,9 +54,9 @@ def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def measured(bench: Bench) -> tuple[Run, Launch]:
     """The only launch of the only run, which must have gone well, wherever it was recorded."""
-    (path,) = store.runs(next((bench.folder / "state").rglob("results")))
+    (path,) = run_files.runs(next((bench.folder / "state").rglob("results")))
     assert SECRET not in path.read_text("utf-8")
-    run = store.load(path)
+    run = run_files.load(path)
     ((launch,),) = (result.launches for result in run.results)
     assert launch.metrics["good"] == launch.metrics["requests"] > 100, launch.flags
     return run, launch

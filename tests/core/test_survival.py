@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import invoke, make_checkout
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.trend import reading
 from foreign import MACHINES, shard_run
 
@@ -17,7 +17,7 @@ def history(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     monkeypatch.setenv("DUETBENCH_ROOT", str(results.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
     for number in (1, 2):
-        store.finalise(results, shard_run(number))
+        run_files.finalise(results, shard_run(number))
     return results, results / "runs" / MACHINES[1].id / "2026" / f"{shard_run(2).id}.json"
 
 

@@ -21,7 +21,7 @@ from duetbench.core.model import Artefact, Commands, RunStatus
 from duetbench.github import archives, incoming
 from duetbench.github.archives import Acceptance
 from duetbench.project.project import Project
-from duetbench.store import files, store
+from duetbench.store import files, run_files
 from duetbench.store import points as records
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
@@ -85,11 +85,11 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
     part = part.model_copy(
         update={"status": RunStatus.PARTIAL, "finished": None, "results": part.results[:1]}
     )
-    store.save_partial(inbox / "shard-1", part)
+    run_files.save_partial(inbox / "shard-1", part)
     result = accepted(inbox)
     assert (result.exit_code, len(result.accepted), result.refused) == (1, 3, {})
     assert "1 of 2 cases are missing: its run ended before it came to them" in result.missing[0]
-    assert store.load(inbox.parent / "accepted" / RUN) == part
+    assert run_files.load(inbox.parent / "accepted" / RUN) == part
 
 
 # What shard 1 could send.
@@ -428,5 +428,5 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
 
 def test_json_of_our_own_results_is_plain(reference_results: Path) -> None:
     """The checks would refuse none of what is recorded in this repository."""
-    for path in store.runs(reference_results):
+    for path in run_files.runs(reference_results):
         files.require_plain(json.loads(path.read_bytes()))

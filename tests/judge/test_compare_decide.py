@@ -10,8 +10,8 @@ from comparing import CPU, GROWING, NOISY, WRONG, busy, duet, duets, paced
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Flag, Verdict
-from duetbench.judge.decide import SequentialTest, State, judge, seconds_to_decide
 from duetbench.judge.pairs import CaseDuets, judged
+from duetbench.judge.sequential_test import SequentialTest, State, judge, seconds_to_decide
 from duetbench.judge.statistics import Method, Sample, interval, moved_p
 from duetbench.store.comparison import Duet, Judgement
 from synthetic import make_case

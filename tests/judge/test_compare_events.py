@@ -7,7 +7,7 @@ import pytest
 
 from comparing import CPU, busy
 from duetbench.core.model import Verdict
-from duetbench.judge.decide import events
+from duetbench.judge.sequential_test import events
 from duetbench.store.comparison import CaseComparison, Judgement
 
 SAME: dict[str, Any] = {"verdict": Verdict.NO_CHANGE, "middle": -0.02}

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from comparing import CPU, busy, duet
 from duetbench.core import metrics
 from duetbench.core.model import Verdict
-from duetbench.judge.decide import SequentialTest, judge
 from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.sequential_test import SequentialTest, judge
 from duetbench.store.comparison import Judgement
 
 SPREAD: Final = 0.012

@@ -6,8 +6,8 @@ from typing import Final
 from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.judge.counted import differ
-from duetbench.judge.decide import SequentialTest, judge, seconds_to_decide
 from duetbench.judge.pairs import CaseDuets
+from duetbench.judge.sequential_test import SequentialTest, judge, seconds_to_decide
 from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.comparison import Comparison, Duet, Judgement

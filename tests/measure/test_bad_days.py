@@ -29,7 +29,7 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.store import store
+from duetbench.store import run_files
 from serverlings import command
 from synthetic import ok
 
@@ -141,7 +141,7 @@ def nothing_left(bench: Bench) -> None:
 
 
 def no_figure(bench: Bench, run: Run, computed: Figures) -> None:
-    (path,) = store.runs(bench.results)
+    (path,) = run_files.runs(bench.results)
     described, shown = bench("show", path, "--json"), bench("show", path)
     assert (described.code, shown.code) == (0, 0)
     cases = {case["id"]: case for case in json.loads(described.out)["cases"]}
@@ -383,7 +383,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
             return save
 
         for name in ("save_partial", "finalise"):
-            monkeypatch.setattr(store, name, only_once(getattr(store, name)))
+            monkeypatch.setattr(run_files, name, only_once(getattr(run_files, name)))
         done = bench.run("right", "error", "wrong")
         assert saves == ["save_partial"] * 3 + ["finalise"]
         assert done.code == 4
@@ -396,7 +396,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert partial is not None
         assert partial.status is RunStatus.PARTIAL
         assert [len(many) for many in launches(partial).values()].count(1) == 1
-        assert not store.runs(bench.results)
+        assert not run_files.runs(bench.results)
         assert not list(bench.results.rglob(".*"))
         nothing_left(bench)
 

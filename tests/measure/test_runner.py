@@ -14,7 +14,7 @@ from duetbench.host.console import Progress
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import runner
 from duetbench.project.plan import launch_order
-from duetbench.store import store
+from duetbench.store import run_files
 from synthetic import failed, make_case, make_run, ok
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
@@ -112,17 +112,17 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     plan, told, saved = make_plan(), Told(), [0]
 
     def perform(_case: Case) -> tuple[FlagName, str] | None:
-        partial = store.partials(tmp_path)
-        known = [x for p in partial for r in store.load(p).results for x in r.launches]
+        partial = run_files.partials(tmp_path)
+        known = [x for p in partial for r in run_files.load(p).results for x in r.launches]
         assert len(known) == saved[0]
         saved[0] += 1
         return GOOD
 
     run, path = execute(plan, fresh(plan), perform, tmp_path, told)
-    assert (store.load(path).id, store.load(path).results) == (run.id, run.results)
+    assert (run_files.load(path).id, run_files.load(path).results) == (run.id, run.results)
     assert run.status is RunStatus.COMPLETE
     assert run.finished is not None
-    assert not store.partials(tmp_path)
+    assert not run_files.partials(tmp_path)
     assert [result.case for result in run.results] == list(CASES)
     assert {r.commands.server for r in run.results if r.commands} == {
         f"serve {case.id}" for case in CASES
@@ -142,11 +142,11 @@ def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
         execute(plan, fresh(plan), lambda _case: BAD, tmp_path, Told())
     assert caught.value.exit_code == 3
-    (path,) = store.runs(tmp_path)
+    (path,) = run_files.runs(tmp_path)
     assert path.name in str(caught.value)
     assert all(
         x.flags == (Flag(name=BAD[0], detail=BAD[1]),)
-        for r in store.load(path).results
+        for r in run_files.load(path).results
         for x in r.launches
     )
 
@@ -166,8 +166,8 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRun):
         execute(plan, fresh(plan), perform, tmp_path, told)
     assert told.ended == 1
-    (path,) = store.partials(tmp_path)
-    partial = store.load(path)
+    (path,) = run_files.partials(tmp_path)
+    partial = run_files.load(path)
     assert partial.notes[0].startswith("interrupted by SIGTERM at ")
     before = {x.order: x for r in partial.results for x in r.launches}
     assert sorted(before) == [0, 1, 2]

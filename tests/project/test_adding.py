@@ -23,7 +23,7 @@ from duetbench import cli
 from duetbench.core.model import StackRecord, Status
 from duetbench.host import paths
 from duetbench.measure.testbed import SideCase
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
@@ -122,7 +122,7 @@ def asked() -> dict[str, Any]:
     ]
     packages = {"fastapi": "0.120.0", "daphne": "4.2.1"}
     stack = StackRecord(name="current", digest="0" * 64, packages=packages)
-    store.finalise(root / "results", synthetic.make_run(results, stacks=(stack,)))
+    run_files.finalise(root / "results", synthetic.make_run(results, stacks=(stack,)))
     slower = dict.fromkeys((server.id, newer.id), 0.05)
     found = compared_by(_Disk(slower=slower), [server, newer], root / "comparing", 3600)
     (root / "comparing" / "comparison.json").write_text(found.model_dump_json(), "utf-8")
@@ -210,7 +210,7 @@ def test_the_example_is_planned_measured_and_shown(
         heard.append(done.out)
     assert "echo" in heard[0]
     assert "echo/py3.14t" in heard[1]
-    run = store.load(store.runs(root / "results")[-1])
+    run = run_files.load(run_files.runs(root / "results")[-1])
     assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
     for result in run.results:
         (launch,) = result.launches

@@ -12,7 +12,7 @@ from duetbench.cli.run import run_command
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan
 from duetbench.host import paths
-from duetbench.judge.loop import duet_seconds
+from duetbench.judge.duet_loop import duet_seconds
 from duetbench.measure.testbed import server_of
 from duetbench.project import plan as planning
 from duetbench.project.plan import (

@@ -24,7 +24,7 @@ from duetbench.show.page import RunPage, make_page
 from duetbench.show.report import as_markdown as report
 from duetbench.show.report import print_comparison
 from duetbench.show.run import as_markdown, print_page
-from duetbench.store import change, files, store
+from duetbench.store import change, files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
 from duetbench.store.kinds import save_comparison
@@ -122,7 +122,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "apps" / "demo").mkdir(parents=True)
     (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
     (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
-    store.finalise(tmp_path / "results", demo_run())
+    run_files.finalise(tmp_path / "results", demo_run())
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     return tmp_path
 
@@ -164,7 +164,7 @@ def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Pat
         assert part in whole
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": RunStatus.PARTIAL, "notes": notes})
-    text = called(["show", str(store.save_partial(checkout / "results", run))])
+    text = called(["show", str(run_files.save_partial(checkout / "results", run))])
     assert ("(partial)" in whole, "(partial)" in text, notes[0] in text) == (False, True, True)
 
 

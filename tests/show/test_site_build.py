@@ -17,7 +17,7 @@ from duetbench.core.model import Run
 from duetbench.show import addresses
 from duetbench.show.site import asv_site
 from duetbench.show.site.build import Folder
-from duetbench.store import files, store
+from duetbench.store import files, run_files
 from duetbench.store.night import NightRecord, ShardRecord
 
 
@@ -28,7 +28,7 @@ def a_night(day: int) -> Run:
 
 def stored(folder: Path, *days: int) -> Path:
     """Nights among the results of a folder; the file of the last."""
-    return [store.finalise(folder / "results", a_night(day)) for day in days][-1]
+    return [run_files.finalise(folder / "results", a_night(day)) for day in days][-1]
 
 
 def text_of(folder: Path, name: str = "") -> str:
@@ -191,8 +191,8 @@ def test_the_command_on_a_page_repeats_its_figure(bench: Bench, tmp_path: Path) 
     command = shlex.split(commands[-1])
     done = bench(*command[1:], "--results", tmp_path / "again")
     assert done.code == 0, done
-    (path,) = store.runs(tmp_path / "again")
-    second = store.load(path)
+    (path,) = run_files.runs(tmp_path / "again")
+    second = run_files.load(path)
     assert second.profile == first.profile
     assert [result.case for result in second.results] == [result.case for result in first.results]
 

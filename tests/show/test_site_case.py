@@ -11,7 +11,7 @@ import site_builds
 from duetbench.show import addresses
 from duetbench.show.site.pages import case, trends
 from duetbench.show.site.pages.site import Site
-from duetbench.store import store
+from duetbench.store import run_files
 from made_up import Imagined
 from site_builds import JSON, a_run, failed, scattered
 
@@ -80,8 +80,8 @@ def test_figures_have_five_digits_and_gaps_are_null_with_a_reason(tmp_path: Path
 def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_results: Path) -> None:
     measured = {
         addresses.case(result.case.id)
-        for path in store.runs(reference_results)
-        for result in store.load(path).results
+        for path in run_files.runs(reference_results)
+        for result in run_files.load(path).results
     }
     assert measured
     assert measured <= real.keys()

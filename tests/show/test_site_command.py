@@ -8,13 +8,13 @@ from typer.testing import CliRunner
 
 from duetbench.cli import app
 from duetbench.core.errors import UsageError
-from duetbench.store import store
+from duetbench.store import run_files
 from site_builds import a_run
 
 
 def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    store.finalise(tmp_path / "results", a_run(1))
+    run_files.finalise(tmp_path / "results", a_run(1))
     common = ["site", "--no-asv", "--results", str(tmp_path / "results")]
     place = str(tmp_path / "made")
     address = ["--base", "https://example.org/bench"]

@@ -19,7 +19,7 @@ import site_builds
 import sites
 import synthetic as runs
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
-from duetbench.store import change, store
+from duetbench.store import change, run_files
 from duetbench.store.change import Change, SeriesName
 from duetbench.store.comparison import PackageChange
 
@@ -72,7 +72,7 @@ def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
     kernel = "6.2.0" if place >= KERNEL else "6.1.0"
     digest = "01"[place >= min(MOVED)] * 64
     return runs.make_run(
-        results, id=store.run_id(started, profile, commit), profile=profile, launches=launches,
+        results, id=run_files.run_id(started, profile, commit), profile=profile, launches=launches,
         started=started, commit=commit,
         machine=runs.MACHINE.model_copy(update={"kernel": kernel, "id": machine}),
         stacks=(StackRecord(name="current", digest=digest, packages={"fastapi": digest[0]}),),

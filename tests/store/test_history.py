@@ -18,8 +18,8 @@ from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
 from duetbench.host.git import BRANCH, Patience, Remote, credentials, remote_of
-from duetbench.store import change, history, store
-from duetbench.store.history import PushResult, pull, push
+from duetbench.store import change, history_branch, run_files
+from duetbench.store.history_branch import PushResult, pull, push
 from duetbench.store.kinds import MOST_BYTES, File, collect
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 
@@ -85,7 +85,7 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
     """None of them finds the branch there at first: every file once, one commit each, in a row."""
     pushers = 4
     all_have_looked, looked = threading.Barrier(pushers, timeout=60), threading.local()
-    real = history._clone
+    real = history_branch._clone
 
     def clone(remote: Remote, work: Path) -> str | None:
         tip = real(remote, work)
@@ -94,7 +94,7 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
             all_have_looked.wait()
         return tip
 
-    monkeypatch.setattr(history, "_clone", clone)
+    monkeypatch.setattr(history_branch, "_clone", clone)
 
     def go(number: int) -> PushResult:
         return sent(remote, file(f"m{number:02}", str(number).encode()))
@@ -157,7 +157,7 @@ def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
 
 def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     good = save(tmp_path / "good", night_run())
-    (path,) = store.runs(good)
+    (path,) = run_files.runs(good)
     spoils: tuple[tuple[str, Callable[[Path], object], str], ...] = (
         ("cut", lambda p: p.write_bytes(p.read_bytes()[:-40]), "truncated or damaged"),
         ("moved", lambda p: p.rename(p.with_name("another.json")), "as its contents say"),
@@ -165,7 +165,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
         ("large", lambda p: p.write_bytes(b" " * (MOST_BYTES + 1)), "at most 8,000,000 bytes"),
     )
     for name, spoil, sentence in spoils:
-        spoil(store.runs(folder := save(tmp_path / name, night_run()))[0])
+        spoil(run_files.runs(folder := save(tmp_path / name, night_run()))[0])
         with pytest.raises(RecordError, match=sentence):
             collect(folder)
     (good / "README.md").write_text("Not ours")
@@ -233,10 +233,10 @@ def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
     partial = night_run(status=RunStatus.PARTIAL, finished=None)
     (entry,), (run,), _ = collect(save(tmp_path / "partial", partial))
-    assert entry.path == store.path_for(Path(), partial).as_posix()
+    assert entry.path == run_files.path_for(Path(), partial).as_posix()
     assert run.status is RunStatus.PARTIAL
     finished = save(tmp_path / "both", night_run())
-    store.save_partial(finished, partial)
+    run_files.save_partial(finished, partial)
     (only,), (run,), _ = collect(finished)
     assert (only.path, run.status) == (entry.path, RunStatus.COMPLETE)
 

@@ -8,12 +8,12 @@ import synthetic
 from disks import BALLAST, small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile, Run
-from duetbench.store import store
+from duetbench.store import run_files
 
 
 def run_at(started: str, profile: Profile = "nightly", cases: int = 2) -> Run:
     run = synthetic.nightly_run(cases=cases)
-    run_id = store.run_id(started, profile, run.commit)
+    run_id = run_files.run_id(started, profile, run.commit)
     return run.model_copy(update={"id": run_id, "started": started, "profile": profile})
 
 
@@ -24,46 +24,48 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_run_is_named_after_time_profile_and_commit() -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    names = store.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+    names = run_files.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
     assert names == "20261120T094012Z-nightly-3f2a9c17"
-    assert store.run_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
+    assert (
+        run_files.run_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
+    )
     with pytest.raises(RecordError, match="offset"):
-        store.run_id("2026-11-20T09:40:12", "quick", None)
+        run_files.run_id("2026-11-20T09:40:12", "quick", None)
 
 
 def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
     run = run_at("2026-12-31T23:30:00-01:00")
     expected = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
-    assert store.path_for(tmp_path, run) == expected
+    assert run_files.path_for(tmp_path, run) == expected
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b"])
 def test_an_id_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot name a file"):
-        store.path_for(tmp_path, run_at("2026-11-20T09:00:00Z").model_copy(update={"id": name}))
+        run_files.path_for(tmp_path, run_at("2026-11-20T09:00:00Z").model_copy(update={"id": name}))
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     small, whole = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 3))
-    partial = store.save_partial(tmp_path, small)
-    assert store.save_partial(tmp_path, whole) == partial
-    assert store.load(partial) == whole
-    assert store.partials(tmp_path) == [partial]
-    final = store.finalise(tmp_path, whole)
-    assert final == store.path_for(tmp_path, whole)
+    partial = run_files.save_partial(tmp_path, small)
+    assert run_files.save_partial(tmp_path, whole) == partial
+    assert run_files.load(partial) == whole
+    assert run_files.partials(tmp_path) == [partial]
+    final = run_files.finalise(tmp_path, whole)
+    assert final == run_files.path_for(tmp_path, whole)
     assert not partial.exists()
-    assert store.load(final) == whole
+    assert run_files.load(final) == whole
     assert leftovers(tmp_path) == []
 
 
 def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
     small, other = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 2))
-    final = store.finalise(tmp_path, small)
+    final = run_files.finalise(tmp_path, small)
     before = final.read_bytes()
-    assert store.finalise(tmp_path, small) == final
-    partial = store.save_partial(tmp_path, other)
+    assert run_files.finalise(tmp_path, small) == final
+    partial = run_files.save_partial(tmp_path, other)
     with pytest.raises(RecordError, match="never rewritten"):
-        store.finalise(tmp_path, other)
+        run_files.finalise(tmp_path, other)
     assert final.read_bytes() == before
     assert partial.exists(), "what could not be finalised is still there"
     assert leftovers(tmp_path) == []
@@ -71,21 +73,21 @@ def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run --profile quick"):
-        store.find(tmp_path, "latest")
-    partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
+        run_files.find(tmp_path, "latest")
+    partial = run_files.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
     with pytest.raises(RecordError, match="1 unfinished: duetbench run --resume"):
-        store.find(tmp_path, "latest")
-    old = store.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
-    new = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z"))
-    assert store.find(tmp_path, "latest") == new
-    assert store.runs(tmp_path, profile="quick") == [old]
-    assert store.runs(tmp_path, partial=True) == [old, new, partial]
+        run_files.find(tmp_path, "latest")
+    old = run_files.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
+    new = run_files.finalise(tmp_path, run_at("2026-11-20T09:00:00Z"))
+    assert run_files.find(tmp_path, "latest") == new
+    assert run_files.runs(tmp_path, profile="quick") == [old]
+    assert run_files.runs(tmp_path, partial=True) == [old, new, partial]
 
 
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
-    first = store.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
-    second = store.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
-    partial = store.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
+    first = run_files.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
+    second = run_files.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
+    partial = run_files.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
     for name, result in (
         (str(first), first),
         ("latest", second),
@@ -93,14 +95,14 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
         ("published", second),
         ("20261121T090000Z-quick-3f2a9c17", partial),
     ):
-        assert store.find(tmp_path, name) == result
+        assert run_files.find(tmp_path, name) == result
     for folder, name, text in (
         (tmp_path, "202611", "could be any of"),
         (tmp_path, "20261118T090000Z-nightly-3f2a9c17", "20261119T090000Z-nightly"),
         (tmp_path / "empty", "x", "no runs yet"),
     ):
         with pytest.raises(UsageError, match=text):
-            store.find(folder, name)
+            run_files.find(folder, name)
 
 
 def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
@@ -109,16 +111,16 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk) as fill:
-        saved = store.save_partial(disk, small)
+        saved = run_files.save_partial(disk, small)
         before = saved.read_bytes()
         fill()
         with pytest.raises(RecordError, match="the disk is full: free some space") as caught:
-            store.save_partial(disk, large)
+            run_files.save_partial(disk, large)
         assert str(saved) in str(caught.value)
         assert saved.read_bytes() == before
         assert leftovers(disk) == [BALLAST]
         with pytest.raises(RecordError, match="the disk is full"):
-            store.finalise(disk, large)
+            run_files.finalise(disk, large)
         (disk / BALLAST).unlink()
-        assert store.load(saved) == small
-        assert store.finalise(disk, large).exists()
+        assert run_files.load(saved) == small
+        assert run_files.finalise(disk, large).exists()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from duetbench.core.model import Verdict
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import PackageChange
 from duetbench.trend import table as history
@@ -26,7 +26,7 @@ BUMPED = ["1"] * 20 + ["2"] * 6
 
 def run_of(number: int) -> str:
     """Name of a night's run."""
-    return store.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+    return run_files.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
 def digest(version: str) -> str:

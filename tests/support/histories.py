@@ -8,7 +8,7 @@ from pathlib import Path
 import synthetic
 from duetbench.core.model import Case, CaseResult, Launch, Run, RunStatus
 from duetbench.host.git import BRANCH, Patience, Remote
-from duetbench.store import store
+from duetbench.store import run_files
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
 """Patience for a remote that is near."""
@@ -60,7 +60,7 @@ def night_run(
     run = synthetic.nightly_run(cases=2) if results is None else synthetic.make_run(results)
     return run.model_copy(
         update={
-            "id": store.run_id(started, "nightly", run.commit),
+            "id": run_files.run_id(started, "nightly", run.commit),
             "started": started,
             "machine": run.machine.model_copy(update={"id": machine}),
             **changes,
@@ -79,6 +79,6 @@ def good(case: Case, seconds: float = 20.0, figures: Mapping[str, float] | None 
 
 def save(folder: Path, *runs: Run) -> Path:
     for run in runs:
-        keep = store.finalise if run.status is RunStatus.COMPLETE else store.save_partial
+        keep = run_files.finalise if run.status is RunStatus.COMPLETE else run_files.save_partial
         keep(folder, run)
     return folder

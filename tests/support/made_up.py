@@ -21,7 +21,7 @@ from detecting import night_of
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.store import change as changes
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from duetbench.trend.reading import Sources
@@ -275,7 +275,7 @@ def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
 
 
 def _run(history: Imagined, place: int) -> str:
-    return store.run_id(history.times[place].isoformat(), "nightly", _commit(place))
+    return run_files.run_id(history.times[place].isoformat(), "nightly", _commit(place))
 
 
 def _commit(place: int) -> str:

@@ -26,7 +26,7 @@ from duetbench.host import paths
 from duetbench.show.site.pages import trends
 from duetbench.show.site.pages.site import Site, gather
 from duetbench.store import attribution as attributions
-from duetbench.store import change, files, packages, store
+from duetbench.store import change, files, packages, run_files
 from duetbench.store import points as records
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
 from duetbench.store.change import Change, Release, SeriesName, StackState
@@ -98,7 +98,7 @@ def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     """A nightly run of a day of November 2026: of one steady case, if no results are given."""
     started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
     commit = f"{day:02d}" * 20
-    id_ = store.run_id(started, changes.get("profile", "nightly"), commit)
+    id_ = run_files.run_id(started, changes.get("profile", "nightly"), commit)
     changes |= {"id": id_, "started": started, "commit": commit}
     return runs.make_run(results or [steady()], **changes)
 
@@ -123,7 +123,7 @@ def history(folder: Path) -> tuple[Path, Imagined]:
         for case in map(runs.make_case, DECLARED)
     )
     started = "2026-11-19T09:00:00+00:00"
-    id_ = store.run_id(started, "nightly", run.commit)
+    id_ = run_files.run_id(started, "nightly", run.commit)
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
     stored(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     released(results)
@@ -321,7 +321,7 @@ def _hostile_run(day: int) -> Run:
     packages = dict.fromkeys(HOSTILE, HOSTILE[1]) | {"fastapi": f"0.{day}.0{bad}"}
     return runs.make_run(
         results,
-        id=store.run_id(started, "nightly", commit),
+        id=run_files.run_id(started, "nightly", commit),
         started=started,
         commit=commit,
         machine=runs.MACHINE.model_copy(

@@ -19,7 +19,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Flag
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.loop import Reporter
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import CaseDuets
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase

@@ -21,7 +21,7 @@ from duetbench.host.git import Remote
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.change_locks import find_locks, lock_text
-from duetbench.judge.loop import Reporter
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Question, unmeasured
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks

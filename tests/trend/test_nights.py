@@ -14,7 +14,7 @@ from duetbench.core.errors import DeclarationError, FlagName, UsageError
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
 from duetbench.host.git import Remote
-from duetbench.store import files, store
+from duetbench.store import files, run_files
 from duetbench.store.night import NightPlan, NightRecord, Shard, assignment
 from duetbench.trend import nights
 from histories import good, listing, make_remote, night_run, result_of, save
@@ -214,7 +214,7 @@ def test_a_night_from_its_plan_to_the_history(
     assert missing in done.err
     assert listing(remote) == [
         f"results/nights/{night.created[:4]}/{night.id}.json",
-        f"results/{store.path_for(Path(), run).as_posix()}",
+        f"results/{run_files.path_for(Path(), run).as_posix()}",
     ]
     assert "- missing: `badapps/error`" in summary.read_text()
 

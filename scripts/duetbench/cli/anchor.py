@@ -26,8 +26,8 @@ from duetbench.host import machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.measure import runner
 from duetbench.project.project import Project

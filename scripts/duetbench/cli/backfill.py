@@ -20,8 +20,8 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project
 from duetbench.project.settings import load_anchor

@@ -27,8 +27,8 @@ from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import revisions, targets
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import cause_lines, narrowed_line
 from duetbench.store import change, files
@@ -37,8 +37,8 @@ from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from duetbench.store.kinds import find_comparison
 from duetbench.trend import bisect
+from duetbench.trend.culprits import TIME_IS_UP, blame
 from duetbench.trend.releases import axes, narrowed
-from duetbench.trend.search import TIME_IS_UP, blame
 
 
 @with_target

@@ -39,8 +39,8 @@ from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import affected, revisions, session
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.show.report import as_markdown, print_comparison

@@ -25,8 +25,8 @@ from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.host.signals import interruptible
 from duetbench.judge.counted import declared_jobs
+from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.loop import Reporter
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line
 from duetbench.show.formats import ends, percent, series_title

@@ -14,7 +14,7 @@ from duetbench.host.console import Console, errors
 from duetbench.host.git import BRANCH, remote_of
 from duetbench.project.project import Project
 from duetbench.store import files as files_
-from duetbench.store.history import pull, push
+from duetbench.store.history_branch import pull, push
 from duetbench.store.kinds import File, collect
 from duetbench.store.night import NightPlan
 from duetbench.store.points import FOLDER as POINTS

@@ -55,7 +55,7 @@ from duetbench.project.project import Project
 from duetbench.project.published import load_published
 from duetbench.show import page as pages
 from duetbench.show.run import as_markdown, print_cases, print_page
-from duetbench.store import files, store
+from duetbench.store import files, run_files
 from duetbench.store.night import Assignment, assignment
 from duetbench.trend.summary import summarise
 
@@ -188,13 +188,13 @@ def run_command(
 def _earlier(resume: str | None, results: Path) -> Run | None:
     if resume is None:
         return None
-    unfinished = store.partials(results)
+    unfinished = run_files.partials(results)
     if resume == "latest" and not unfinished:
         raise UsageError(f"{results} holds no interrupted run to resume; start a new one")
-    path = unfinished[-1] if resume == "latest" else store.find(results, resume)
+    path = unfinished[-1] if resume == "latest" else run_files.find(results, resume)
     if path not in unfinished:
         raise UsageError(f"{path.name} is a finished run: it is never added to; start a new one")
-    return store.load(path)
+    return run_files.load(path)
 
 
 def _given(context: Context, earlier: Run | None, assigned: Assignment | None) -> Plan | None:
@@ -297,12 +297,12 @@ def _measure(
 
 
 def _advice(project: Project, begun: Run, results: Path, target: Sequence[str]) -> str:
-    path = store.partial_path_for(results, begun)
+    path = run_files.partial_path_for(results, begun)
     if not path.is_file():
         return ""
-    run = store.load(path)
+    run = run_files.load(path)
     usable = sum(1 for _ in runner.resumable(run))
-    newest = store.partials(results)[-1] == path
+    newest = run_files.partials(results)[-1] == path
     words = ["duetbench", "run", "--resume", "latest" if newest else run.id, *target]
     again = f"{shlex.join(words)}{_in(project, results)}"
     return f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"

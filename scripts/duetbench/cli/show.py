@@ -25,7 +25,7 @@ from duetbench.show import page as pages
 from duetbench.show.page import reference_runs
 from duetbench.show.run import as_markdown as run_markdown
 from duetbench.show.run import print_page, write_findings
-from duetbench.store import asv_results, files, kinds, store
+from duetbench.store import asv_results, files, kinds, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.points import Points
 from duetbench.trend.summary import summarise
@@ -135,14 +135,14 @@ def findings_command(
     project = Project.here()
     root, results = project.root, project.results
     folder = (output.parent if output else results).resolve()
-    paths = [store.find(results, name).resolve() for name in runs or ()]
+    paths = [run_files.find(results, name).resolve() for name in runs or ()]
     links = {
         path.stem: (
             path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
         )
-        for path in paths or map(Path.resolve, store.runs(results))
+        for path in paths or map(Path.resolve, run_files.runs(results))
     }
-    summaries = [summarise(store.load(path)) for path in paths] or reference_runs(results)
+    summaries = [summarise(run_files.load(path)) for path in paths] or reference_runs(results)
     if not summaries:
         raise RecordError(
             f"{results}: no run has been recorded; make one: duetbench run --profile nightly"
@@ -168,7 +168,7 @@ def schema_command(
 
 
 def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown: bool) -> None:
-    summary = summarise(store.load(path))
+    summary = summarise(run_files.load(path))
     chosen = pages.narrowed(summary, select)
     if not chosen.cases:
         raise UsageError(

@@ -22,7 +22,7 @@ from duetbench.core.text import printable
 from duetbench.github import archives
 from duetbench.github.archives import Acceptance, Files, reason
 from duetbench.store import files as files_
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import INPROCESS, Cause, Change
 from duetbench.store.comparison import Comparison
@@ -136,7 +136,7 @@ def _require_planned(
     else:
         require_past(datetime.fromisoformat(value.started), now)
         require("uncommitted changes", False, value.dirty)
-        start = store.run_id(value.started, value.profile, value.commit)
+        start = run_files.run_id(value.started, value.profile, value.commit)
         require("id of the run", f"{start}-s{shard.number}", value.id)
         names = [result.case.id for result in value.results]
         foreign = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]

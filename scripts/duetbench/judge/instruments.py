@@ -47,7 +47,7 @@ _PROGRAMS: Final = "bin"
 
 
 class Real:
-    """Instruments that measure: `loop.Instruments` says what each does."""
+    """Instruments that measure: `duet_loop.Instruments` says what each does."""
 
     def __init__(self, logs: Path) -> None:
         """Keep server logs in a folder of this comparison, in `compare` below `logs`."""

@@ -1,11 +1,11 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
 Instruction counts of all cases and jobs inside the process, rounds of duets over the cases that
-are open (`loop`), and sequential launches of what moved: `decide` says which cases need another
-duet. Counts come first, since they repeat where clocks scatter. Launches come last: a duet's own
-figures are those of two servers that share their cores, so absolute figures and latencies come from
-launches with nothing beside them, in the order ABBA, which cancels a steady drift of the machine.
-The verdict is the duets' alone.
+are open (`duet_loop`), and sequential launches of what moved: `sequential_test` says which cases
+need another duet. Counts come first, since they repeat where clocks scatter. Launches come last: a
+duet's own figures are those of two servers that share their cores, so absolute figures and
+latencies come from launches with nothing beside them, in the order ABBA, which cancels a steady
+drift of the machine. The verdict is the duets' alone.
 """
 
 import math
@@ -29,9 +29,9 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import counted, statistics
 from duetbench.judge.affected import Affected
 from duetbench.judge.counted import EACH_SECONDS, Counts, differ
-from duetbench.judge.decide import SequentialTest, State, events, judge, seconds_to_decide
-from duetbench.judge.loop import Instruments, Loop, Reporter
+from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.sequential_test import SequentialTest, State, events, judge, seconds_to_decide
 from duetbench.judge.statistics import Method
 from duetbench.project import interpreters
 from duetbench.project.plan import expected

@@ -20,7 +20,7 @@ from duetbench.measure.testbed import Testbed, equip, require_packages
 from duetbench.project import interpreters, stacks
 from duetbench.project.plan import RemainingTime, launch_order
 from duetbench.project.project import Project
-from duetbench.store import store
+from duetbench.store import run_files
 
 
 def assemble(
@@ -55,7 +55,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     started = utc_now()
     commit, dirty = revision(root)
     return Run(
-        id=store.run_id(started, plan.profile, commit),
+        id=run_files.run_id(started, plan.profile, commit),
         status=RunStatus.PARTIAL,
         started=started,
         duetbench=__version__,
@@ -175,17 +175,17 @@ def execute(
             estimate.observe(launch.seconds)
             progress.say(_line(launch, len(steps)))
             try:
-                store.save_partial(results, snapshot(RunStatus.PARTIAL))
+                run_files.save_partial(results, snapshot(RunStatus.PARTIAL))
             except RecordError as error:  # a full disk: what was measured is still in memory
                 progress.note(f"not saved yet, going on: {error}")
     except InterruptedRun as interruption:
         notes.append(f"interrupted by {interruption} at {utc_now()}")
-        store.save_partial(results, snapshot(RunStatus.PARTIAL))
+        run_files.save_partial(results, snapshot(RunStatus.PARTIAL))
         raise
     finally:
         progress.end()
     run = snapshot(RunStatus.COMPLETE)
-    path = store.finalise(results, run)
+    path = run_files.finalise(results, run)
     if not any(result.usable for result in run.results):
         raise NothingMeasuredError(
             f"none of {len(steps)} launches was usable; the reasons: `duetbench show {path}`"

@@ -18,7 +18,7 @@ from duetbench.project.published import KEYS, KeyValue, Published, TableLayout
 from duetbench.project.servers import SERVERS
 from duetbench.show import claims, formats
 from duetbench.show.claims import Answer, Evidence
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 
 MAIN_PACKAGES: Final = dict.fromkeys(
@@ -143,9 +143,9 @@ class RunPage:
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, as far as they can be read."""
     summaries = []
-    for path in store.recent(store.runs(results)):
+    for path in run_files.recent(run_files.runs(results)):
         with suppress(RecordError):
-            summaries.append(summarise(store.load(path)))
+            summaries.append(summarise(run_files.load(path)))
     return summaries
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Artefact, Run
 from duetbench.host import paths
-from duetbench.store import attribution, change, files, packages, points, store
+from duetbench.store import attribution, change, files, packages, points, run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import COMPARISONS, Comparison
@@ -94,7 +94,7 @@ def _flat(name: str, folder: str, model: type[Artefact], *, replaceable: bool = 
 
 
 KINDS: Final = (
-    Kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: store.path_for(Path(), v), Run),
+    Kind("run", rf"runs/{_NAME}/\d{{4}}/{_NAME}", lambda v: run_files.path_for(Path(), v), Run),
     _flat("comparison", COMPARISONS, Comparison, replaceable=False),
     Kind("anchored points", rf"{points.FOLDER}/{_NAME}/\d{{4}}/{_NAME}", points.path_of, Points),
     _flat("attribution", attribution.FOLDER, Attribution),
@@ -171,7 +171,7 @@ def find(name: str, results: Path) -> Path:
         RecordError: `latest`, and there is none.
     """
     of_points = {path.stem: path for path in points.paths(results)}
-    return store.find(results, name, {**of_points, **comparisons_by_id(results)})
+    return run_files.find(results, name, {**of_points, **comparisons_by_id(results)})
 
 
 def load(name: str | Path, results: Path) -> Run | Comparison | Points:

@@ -24,7 +24,7 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import sides as sides_
 from duetbench.judge.counted import Counts, Job, jobs
-from duetbench.judge.loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
+from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import CaseDuets, Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase

@@ -23,7 +23,7 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import change_locks
 from duetbench.judge import sides as sides_
-from duetbench.judge.loop import MakeInstruments, Reporter
+from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.sides import Anchored, Scope
 from duetbench.measure.testbed import SideCase

@@ -29,7 +29,7 @@ from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
 from duetbench.judge.dependencies import Reader
-from duetbench.judge.loop import Loop, MakeInstruments, Reporter, duet_seconds
+from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
 from duetbench.measure.testbed import SideCase
@@ -38,7 +38,7 @@ from duetbench.project.project import Project
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from duetbench.store.files import Journal
-from duetbench.trend.search import TIME_IS_UP, Names, Search, TimeIsUpError
+from duetbench.trend.culprits import TIME_IS_UP, Names, Search, TimeIsUpError
 
 FOLDER: Final = "searches"
 """Folder of searches under way, below the state folder."""

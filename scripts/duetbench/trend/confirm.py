@@ -21,7 +21,7 @@ from duetbench.judge import affected, revisions, session
 from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, declared_jobs
-from duetbench.judge.loop import MakeInstruments, Reporter
+from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.session import Question, unmeasured
 from duetbench.judge.sides import Scope
 from duetbench.project.project import Project

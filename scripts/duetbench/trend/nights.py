@@ -15,7 +15,7 @@ from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.core.text import printable
-from duetbench.store import store
+from duetbench.store import run_files
 from duetbench.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from duetbench.store.points import Points
 
@@ -67,7 +67,7 @@ def make(
 ) -> NightPlan:
     """Make the plan of a night, which plays its cases against the `anchor`, if there is one."""
     created = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    name = store.run_id(created, shards[0].plan.profile, commit)
+    name = run_files.run_id(created, shards[0].plan.profile, commit)
     return NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from duetbench.store import attribution, change, files, night, packages, points, store
+from duetbench.store import attribution, change, files, night, packages, points, run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import COMPARISONS, Comparison
@@ -62,9 +62,9 @@ def read(results: Path) -> Sources:
     problems: list[str] = []
 
     def run(path: Path) -> tuple[Path, Night]:
-        return path, of_run(store.load(path))
+        return path, of_run(run_files.load(path))
 
-    runs = files.attempted(store.runs(results), run, problems)
+    runs = files.attempted(run_files.runs(results), run, problems)
     changes = change.read_all(results, problems)
     compared = files.attempted(
         sorted((results / COMPARISONS).glob("*.json")),
