@@ -9,7 +9,7 @@ import pytest
 from attributing import attribution, row
 from bench import Done
 from duetbench.core.model import Verdict
-from duetbench.github import posts
+from duetbench.github import comments
 from duetbench.store import files
 from duetbench.store.attribution import Function
 from duetbench.store.comparison import (
@@ -70,7 +70,7 @@ def keep(step: Step, comparison: Comparison) -> None:
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     """One comment on the pull request, rewritten in place; the last text is the report."""
     with step.connected() as github:
-        result = posts.publish(github, 12, posts.KIND, posts.queued(HEAD, RUN))
+        result = comments.publish(github, 12, comments.KIND, comments.queued(HEAD, RUN))
     assert result[0] == "created"
     keep(step, compared(SLOWER))
     done = told(step)
@@ -93,7 +93,7 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
 
 def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     """Others may write our hidden line; their comment is left alone, and ours is made beside it."""
-    forged = f"{posts.marker(posts.KIND, {})}\nAll is fine, merge it"
+    forged = f"{comments.marker(comments.KIND, {})}\nAll is fine, merge it"
     others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
     others.append(step.github.say(12, BOT, f"> {forged}"))
     keep(step, compared(SLOWER))
@@ -174,7 +174,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
     printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}method/", "")
-    for message in (printed, posts.failed(HEAD, "", HOSTILE)):
+    for message in (printed, comments.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in message
         assert "\n::" not in message
@@ -204,9 +204,9 @@ def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     case = make_case(f"x/{'long' * 40}/py3.14")
     group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for _ in range(2000))
-    text = posts.report(compared(cases=group, planned=2000))
-    message = posts.signed(text, HEAD, RUN, f"{SITE}method/")
-    assert len(message) <= posts.LIMIT
+    text = comments.report(compared(cases=group, planned=2000))
+    message = comments.signed(text, HEAD, RUN, f"{SITE}method/")
+    assert len(message) <= comments.LIMIT
     assert message.startswith("## Worse in 1 of 2000 cases")
     assert "the rest did not fit" in message
     assert message.endswith("</sub>\n")
@@ -214,10 +214,10 @@ def test_a_report_always_fits() -> None:
 
 def test_markers_survive_what_is_in_them() -> None:
     """No value ends the hidden line early; what is no marker is none."""
-    line = posts.marker("issue", {"key": "a--> <b -- ---", "n": "3"})
+    line = comments.marker("issue", {"key": "a--> <b -- ---", "n": "3"})
     assert line.count("--") == 2
     assert line.count(">") == 1
-    assert posts.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": "3"}
+    assert comments.marker_values("issue", f"{line}\r\nrest") == {"key": "a--> <b -- ---", "n": "3"}
     for body in (None, "", "x", f" {line}", f"text\n{line}", line.replace("{", "[")):
-        assert posts.marker_values("issue", body) is None
-    assert posts.marker_values("comparison", line) is None
+        assert comments.marker_values("issue", body) is None
+    assert comments.marker_values("comparison", line) is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attributing import attribution, row
-from duetbench.github import posts
+from duetbench.github import comments, issues
 from duetbench.store import change
 from duetbench.store.attribution import Function
 from duetbench.store.change import Change, SeriesName, StackState
@@ -160,7 +160,7 @@ def test_a_night_that_breaks_everything_opens_few_issues(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest changes first; the rest is counted, red, and opened the next time."""
-    monkeypatch.setattr(posts, "MOST", 3)
+    monkeypatch.setattr(issues, "MOST", 3)
     group = [
         record(f"change-{index}", when=datetime(2026, 11, index, tzinfo=UTC))
         for index in range(1, 6)
@@ -170,7 +170,7 @@ def test_a_night_that_breaks_everything_opens_few_issues(
     assert done.code == 1
     assert "2 changes are not announced yet" in done.err
     keys = [
-        (posts.marker_values("issue", issue["body"]) or {})["key"]
+        (comments.marker_values("issue", issue["body"]) or {})["key"]
         for issue in step.github.state.issues
     ]
     assert keys == ["change/change-5", "change/change-4", "change/change-3"]
@@ -204,7 +204,7 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
     )
     function = Function(name=bad, file=bad, line=1, package=bad)
     explained = attribution(change=hostile.id, rows=(row(function, 0, 9_000, caller=function),))
-    (wanted,) = posts.of_changes([hostile], SITE, [explained])
+    (wanted,) = issues.of_changes([hostile], SITE, [explained])
     title, body = wanted.render()
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
         assert part not in body
@@ -222,7 +222,7 @@ def test_an_issue_always_fits() -> None:
         PackageChange(stack="current", package=f"{'p' * 200}{index}", base="1", head="2")
         for index in range(3000)
     )
-    (wanted,) = posts.of_changes([record(others=series, packages=packages)], SITE)
+    (wanted,) = issues.of_changes([record(others=series, packages=packages)], SITE)
     title, body = wanted.render()
     assert len(title) <= 200
     assert title.endswith(", and 3000 more")

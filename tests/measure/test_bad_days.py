@@ -23,7 +23,7 @@ from bench import Bench, ask_often, eventually, failures, launches, lives, short
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import ports, process_group
-from duetbench.measure import launch, oha, oha_results
+from duetbench.measure import launch, oha, oha_results, warmup
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
@@ -301,7 +301,7 @@ def told(launched: Launch) -> dict[str, str]:
 @pytest.mark.long
 def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
     """Status, content type and single answers are right, and so is no figure of theirs."""
-    real = oha.warm_up
+    real = warmup.warm_up
     briefly = {"window": 0.1, "limit": 0.6}
     monkeypatch.setattr(oha, "warm_up", lambda *one, **more: real(*one, **more | briefly))
     happen(monkeypatch, {"mask": Day("", "", change=ask_often)})

@@ -236,7 +236,7 @@ def test_a_night_from_its_plan_to_the_history(
     assert record.status == "complete"
 
     done = bench("run", "--plan", plan, "--shard", "1", "--select", "badapps/right")
-    assert (done.code, "--plan says what is measured" in done.err) == (2, True)
+    assert (done.code, "--select: what is measured is in the plan" in done.err) == (2, True)
     assert bench("ci", "history", "push", empty).out.endswith("nothing to push\n")
 
 

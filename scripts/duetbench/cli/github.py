@@ -9,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
-from duetbench.github import actions, archives, incoming, posts, sandbox
+from duetbench.github import actions, archives, comments, incoming, issues, sandbox
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
@@ -160,7 +160,7 @@ def slash_command() -> None:
             "comments"
         )
     with GitHub(context) as github:
-        decision = posts.answer(github)
+        decision = comments.answer(github)
     Console().say(decision)
     actions.summary(f"`/bench`: {decision}")
 
@@ -185,12 +185,12 @@ def announce_command(
     explained, unread = attribution.every(folder)
     problems += unread
     context = Context.of(os.environ)
-    wanted = posts.of_changes(records, context.site_url, explained.values())
+    wanted = issues.of_changes(records, context.site_url, explained.values())
     with GitHub(context) as github:
-        outcomes = posts.keep(github, wanted)
+        outcomes = issues.keep(github, wanted)
     if left := sum(action == "left" for action, _ in outcomes.values()):
         problems.append(
-            f"{left} changes are not announced yet: more than {posts.MOST} at once have one "
+            f"{left} changes are not announced yet: more than {issues.MOST} at once have one "
             "cause, most likely not a package; look at the machine and the method first"
         )
     lines = [
@@ -202,7 +202,7 @@ def announce_command(
         Console().say(line)
     for problem in problems:
         errors().say(f"duetbench: {problem}")
-    listed = [f"- {line}" for line in (*lines, *map(posts.plain, problems))]
+    listed = [f"- {line}" for line in (*lines, *map(comments.plain, problems))]
     actions.summary("### Changes\n\n" + ("\n".join(listed) or "No news."))
     if problems:
         raise Exit(1)

@@ -17,7 +17,7 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.github import actions, archives, event, incoming, posts
+from duetbench.github import actions, archives, comments, event, incoming
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.event import MeasuringRun
@@ -147,7 +147,7 @@ def compare_command(
     if cause is not None:
         files.write(report / incoming.UPGRADE, cause)
     moved = files.read(Attribution, code_file) if code_file.is_file() else None
-    actions.summary(posts.report(comparison, cause, moved))
+    actions.summary(comments.report(comparison, cause, moved))
     if keep:
         files.write(results / COMPARISONS / f"{comparison.id}.json", comparison)
         # Without a valid launch there is no point in the trend; the comparison stands all the same.
@@ -239,14 +239,14 @@ def _report_here(github: GitHub, source: Path, pull: int, base: str, head: str) 
         words = f"{context.site_url}method/"
         body = _report(source, base, head, context.run_url, words)
     except (ArtifactError, RecordError) as error:
-        _publish(github, pull, posts.failed(head, context.run_url, str(error)))
+        _publish(github, pull, comments.failed(head, context.run_url, str(error)))
         raise
     _publish(github, pull, body)
 
 
 def _publish(github: GitHub, pull: int, body: str, name: str = "") -> None:
     title = f"### duetbench: {name}\n\n" if name else ""
-    outcome, address = posts.publish(github, pull, posts.KIND, title + body, name)
+    outcome, address = comments.publish(github, pull, comments.KIND, title + body, name)
     Console().say(f"{outcome} {address}".rstrip())
     actions.summary(title + body)
 
@@ -278,8 +278,8 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> str:
     """The checked comparison of two commits as a comment; raises ArtifactError or RecordError."""
     if not source.exists():
         raise ArtifactError("no comparison has come")
-    body = posts.report(*incoming.proposed(source, base, head))
-    return posts.signed(body, head, url, words)
+    body = comments.report(*incoming.proposed(source, base, head))
+    return comments.signed(body, head, url, words)
 
 
 def _artifact(name: str) -> str:

@@ -36,7 +36,7 @@ from duetbench.core.protocol import (
 )
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
-from duetbench.measure import launch, oha, verify
+from duetbench.measure import launch, verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.oha_results import Rows
 from duetbench.measure.server import Serving
@@ -136,7 +136,7 @@ class SideRun:
     def take(self, number: int) -> None:
         """Turn to one of the cases; nothing that was found of another is said of it."""
         self.serving.take(self._cases[number])
-        self.warm_up = oha.WarmUp(0.0, (), steady=False)
+        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
     @property
@@ -285,14 +285,14 @@ class _Duets:
         """Warm up both at once, slow ones by one full wave; False if an answer was not good."""
         wave = self._slow()
         with ExitStack() as stack:
-            bursts: dict[SideRun, oha.Burst] = {}
+            bursts: dict[SideRun, warmup.Burst] = {}
             for side in self.order:
                 with side.blamed():
                     if not self._void:
-                        requests = oha.wave_size(side.case) if wave else 0
+                        requests = warmup.wave_size(side.case) if wave else 0
                         seconds = 0.0 if wave else DUET_WARM_UP
                         bursts[side] = stack.enter_context(
-                            oha.Burst(side.serving.client, seconds=seconds, requests=requests)
+                            warmup.Burst(side.serving.client, seconds=seconds, requests=requests)
                         )
             for side, burst in bursts.items() if not self._void else ():
                 with side.blamed():

@@ -15,7 +15,7 @@ from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
-from duetbench.measure import identity, oha, oha_results, validity
+from duetbench.measure import identity, oha, oha_results, validity, warmup
 from duetbench.measure.server import Counter, Serving
 from duetbench.measure.testbed import Testbed
 from duetbench.measure.verify import SpotChecks
@@ -76,10 +76,10 @@ def _measure(serving: Serving, window: float, phase: Callable[[str], None]) -> "
     with tree_usage.TreeSampler(serving.session.members) as tree:
         phase("warming up")
         if serving.slow:  # by one full wave, all others until steady
-            with oha.Burst(serving.client, requests=oha.wave_size(serving.case)) as wave:
+            with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
                 warm = wave.collect()
         else:
-            warm = oha.warm_up(serving.client, window=window, limit=10 * window)
+            warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
         earlier = counter.settled() if counter else 0
         phase("measuring")
         observation = Observation(serving, tree, warm)
@@ -118,7 +118,9 @@ class Observation:
     result: oha.LoadResult
     handled: int | None = None
 
-    def __init__(self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: oha.WarmUp) -> None:
+    def __init__(
+        self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
+    ) -> None:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)

@@ -1,8 +1,7 @@
-"""Offering load with oha, warming up with it, and no figure from a generator that failed.
+"""Offering load with oha, and no figure from a generator that failed.
 
 oha writes its summary when the load is over and its rows after that (measured: 3 to 4 µs a row,
 nothing while it sends), so a launch can go on with the server between the two: see `Generation`.
-A server's first requests cost more than all later ones, and are never measured: see `warm_up`.
 """
 
 import os
@@ -14,11 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
-import numpy as np
-
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Case, Load
-from duetbench.core.protocol import LIMITED, RATE_WINDOWS
+from duetbench.core.model import Load
 from duetbench.host import proc
 from duetbench.host.command import read_log
 from duetbench.host.last_words import last_words
@@ -33,20 +29,6 @@ URLS: Final = "urls.txt"
 _BODY: Final = "body"
 _PREFIX: Final = "duetbench-load"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
-
-STEADY_WINDOWS: Final = 5
-STEADY_SPREAD: Final = 0.05
-"""Of the windows' throughput: the largest distance from the mean, and the largest fitted change.
-
-Windows of one second differ by 1 to 2 % on a quiet two-core machine.
-"""
-
-RATE_CONNECTIONS: Final = 16
-"""Most connections that warm up a paced or open load: enough to reach every worker.
-
-Rates are often too low to tell a steady window from one more request in it, so their endpoints are
-warmed up in a closed loop; hundreds of connections there would be an overload, not a warm-up.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,14 +91,14 @@ def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) 
     load = client.load
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     # -w: requests in flight at the deadline are waited for, not counted as errors.
-    whole = [*("-c", str(load.connections), "-z", _milliseconds(load.duration), "-w"), *paced]
+    whole = [*("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"), *paced]
     headers = [f"{name}: {text}" for name, text in client.headers.items()]
     body = ["-d", client.body] if inline else ["-D", _BODY]
     return [
         *(str(client.oha), "--no-tui", "--output-format", "json"),
         # As many as there are cores: oha would take one per core of the machine, pinned or not.
         *("--worker-threads", str(1 if client.cores is None else len(client.cores))),
-        *("-t", _milliseconds(load.timeout)),
+        *("-t", milliseconds(load.timeout)),
         # Answers count as they come.
         *("--redirect", "0", "--disable-compression"),
         *(["-m", client.method] if client.method != "GET" else []),
@@ -127,7 +109,7 @@ def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) 
     ]
 
 
-def _milliseconds(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
     """A duration as oha reads it, 1 ms at least."""
     return f"{max(1, round(seconds * 1000))}ms"
 
@@ -257,106 +239,6 @@ class Generation(Generator):
             return None
         (begin, before), (finish, after) = self._clock[0], self._clock[-1]
         return (after - before) / (finish - begin)
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUp:
-    """How a warm-up went: good answers/s by window; `steady`: its limit did not end it."""
-
-    seconds: float
-    windows: tuple[float, ...]
-    steady: bool
-
-
-def is_steady(windows: Sequence[float]) -> bool:
-    """Tell whether the last five windows lie within 5 % of their mean and go nowhere.
-
-    A slow climb can stay within the 5 %, so the change that a fitted line makes over the five
-    windows may not exceed 5 % either.
-    """
-    if len(windows) < STEADY_WINDOWS:
-        return False
-    last = np.asarray(windows[-STEADY_WINDOWS:], dtype=np.float64)
-    mean = float(last.mean())
-    if mean <= 0:
-        return False
-    slope = float(np.polyfit(np.arange(STEADY_WINDOWS), last, 1)[0])
-    change = abs(slope) * (STEADY_WINDOWS - 1)
-    spread = float(np.abs(last - mean).max())
-    # Rounding may not decide where a window lies exactly on the limit.
-    return max(spread, change) <= STEADY_SPREAD * mean * (1 + 1e-9)
-
-
-class Burst(Generator):
-    """A load without rows, which is not measured."""
-
-    def __init__(self, client: Client, *, seconds: float = 0.0, requests: int = 0) -> None:
-        """Send for so many seconds, or so many requests all at once, one per connection."""
-        load = client.load
-        self._limit, self._requests = seconds + load.timeout, requests
-        if requests:
-            shape = ["-c", str(requests), "-n", str(requests)]
-        else:
-            most = load.connections if load.rate is None else RATE_CONNECTIONS
-            connections = min(load.connections, most)
-            shape = ["-c", str(connections), "-z", _milliseconds(seconds), "-w"]
-        super().__init__(client, shape)
-
-    def collect(self) -> WarmUp:
-        """Wait until all have ended; a window of what was sent, or none of requests at once.
-
-        LaunchError client_failed; wrong_status or transport_errors unless all answers are good.
-        """
-        code = self.session.wait(self._limit + 2 * START_SECONDS)
-        if code is None or code:
-            state = f"it still runs after {self._limit:.0f} s" if code is None else f"{code}"
-            raise self.failed("exit code 0", state)
-        summary = read_summary(read_log(self.folder / SUMMARY))
-        if summary.failures:
-            kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
-            raise LaunchError(
-                FlagName.TRANSPORT_ERRORS,
-                f"expected every request of the warm-up to be answered, found {kinds}; "
-                "see the server's log",
-            )
-        good, status = summary.answered, self.client.status
-        if summary.statuses.get(status, 0) != good:
-            hint = "".join(LIMITED.get(found, "") for found in summary.statuses)
-            raise LaunchError(
-                FlagName.WRONG_STATUS,
-                f"expected status {status} for the {good} requests of the warm-up, "
-                f"found {summary.statuses}; {hint}see the server's log",
-            )
-        if not good or good != (self._requests or good):
-            raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")
-        # All that were sent, over the time until the last was answered: no cut waves.
-        windows = () if self._requests else (good / summary.seconds,)
-        return WarmUp(summary.seconds, windows, steady=True)
-
-
-def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> WarmUp:
-    """Load the server in windows until its throughput is steady, or the limit is reached.
-
-    Each window is a burst: between two of them lie about 20 ms. No window begins later than `limit`
-    s. LaunchError as of `Burst.collect`, at the first bad answer.
-    """
-    began = time.monotonic()
-    windows: tuple[float, ...] = ()
-    steady = False
-    while not steady and time.monotonic() - began < limit:
-        with Burst(client, seconds=window) as running:
-            windows += running.collect().windows
-        paced = client.load.rate is not None
-        steady = len(windows) >= RATE_WINDOWS if paced else is_steady(windows)
-    return WarmUp(time.monotonic() - began, windows, steady)
-
-
-def wave_size(case: Case) -> int:
-    """Requests that occupy every place of a case at once: its slots, or all its connections.
-
-    A burst of them warms up endpoints that wait too long for windows: it fills every pool once.
-    """
-    return min(case.load.connections, case.slots or case.load.connections)
 
 
 def sweep() -> None:

@@ -1,41 +1,34 @@
-"""Comments on a pull request, and issues: what they say, and how there is only one for each thing.
+"""Comments on a pull request: what they say, and how there is only one for each thing.
 
 What others wrote is shown and does nothing. Markdown's own characters are escaped where a report is
 written (`show.formats.escape`). What GitHub adds afterwards knows no escapes: mentions call people,
 references leave marks on other conversations, addresses become links (github/cmark-gfm#181,
 github/cmark-gfm#389). A zero-width space in the middle keeps each of them from being one.
 
-By a hidden first line duetbench knows its own comments and issues again:
+By a hidden first line duetbench knows its own comments again, and its issues:
 
     <!-- duetbench:comparison {"name":"shop"} -->
 
 Anybody can write such a line; it counts only where the account that wrote it is ours. A comment is
-replaced by whatever is known next; of several applications of a repository each has one. An issue's
-line says what duetbench did last: one that somebody has closed stays closed until there is news. Of
-a confirmed change the record is the truth: its issue says what that says, and closes with it.
+replaced by whatever is known next; of several applications of a repository each has one.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from duetbench.core.errors import RecordError, ServiceError
 from duetbench.core.model import Verdict
-from duetbench.core.text import one_line, short
-from duetbench.github import api
-from duetbench.github.api import Comment, GitHub, Issue
+from duetbench.core.text import one_line
+from duetbench.github.api import Comment, GitHub
 from duetbench.github.event import bench_request
 from duetbench.github.incoming import Upgrade
-from duetbench.show import addresses, formats
-from duetbench.show.change import brief, cause_lines, commands, describe
-from duetbench.show.formats import MISSING, escape
+from duetbench.show import formats
+from duetbench.show.change import brief, cause_lines
+from duetbench.show.formats import escape
 from duetbench.show.report import as_markdown
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison, PackageChange
 
 DIGITS: Final = 12
@@ -51,14 +44,6 @@ Asking again ends the older run, by its `concurrency`."""
 
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
-PAUSE: Final = 1.0
-"""Between two writes of issues, s, as GitHub asks."""
-
-MOST: Final = 10
-"""Issues that are opened at once: more have one cause, most likely not a package."""
-
-_ISSUE: Final = "issue"
-_TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 _NAMED: Final = 8  # packages and series that a sentence names
 _ROOM: Final = 2_000  # characters for what stands around the report
 _ADVISORY: Final = (
@@ -77,7 +62,6 @@ _FOLD_END: Final = "\n</details>"
 _CUT: Final = "\n\n… the rest did not fit.\n"
 
 Outcome = Literal["created", "updated", "unchanged"]
-IssueAction = Literal["opened", "updated", "closed", "reopened", "unchanged", "left", "nothing"]
 
 
 def plain(text: str) -> str:
@@ -259,152 +243,3 @@ def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
 
 def _package(change: PackageChange) -> str:
     return f"{change.package} {change.base or 'new'} → {change.head or 'gone'}"
-
-
-@dataclass(frozen=True, slots=True)
-class IssueDraft:
-    """An issue as it should be."""
-
-    key: str  # what it is about: the same thing always has the same one
-    title: str
-    body: str  # markdown
-    is_open: bool  # whether there is something to look at
-    labels: tuple[str, ...] = ("duetbench",)  # for an issue that is opened
-
-    def render(self) -> tuple[str, str]:
-        """Title and body, with the hidden first line."""
-        heading, body = short(self.title, _TITLE), self.body.rstrip()
-        digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
-        state = "open" if self.is_open else "closed"
-        line = marker(_ISSUE, {"key": self.key, "state": state, "digest": digest})
-        return heading, bounded(f"{line}\n{body}")
-
-
-def keep(github: GitHub, wanted: Sequence[IssueDraft]) -> dict[str, tuple[IssueAction, str]]:
-    """Let the repository's issues be as wanted: what became of each, by key, and its address.
-
-    Raises ServiceError.
-    """
-    issues, outcomes = _by_key(github), dict[str, tuple[IssueAction, str]]()
-    for draft in wanted:
-        ours = issues.get(draft.key, [])
-        if ours:
-            outcomes[draft.key] = _change(github, draft, ours[0]), ours[0].html_url
-        elif not draft.is_open:
-            outcomes[draft.key] = "nothing", ""
-        elif sum(action == "opened" for action, _ in outcomes.values()) >= MOST:
-            outcomes[draft.key] = "left", ""
-        else:
-            heading, body = draft.render()
-            outcomes[draft.key] = "opened", github.open_issue(heading, body, draft.labels).html_url
-            api.WAIT(PAUSE)
-            ours = _by_key(github).get(draft.key, [])
-        for double in ours[1:]:  # what a lost answer may have left: all but the oldest
-            if double.state == "open":
-                _edit(github, double, state="closed", state_reason="not_planned")
-    return outcomes
-
-
-def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> IssueAction:
-    heading, body = draft.render()
-    before = marker_values(_ISSUE, issue.body) or {}
-    after = marker_values(_ISSUE, body) or {}
-    if before == after:
-        return "unchanged"
-    changes = {"title": heading, "body": body}
-    action: IssueAction = "updated"
-    if before.get("state") != after["state"]:
-        changes["state"] = "open" if draft.is_open else "closed"
-        changes["state_reason"] = "reopened" if draft.is_open else "completed"
-        action = "reopened" if draft.is_open else "closed"
-    _edit(github, issue, **changes)
-    return action
-
-
-def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
-    github.edit_issue(issue.number, **changes)
-    api.WAIT(PAUSE)
-
-
-def _by_key(github: GitHub) -> dict[str, list[Issue]]:
-    """Our issues, oldest first."""
-    by_key: dict[str, list[Issue]] = {}
-    for issue in github.issues():
-        if (values := marker_values(_ISSUE, issue.body)) is not None:
-            by_key.setdefault(values["key"], []).append(issue)
-    return by_key
-
-
-def of_changes(
-    records: Iterable[Change], site: str, explained: Iterable[Attribution] = ()
-) -> list[IssueDraft]:
-    """One issue per change, the newest change first; `explained`: which code changes are."""
-    why = {code.change: code for code in sorted(explained, key=lambda code: (code.when, code.id))}
-    newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
-    return [
-        IssueDraft(
-            key=f"change/{record.id}",
-            title=change_title(record),
-            body=change_body(record, site, why.get(record.id)),
-            is_open=record.status == "open",
-            labels=("duetbench", "slower" if record.verdict is Verdict.SLOWER else "faster"),
-        )
-        for record in newest
-    ]
-
-
-def change_title(record: Change) -> str:
-    """`granian 2.8.7: FastAPI's JSON needs 2.1 % more memory (1.6…2.6 %), and 3 more`."""
-    summary = describe(record)
-    more = f", and {len(record.others)} more" if record.others else ""
-    return f"{summary.releases or 'Unknown cause'}: {summary.sentence}{more}"
-
-
-def change_body(record: Change, site: str, why: Attribution | None = None) -> str:
-    """The issue's text, in Markdown; everything in it is of the record."""
-    summary = describe(record)
-    packages = [
-        f"{package.package} {package.base or MISSING} → {package.head or MISSING} ({package.stack})"
-        for package in record.packages
-    ]
-    others, unplayed = (
-        [f"{series.case} {formats.series_title(series.metric)}" for series in group]
-        for group in (record.others, record.unplayed)
-    )
-    facts = {
-        "change": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",
-        "what": str(summary.name) if summary.name.known else "",
-        "case": record.series.case,
-        "metric": summary.title,
-        "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        "runs": f"{record.before_run or MISSING} → {record.after_run or MISSING}",
-        "machine": record.series.machine,
-        "caused by": summary.cause or "not known yet; this issue will say when it is",
-        "packages that differ": formats.some(packages, _NAMED),
-        "moved with it": formats.some(others, _NAMED),
-        "stepped then, but was not played": formats.some(unplayed, _NAMED),
-        "found": record.method,
-        "note": record.note,
-    }
-    links = {
-        "The evidence": addresses.change(record.id),
-        "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
-        "all": addresses.CHANGES,
-    }
-    parts = [
-        f"**{plain(summary.sentence)}**, for good.",
-        "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
-        " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
-    ]
-    if why is not None:
-        parts.append(inert(brief(why)))
-        parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
-    if again := commands(record, None, None):
-        # Indented, not fenced: no text can close an indented block.
-        parts.append("To see for yourself:")
-        parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))
-    parts.append(
-        "<sub>This issue changes and closes by itself. Closed by hand it stays closed until there "
-        "is news.</sub>"
-    )
-    return "\n\n".join(parts)

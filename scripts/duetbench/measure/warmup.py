@@ -1,0 +1,129 @@
+"""Warming a server up: its first requests cost more than all later ones, and are never measured."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Case
+from duetbench.core.protocol import LIMITED, RATE_WINDOWS
+from duetbench.host.command import read_log
+from duetbench.measure.oha import START_SECONDS, SUMMARY, Client, Generator, milliseconds
+from duetbench.measure.oha_results import read_summary
+
+STEADY_WINDOWS: Final = 5
+STEADY_SPREAD: Final = 0.05
+"""Of the windows' throughput: the largest distance from the mean, and the largest fitted change.
+
+Windows of one second differ by 1 to 2 % on a quiet two-core machine.
+"""
+
+RATE_CONNECTIONS: Final = 16
+"""Most connections that warm up a paced or open load: enough to reach every worker.
+
+Rates are often too low to tell a steady window from one more request in it, so their endpoints are
+warmed up in a closed loop; hundreds of connections there would be an overload, not a warm-up.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """How a warm-up went: good answers/s by window; `steady`: its limit did not end it."""
+
+    seconds: float
+    windows: tuple[float, ...]
+    steady: bool
+
+
+def is_steady(windows: Sequence[float]) -> bool:
+    """Tell whether the last five windows lie within 5 % of their mean and go nowhere.
+
+    A slow climb can stay within the 5 %, so the change that a fitted line makes over the five
+    windows may not exceed 5 % either.
+    """
+    if len(windows) < STEADY_WINDOWS:
+        return False
+    last = np.asarray(windows[-STEADY_WINDOWS:], dtype=np.float64)
+    mean = float(last.mean())
+    if mean <= 0:
+        return False
+    slope = float(np.polyfit(np.arange(STEADY_WINDOWS), last, 1)[0])
+    change = abs(slope) * (STEADY_WINDOWS - 1)
+    spread = float(np.abs(last - mean).max())
+    # Rounding may not decide where a window lies exactly on the limit.
+    return max(spread, change) <= STEADY_SPREAD * mean * (1 + 1e-9)
+
+
+class Burst(Generator):
+    """A load without rows, which is not measured."""
+
+    def __init__(self, client: Client, *, seconds: float = 0.0, requests: int = 0) -> None:
+        """Send for so many seconds, or so many requests all at once, one per connection."""
+        load = client.load
+        self._limit, self._requests = seconds + load.timeout, requests
+        if requests:
+            shape = ["-c", str(requests), "-n", str(requests)]
+        else:
+            most = load.connections if load.rate is None else RATE_CONNECTIONS
+            connections = min(load.connections, most)
+            shape = ["-c", str(connections), "-z", milliseconds(seconds), "-w"]
+        super().__init__(client, shape)
+
+    def collect(self) -> WarmUp:
+        """Wait until all have ended; a window of what was sent, or none of requests at once.
+
+        LaunchError client_failed; wrong_status or transport_errors unless all answers are good.
+        """
+        code = self.session.wait(self._limit + 2 * START_SECONDS)
+        if code is None or code:
+            state = f"it still runs after {self._limit:.0f} s" if code is None else f"{code}"
+            raise self.failed("exit code 0", state)
+        summary = read_summary(read_log(self.folder / SUMMARY))
+        if summary.failures:
+            kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
+            raise LaunchError(
+                FlagName.TRANSPORT_ERRORS,
+                f"expected every request of the warm-up to be answered, found {kinds}; "
+                "see the server's log",
+            )
+        good, status = summary.answered, self.client.status
+        if summary.statuses.get(status, 0) != good:
+            hint = "".join(LIMITED.get(found, "") for found in summary.statuses)
+            raise LaunchError(
+                FlagName.WRONG_STATUS,
+                f"expected status {status} for the {good} requests of the warm-up, "
+                f"found {summary.statuses}; {hint}see the server's log",
+            )
+        if not good or good != (self._requests or good):
+            raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")
+        # All that were sent, over the time until the last was answered: no cut waves.
+        windows = () if self._requests else (good / summary.seconds,)
+        return WarmUp(summary.seconds, windows, steady=True)
+
+
+def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> WarmUp:
+    """Load the server in windows until its throughput is steady, or the limit is reached.
+
+    Each window is a burst: between two of them lie about 20 ms. No window begins later than `limit`
+    s. LaunchError as of `Burst.collect`, at the first bad answer.
+    """
+    began = time.monotonic()
+    windows: tuple[float, ...] = ()
+    steady = False
+    while not steady and time.monotonic() - began < limit:
+        with Burst(client, seconds=window) as running:
+            windows += running.collect().windows
+        paced = client.load.rate is not None
+        steady = len(windows) >= RATE_WINDOWS if paced else is_steady(windows)
+    return WarmUp(time.monotonic() - began, windows, steady)
+
+
+def wave_size(case: Case) -> int:
+    """Requests that occupy every place of a case at once: its slots, or all its connections.
+
+    A burst of them warms up endpoints that wait too long for windows: it fills every pool once.
+    """
+    return min(case.load.connections, case.slots or case.load.connections)
