@@ -112,6 +112,25 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
             found(app)
 
 
+def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The application writes beside itself, and reads what lies beside its folder."""
+    root = tmp_path / "whole" / "backend"
+    root.mkdir(parents=True)
+    (root.parent / "shared.txt").write_text("shared")
+    (root / "web.py").write_text(
+        "from pathlib import Path\n\nhere = Path(__file__)\n"
+        "here.with_name('state.db').write_text((here.parents[1] / 'shared.txt').read_text())\n"
+        "app = lambda environ, start_response: []\n"
+    )
+    before = {*tmp_path.rglob("*")}
+    speaks = find_interface(
+        Path(sys.executable), "web:app", factory=False, root=root, imports=(".",), env={},
+        within=Path("backend"),
+    )  # fmt: skip
+    assert speaks == "wsgi"
+    assert {*tmp_path.rglob("*")} == before
+
+
 PAYLOAD = """
 import duetbench_entry
 from benchmarks import _drivers

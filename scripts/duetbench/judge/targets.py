@@ -93,7 +93,7 @@ def deploy(
         stack = locked(needs)
         if interface is None:
             stacks.make_environment(stack, python, narrator)
-            interface = _interface(wanted, stacks.executable(stack, python), place, imports)
+            interface = _interface(wanted, stacks.executable(stack, python), place, imports, within)
             server = wanted.server or _server(packages.packages, interface)
             if (other := _needs(server, wanted, interface)) != needs:
                 locked(other)
@@ -239,11 +239,19 @@ def _other_interpreter(
     return (note,)
 
 
-def _interface(wanted: Target, python: Path, place: Path, imports: tuple[str, ...]) -> Interface:
+def _interface(
+    wanted: Target, python: Path, place: Path, imports: tuple[str, ...], within: Path
+) -> Interface:
     """What the application speaks, found out by importing it."""
     try:
         return find_interface(
-            python, wanted.app, factory=wanted.factory, root=place, imports=imports, env=wanted.env
+            python,
+            wanted.app,
+            factory=wanted.factory,
+            root=place,
+            imports=imports,
+            env=wanted.env,
+            within=within,
         )
     except UsageError as error:
         raise UsageError(

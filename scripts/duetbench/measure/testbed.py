@@ -227,9 +227,8 @@ class Workspace:
     def open(self, cores: Sequence[int] | None) -> None:
         """Copy the files and do what is to be done before; LaunchError setup_failed."""
         if self._testbed.target:
-            depth, folder = len(self._testbed.within.parts), self._testbed.folder(self._case)
-            whole = folder.parents[depth - 1] if depth else folder
-            shutil.copytree(whole, self._place / "copy", symlinks=True)
+            folder = self._testbed.folder(self._case)
+            _copy_around(folder, self._testbed.within, self._place / "copy")
         self._opened = True
         for command in self._case.before:
             self._do(command, "before", cores)
@@ -313,17 +312,18 @@ def find_interface(
     root: Path,
     imports: tuple[str, ...],
     env: Mapping[str, str],
+    within: Path = Path(),
 ) -> Interface:
-    """Import an application in a copy of its folder, and tell what it speaks.
+    """Import an application in a copy of its repository, as a launch has it; tell what it speaks.
 
     What that leaves (compiled modules, a data base) is in no side of a comparison. `env` is added
     to what servers inherit, its places filled as a launch does. UsageError: it cannot be imported,
     or is neither.
     """
     with tempfile.TemporaryDirectory() as folder:
-        tmp, copy = Path(folder, "tmp"), Path(folder, "copy")
+        tmp, copy = Path(folder, "tmp"), Path(folder, "copy") / within
         tmp.mkdir()
-        shutil.copytree(root, copy, symlinks=True)
+        _copy_around(root, within, Path(folder, "copy"))
         search = os.pathsep.join(map(str, (ENTRY, *(copy / name for name in imports))))
         variables = {name: fill(text, {"tmp": str(tmp), "port": "0"}) for name, text in env.items()}
         done = subprocess.run(
@@ -346,6 +346,12 @@ def find_interface(
         if done.returncode == 0 and answer == interface:
             return interface  # type: ignore[no-any-return]
     raise UsageError(f"{app}: expected an application, found: {last_words(done.stderr or answer)}")
+
+
+def _copy_around(folder: Path, within: Path, place: Path) -> None:
+    """Copy the repository of which a folder is the one `within` it."""
+    depth = len(within.parts)
+    shutil.copytree(folder.parents[depth - 1] if depth else folder, place, symlinks=True)
 
 
 def _inherited() -> dict[str, str]:
