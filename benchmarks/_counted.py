@@ -31,7 +31,11 @@ _FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydant
 
 # How often in a phase: so often that a count has six digits.
 _VALIDATIONS = {"1": 200, "20": 20}
-_REQUESTS = 30
+_REQUESTS, _FEWEST = 30, 3
+
+# Calls of all functions in a request up to which it is counted so often: a dozen simple requests.
+# Under Valgrind ten times as many take a second.
+_CALLS = 10_000
 
 
 def preload() -> None:
@@ -95,8 +99,26 @@ def _served(unit: type[Unit]) -> Unit:
     paths = (ask.path, *ask.paths)
     for path in paths:
         _requests.check_answer(f"{ask.method} {path}", {"status": status}, *request())
-    rounds = -(-_REQUESTS // len(paths))  # whole ones: each path is as often in every phase
+    calls = sum(_count_calls(request) for _ in paths) / len(paths)
+    requests = max(_FEWEST, _REQUESTS // max(1, round(calls / _CALLS)))
+    rounds = -(-requests // len(paths))  # whole ones: each path is as often in every phase
     return unit(request, n=rounds * len(paths), warmup=rounds * len(paths), threads=True)
+
+
+def _count_calls(request: Callable[[], object]) -> int:
+    """Count the calls of a request in this thread: as often on each side that has the same code."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        request()
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 if __name__ == "__main__":

@@ -240,15 +240,40 @@ def test_both_sides_that_fail_are_named_and_an_interruption_is_nobodys_failure()
 
 def test_disturbed_duets_decide_nothing() -> None:
     """Half as many again as the last look takes are tried, and then the case is given up."""
-    test = sampled(*(duet(CASE, {CPU: 2.0}, head_flags=[GROWING]) for _ in range(89)))
+    test = sampled(*(duet(CASE, {CPU: 2.0}, head_flags=[NOISY]) for _ in range(89)))
     assert test.open() == (CASE,)
-    test.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[GROWING]))
+    test.add(CASE, duet(CASE, {CPU: 2.0}, base_flags=[NOISY]))
     assert test.open() == ()
-    test.close()
     found = only(test)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.ratio, found.duets, found.excluded) == (None, 0, 90)
-    assert found.reason == "none of 90 duets was usable: memory_grows"
+    assert found.reason == "none of 90 duets was usable: host_noise"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "leak"),
+    [([GROWING], [], ""), ([GROWING], [GROWING], ""), ([], [GROWING], "head: memory_grows: 2 kB")],
+)
+def test_a_side_that_keeps_memory_is_judged_by_its_time(
+    base: list[Flag], head: list[Flag], leak: str
+) -> None:
+    """4 % more CPU time is told whoever leaks; memory is not judged, but a new leak is broken."""
+    logs = around(math.log(1.04), 10, 0.005)
+    test = sampled(
+        *(
+            duet(CASE, {CPU: math.exp(log), "pss_steady": 1.5}, base_flags=base, head_flags=head)
+            for log in logs
+        )
+    )
+    assert test.open() == ()
+    judged = {one.metric: one for one in judge(test)[CASE]}
+    assert judged[CPU].verdict is Verdict.SLOWER
+    assert judged[CPU].duets == 10
+    if leak:
+        assert judged["pss_steady"].verdict is Verdict.NOT_COMPARABLE
+        assert judged["pss_steady"].reason.startswith(leak)
+    else:
+        assert "pss_steady" not in judged
 
 
 @pytest.mark.parametrize(
@@ -274,12 +299,17 @@ def test_a_machine_that_is_noisy_most_of_the_time_is_measured_as_it_is(
     assert sum(one.kept for one in test.samples[CASE].all) == used - (10 - noisy)
 
 
-def test_noise_keeps_no_duet_that_has_other_faults() -> None:
-    both = duet(CASE, head_flags=[NOISY, GROWING])
-    test = sampled(*[both] * 3, *[duet(CASE, base_flags=[NOISY])] * 4)
+def test_what_disturbs_most_duets_is_how_it_is_and_keeps_none_that_failed() -> None:
+    closing = Flag(name=FlagName.CONNECTIONS_REOPENED, detail="who closes them?")
+    test = sampled(
+        duet(CASE, head_flags=[WRONG]),
+        duet(CASE),
+        *[duet(CASE, head_flags=[NOISY, closing])] * 3,
+        *[duet(CASE, base_flags=[closing])] * 4,
+    )
     test.close()
     (found,) = test.samples.values()
-    assert (len(found.usable), found.excluded) == (4, 3)
+    assert (len(found.usable), found.excluded) == (8, 1)
 
 
 @pytest.mark.parametrize(

@@ -117,10 +117,30 @@ HELPLESS = (
     "Not decided with all the samples that a comparison takes: 1 of 1 cases. What is there, if "
     "anything, is too small or too unsteady for this machine; more time does not help."
 )
-LOUD = (
-    "Too few duets were usable in 1 of 1 cases; their flags say what disturbed them. A quieter "
-    "machine would tell; more time on this one may not."
+LOUD = "Too few duets were usable in 1 of 1 cases: host_noise. A quieter machine would tell; "
+CLOSED = (
+    "Too few duets were usable in 1 of 1 cases: connections_reopened, host_noise. What the flags "
+    "say, once it is mended, would tell; "
 )
+MORE = "more time on this one may not."
+CLOSING = Flag(name=FlagName.CONNECTIONS_REOPENED, detail="who closes them?")
+
+
+def disturbed(*flags: Flag) -> CaseComparison:
+    case = judged_case(A, comparing.DISTURBED)
+    return case.model_copy(update={"duets": (duet(A, head_flags=flags),)})
+
+
+def test_a_leak_is_told_with_its_size_on_each_side() -> None:
+    leaking = duet(A, {"memory_per_request": 1.0}, base_flags=[comparing.GROWING])
+    figures = {"base": {**leaking.base, "memory_per_request": 2464.0}}
+    case = judged_case(A, SAME).model_copy(update={"duets": (leaking.model_copy(update=figures),)})
+    (step,) = steps(case)
+    assert step.startswith(
+        f"{A}: base keeps 2,464 bytes of every request, head keeps nothing of every request. "
+    )
+
+
 ABOUT = " About 4 min more would probably decide 1 of them."
 
 
@@ -133,7 +153,8 @@ ABOUT = " About 4 min more would probably decide 1 of them."
         ((WAITING,), {"budget_seconds": None}, HELPLESS),
         ((judged_case(B, OPEN),), {}, LACK),
         ((judged_case(A, LATE),), {}, LACK),
-        ((judged_case(A, comparing.DISTURBED),), {}, LOUD),
+        ((disturbed(comparing.NOISY),), {}, LOUD + MORE),
+        ((disturbed(comparing.NOISY, CLOSING),), {}, CLOSED + MORE),
     ],
 )
 def test_time_is_asked_for_only_where_it_helps(

@@ -62,12 +62,13 @@ class CaseDuets:
             self.usable.append(duet)
 
     def settle(self) -> None:
-        """Use duets that the host alone has disturbed, where these are most of them.
+        """Use duets that warnings alone have disturbed, where these are most of them.
 
-        Such noise is no exception, but how the machine is. Both sides had it, it says nothing about
-        the ratio, and ratios of such duets scatter no wider than others of the same comparison.
+        Such noise is no exception, but how the machine or the application is, and no other machine
+        or time would tell. Both sides had it, and ratios of such duets scatter no wider than others
+        of the same comparison.
         """
-        noisy = [one.disturbed == {FlagName.HOST_NOISE} for one in self.all]
+        noisy = [bool(one.disturbed) and not one.failed for one in self.all]
         if 2 * sum(noisy) > len(noisy):
             self.all = [
                 one.model_copy(update={"kept": True}) if kept else one
@@ -81,19 +82,30 @@ class CaseDuets:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Judged metrics that every usable duet has."""
+        """Judged metrics that every usable duet has; memory that grows has no lasting figure."""
 
         def has(duet: Duet, name: str) -> bool:
             return all(0 < duet.metrics(side).get(name, 0) < math.inf for side in SIDES)
 
-        names = (*self.leading, *self.tails)
+        names = [name for name in (*self.leading, *self.tails) if not self._grows(name)]
         return tuple(name for name in names if all(has(duet, name) for duet in self.usable))
 
     @property
     def lost(self) -> tuple[str, ...]:
         """Leading metrics that some usable duet lacks: never judged from the others."""
         present = self.metrics
-        return tuple(name for name in self.leading if name not in present)
+        return tuple(n for n in self.leading if n not in present and not self._grows(n))
+
+    @property
+    def leak(self) -> str:
+        """How head, and not base, keeps memory for every request; empty if it does not."""
+        base, head = ([g for duet in self.usable if (g := duet.growth(side))] for side in SIDES)
+        leaks = len(head) >= FAILURES > len(base)
+        return f"head: {head[0].name}: {head[0].detail}" if leaks else ""
+
+    def _grows(self, metric: str) -> bool:
+        flags = (duet.growth(side) for duet in self.usable for side in SIDES)
+        return METRICS[metric].unit == "B" and any(flags)
 
     @property
     def computed(self) -> tuple[str, ...]:

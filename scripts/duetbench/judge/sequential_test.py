@@ -39,6 +39,9 @@ WITHIN: Final = 0.8
 EXPLAINED: Final = 0.9
 """Share of all cases that moved alike that the factor's value must hold."""
 
+_MEMORY: Final = "pss_steady"
+"""The metric of which a leak is said."""
+
 FACTORS: Final[dict[Factor, Callable[[Case], str]]] = {
     "experiment": lambda case: case.experiment,
     "stack": lambda case: case.stack,
@@ -216,7 +219,7 @@ class SequentialTest:
 
     def _undecided(self, key: str) -> bool:
         samples = self.samples[key]
-        deciding = (metric for metric in samples.leading if metric not in samples.lost)
+        deciding = (metric for metric in samples.leading if metric in samples.metrics)
         return any(self.state(key, metric) is State.OPEN for metric in deciding)
 
 
@@ -246,6 +249,8 @@ def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
     for metric in samples.lost:
         reason = f"{METRICS[metric].title}: not every duet has it"
         yield Judgement(metric=metric, reason=reason, **void)
+    if leak := samples.leak:
+        yield Judgement(metric=_MEMORY, reason=leak, **void)
     for metric in samples.metrics:
         if metric in samples.leading or test.state(key, metric) is not State.OPEN:
             verdict, reason = _verdict(key, metric, test)

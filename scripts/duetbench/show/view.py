@@ -4,9 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final, Literal, get_args
 
 from duetbench.core import units
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.text import TO_REPEAT
@@ -18,6 +20,7 @@ from duetbench.store.comparison import (
     Comparison,
     Judgement,
     MicroComparison,
+    SideName,
     rebuilt,
 )
 
@@ -48,6 +51,11 @@ _COULD_SEE: Final = (
     "a change of one figure alone would have been called in 4 of 5 comparisons like this; smaller "
     "ones may be there"
 )
+_MACHINES: Final = frozenset(
+    {FlagName.HOST_NOISE, FlagName.SCHED_LAG, FlagName.UNPINNED, FlagName.ENV_CHANGED}
+)
+"""Flags that say something about the machine alone."""
+
 _RATE: Final = 0.025
 """Up to this `Method.confirmation_rate` the interval of what is called lies beyond the floor."""
 
@@ -332,7 +340,10 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
         used = sum(judgement.duets for judgement in first)
         yield "duets", f"{used} usable, {unused} not: disturbed or failed"
     if noisy := sum(duet.kept for case in comparison.cases for duet in case.duets):
-        yield "noise of the machine", f"in {noisy} of the duets used: it was there most of the time"
+        yield (
+            "disturbed",
+            f"{noisy} of the duets used, as most of their cases: see the flags",
+        )
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
@@ -408,6 +419,7 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
     """Say what to do next."""
+    yield from _leaks(comparison)
     lacking: dict[str, list[ViewRow]] = {"time": [], "quiet": [], "nothing": []}
     for row in _of(rows, "undecided", "unjudged"):
         lacking[_lacks(comparison, row)].append(row)
@@ -422,9 +434,13 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
             f"with --select, would tell.{more}"
         )
     if loud := lacking["quiet"]:
+        noise = {row.case: _disturbances(comparison, row.case) for row in loud}
+        names = sorted({flag for flags in noise.values() for flag in flags})
+        quieter = all(flags <= _MACHINES for flags in noise.values())
         yield (
-            f"Too few duets were usable in {_count(loud, comparison)}; their flags say what "
-            "disturbed them. A quieter machine would tell; more time on this one may not."
+            f"Too few duets were usable in {_count(loud, comparison)}: {', '.join(names)}. "
+            + ("A quieter machine" if quieter else "What the flags say, once it is mended,")
+            + " would tell; more time on this one may not."
         )
     if spent := lacking["nothing"]:
         yield (
@@ -432,6 +448,35 @@ def _steps(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[str]:
             f"{_count(spent, comparison)}. What is there, if anything, is too small or too "
             "unsteady for this machine; more time does not help."
         )
+
+
+def _disturbances(comparison: Comparison, name: str) -> frozenset[FlagName]:
+    duets = (case.duets for case in comparison.cases if case.case.id == name)
+    return frozenset(flag for many in duets for duet in many for flag in duet.disturbed)
+
+
+def _leaks(comparison: Comparison) -> Iterator[str]:
+    """Say which side keeps memory for every request, and how much."""
+    for case in comparison.cases:
+        kept = {
+            side: [
+                duet.metrics(side).get("memory_per_request", 0.0)
+                for duet in case.duets
+                if duet.growth(side)
+            ]
+            for side in get_args(SideName)
+        }
+        if any(kept.values()):
+            words = ", ".join(
+                f"{side} keeps {f'{units.count(fmean(sizes))} bytes' if sizes else 'nothing'} of "
+                "every request"
+                for side, sizes in kept.items()
+            )
+            yield (
+                f"{case.case.id}: {words}. Such memory has no lasting figure to be "
+                "judged, and time may grow with it; requests that leave the application as it was "
+                "have one."
+            )
 
 
 def _lacks(comparison: Comparison, row: ViewRow) -> Literal["time", "quiet", "nothing"]:

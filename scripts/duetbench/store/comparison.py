@@ -80,7 +80,7 @@ class Duet(Frozen):
     flags_head: tuple[Flag, ...] = ()
     kept: bool = Field(
         default=False,
-        description="Used although the host took core time, as it did in most duets of the case.",
+        description="Used although a warning disturbs it, as one did in most duets of the case.",
     )
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
@@ -102,14 +102,19 @@ class Duet(Frozen):
     @property
     def usable(self) -> bool:
         """Whether decisions may use it: both sides valid, and nothing else was measured too."""
-        disturbed = self.disturbed - {FlagName.HOST_NOISE} if self.kept else self.disturbed
-        return not disturbed and bool(self.base) and bool(self.head)
+        return (self.kept or not self.disturbed) and bool(self.base) and bool(self.head)
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
-        """Flags of either side that speak against using it."""
+        """Flags of either side that speak against using it; memory that grows moves memory only."""
         flags = (*self.flags_base, *self.flags_head)
-        return frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
+        bad = frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
+        return bad - {FlagName.MEMORY_GROWS}
+
+    def growth(self, side: SideName) -> Flag | None:
+        """How a side keeps memory for every request; None if it does not."""
+        flags = (flag for flag in self.flags(side) if flag.name is FlagName.MEMORY_GROWS)
+        return next(flags, None)
 
     @model_validator(mode="after")
     def _a_failure_is_never_a_ratio(self) -> Self:

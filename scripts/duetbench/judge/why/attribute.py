@@ -71,7 +71,12 @@ def attribute(
             for run in range(runs)
         ]
         entries = pool.submit(_entries, base), pool.submit(_entries, head)
-        before, after = zip(*((one.result(), other.result()) for one, other in turns), strict=True)
+        try:
+            results = [(one.result(), other.result()) for one, other in turns]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # else all others are waited for
+            raise
+        before, after = zip(*results, strict=True)
         facts = entries[0].result(), entries[1].result()
     calls = _calls(base, before, facts[0]), _calls(head, after, facts[1])
     ranked = ranking.rank(

@@ -299,7 +299,8 @@ class Process:
             code = self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired as error:
             raise CountError(
-                f"expected Valgrind to finish in {timeout:g} s, and it has not; "
+                f"expected Valgrind to finish in {timeout:.0f} s, and it has not: it is some fifty "
+                f"times slower than the program, so ask for less work per request; "
                 f"{_last_words(self._log)}"
             ) from error
         if code != 0:

@@ -5,9 +5,12 @@
  * both its standard library and its crate `getrandom` look up so that it can be replaced; the
  * allocator of a free-threaded CPython draws with syscall(). The bytes go on from call to call, so
  * that who draws until two differ comes to an end. Not for secrets.
+ *
+ * pidfd_open() is absent, as to older kernels: Valgrind does not know it, and asyncio does without.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -46,6 +49,10 @@ long syscall(long number, ...)
 	va_end(list);
 	if (number == SYS_getrandom)
 		return getrandom((void *)given[0], (size_t)given[1], 0);
+	if (number == SYS_pidfd_open) {
+		errno = ENOSYS;
+		return -1;
+	}
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	return next(number, given[0], given[1], given[2], given[3], given[4], given[5]);
