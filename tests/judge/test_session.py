@@ -114,6 +114,18 @@ def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> 
         assert any("the budget is too small" in note for note in found.notes)
 
 
+def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(compare: Compare) -> None:
+    """Fifty seconds hold the first look of one case; the first one fails at once."""
+    void, *others = (f"{kind}/e/py3.14" for kind in "abc")
+    found = compare(FakeInstruments(failing=frozenset({void})), (void, *others), 50.0)
+    judged = verdicts(found, "server_cpu_per_request")
+    assert judged[void] is Verdict.NOT_COMPARABLE
+    played = {case.case.id: len(case.duets) for case in found.cases}
+    assert played[void] == 2
+    assert max(played[name] for name in others) >= 5
+    assert found.wall_seconds <= 1.1 * 50
+
+
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
     """In an order that is drawn; who has failed ends the launch for those behind it."""
     ours, other = names(3), "another/e/py3.14"

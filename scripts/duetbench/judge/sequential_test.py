@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Verdict
@@ -78,7 +78,7 @@ class SequentialTest:
     """Duets of several cases, until each is decided or out of time."""
 
     def __init__(self, samples: Mapping[str, CaseDuets], method: Method | None = None) -> None:
-        self.samples, self.method = samples, method or Method()
+        self.samples, self.method = dict(samples), method or Method()
         self._hinted: set[tuple[str, str]] = set()
         self._final: frozenset[str] = frozenset()
         self._closed = False
@@ -92,6 +92,11 @@ class SequentialTest:
         follows from.
         """
         self._hinted.add((key, metric))
+
+    def take(self, key: str, other: Self) -> None:
+        """Take a case from another test: it is one of all that this one's error rate is for."""
+        self.samples[key] = other.samples.pop(key)
+        self._ps.clear()
 
     def add(self, key: str, duet: Duet) -> None:
         """Take another duet."""

@@ -181,13 +181,17 @@ class _Session:
         seconds += EACH_SECONDS * len(self.jobs)
         self.reporter.begin(measured + len(self.jobs), seconds, self.question.seconds)
         if measured < total:
-            few = f"{total - measured} of {total} cases: they were not measured"
-            self.note(f"the budget is too small for {few}")
+            few = f"{total - measured} of {total} cases"
+            self.reporter.note(f"{few} get what time the others leave of the budget")
         self._count()
         if self.pairs:
             self.reporter.stage("duets", measured)
         rule = _UntilDecided(self.test, self.pairs)
-        self.loop.play(rule, self._duets_end, self._measure_noise)
+        while self.loop.play(rule, self._duets_end, self._measure_noise) and self._admit():
+            pass
+        if len(self.pairs) < total:
+            few = f"{total - len(self.pairs)} of {total} cases: they were not measured"
+            self.note(f"the budget is too small for {few}")
         self._follow_up()
 
     def note(self, sentence: str) -> None:
@@ -249,6 +253,19 @@ class _Session:
             if differ(self.counts.of(case)):
                 for metric in pair.duets.computed:
                     self.test.hint(case, metric)
+
+    def _admit(self) -> bool:
+        """Give time that decided and void cases have left to others; False where none has room."""
+        waiting = [p for p in self.question.affected.pairs if p.case.id in self.left_out.samples]
+        left, least = self._duets_end() - self.clock(), self.method.looks.least
+        more = affordable(waiting, self.loop.seconds.of, least, left / FIRST_LOOK)
+        if not more or least * self.loop.seconds.of(*more) > left:
+            return False
+        for pair in more:
+            self.pairs[pair.case.id] = pair
+            self.test.take(pair.case.id, self.left_out)
+        self.reporter.stage("duets", len(more))
+        return True
 
     def _duets_end(self) -> float:
         """Moment at which the last duet has to be over: time is kept to follow up what moved."""

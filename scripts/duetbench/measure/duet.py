@@ -44,6 +44,9 @@ from duetbench.measure.testbed import SideCase, server_of
 from duetbench.store.comparison import Duet, SideName
 
 _POLL_SECONDS: Final = 0.02
+_OF_ANSWERS: Final = frozenset({FlagName.WRONG_STATUS, FlagName.WRONG_BODY, FlagName.WRONG_SIZE})
+"""Failures of a request, after which a server answers others."""
+
 _SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}
 """Metrics that the other side's server makes smaller, with what they are made of."""
 
@@ -58,9 +61,10 @@ def perform(
 ) -> tuple[Duet, ...]:
     """Play a duet of each pair of base and head, with closed loads of at least `seconds` s.
 
-    All on one launch of each side. The first duet that fails is the last; they are numbered from
-    `order`. Output of a side's server goes to the file `log(side)`. InterruptedRun from the signal
-    handler leaves nothing running. ValueError if a side's cases cannot share a server.
+    All on one launch of each side. The first duet that fails is the last, unless no more than its
+    answers were wrong; they are numbered from `order`. Output of a side's server goes to the file
+    `log(side)`. InterruptedRun from the signal handler leaves nothing running. ValueError if a
+    side's cases cannot share a server.
     """
     began, started = time.monotonic(), utc_now()
     base, head = zip(*pairs, strict=True)
@@ -199,14 +203,14 @@ class _Duets:
         self.beside: dict[SideName, tree_usage.MemorySample] = {}
 
     def run(self, number: int) -> list[_Result]:
-        """Start both servers, play so many duets or until one fails, and end both."""
+        """Start both servers, play so many duets or until one ends them, and end both."""
         results: list[_Result] = []
         with ExitStack() as stack:
             for side in self.order:
                 stack.callback(self._end, side)
             self._each(lambda side: side.start(aside=side is self.order[1]))
             self._each(SideRun.meet)
-            while len(results) < number and (not results or not self._void):
+            while len(results) < number and not (results and self._over):
                 results.append(self._play(len(results)))
             self._unshare(results)
         return results
@@ -262,6 +266,12 @@ class _Duets:
     @property
     def _void(self) -> bool:
         return any(side.failed for side in self.order)
+
+    @property
+    def _over(self) -> bool:
+        """Whether the launches serve no further case: not where nothing but answers was wrong."""
+        flags = (flag for side in self.order for flag in side.serving.flags)
+        return not _OF_ANSWERS.issuperset(f.name for f in flags if f.severity == "fail")
 
     def _end(self, side: SideRun) -> None:
         try:
