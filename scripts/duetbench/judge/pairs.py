@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from duetbench.core import metrics
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS, Situation
 from duetbench.core.model import Case, LoadModel, Missing
 from duetbench.core.text import short
@@ -35,6 +35,9 @@ and are not known while a side still gets quicker."""
 
 DRIFT_RATE: Final = 0.01
 """Error rate at which duets are said to drift alike."""
+
+_LASTING: Final = DISTURBING - {FlagName.NOT_STEADY}
+"""Warnings of what may be there all the time."""
 
 SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
 
@@ -66,9 +69,9 @@ class CaseDuets:
 
         Such noise is no exception, but how the machine or the application is, and no other machine
         or time would tell. Both sides had it, and ratios of such duets scatter no wider than others
-        of the same comparison.
+        of the same comparison. Of a side that still gets quicker no ratio lasts.
         """
-        noisy = [bool(one.disturbed) and not one.failed for one in self.all]
+        noisy = [bool(one.disturbed) and one.disturbed <= _LASTING for one in self.all]
         if 2 * sum(noisy) > len(noisy):
             self.all = [
                 one.model_copy(update={"kept": True}) if kept else one
