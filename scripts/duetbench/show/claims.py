@@ -212,7 +212,9 @@ def answer(
     if logs := together(sides):
         pairs = zip(sides, logs, strict=True)
         figures = " against ".join(side.format(math.exp(log.mean())) for side, log in pairs)
-        words.append(f"{figures}, over {min(map(len, logs))} {what}")
+        count = min(map(len, logs))
+        over = f"{count} {what}" if count > 1 else "one launch, which scatters as its kin do"
+        words.append(f"{figures}, over {over}")
     if disturbed := dict.fromkeys(flag for side in sides for flag in side.disturbed):
         words.append(f"twice as wide for {', '.join(disturbed)}")
     names = " and ".join(side.name for side in sides)

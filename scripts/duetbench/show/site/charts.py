@@ -258,7 +258,7 @@ def _axis(quantity: Quantity, scale: Scale) -> Markup:
     """Labels of the ticks; the first and the last one stay inside."""
     ticks = scale.ticks
     texts = []
-    for tick in ticks[:: 2 if len(ticks) > 5 else 1]:
+    for tick in ticks[:: 2 if len(ticks) > 4 else 1]:
         share = float(scale.at(tick).rstrip("%"))
         anchor = "start" if share < 8 else "end" if share > 92 else "middle"
         beside = tick - scale.zero
