@@ -108,6 +108,17 @@ def test_all_runs_of_one_machine_speak_together_whatever_their_profile() -> None
     assert answered(synthetic.make_run([*single, *kin])).verdict == "holds"
 
 
+def test_an_open_statement_says_what_the_reference_runs_answer() -> None:
+    """A run without the side in question cannot answer; twice as much was answered elsewhere."""
+    only = synthetic.make_run([result("demo/x/py3.14", 5.0, 5.1)])
+    evidence, reference = (Evidence.of([summarise(run)], "demo") for run in (only, twice()))
+    (answer,) = check(evidence, published(), reference)
+    assert answer.verdict == "not measured"
+    assert answer.reason.endswith("; the reference runs say: holds, 2.00 (1.94…2.06)")
+    (answer,) = check(reference, published(), evidence)
+    assert "reference" not in answer.reason
+
+
 def test_what_was_not_measured_is_never_claimed() -> None:
     ft = synthetic.make_case("demo/x/py3.14t")
     failed = CaseResult(case=ft, launches=(synthetic.failed(ft.id, 0, FlagName.NOT_READY, "10 s"),))

@@ -157,11 +157,8 @@ def run_command(
             interruption.advice = "; ".join((advice, *left_out(options))) if advice else ""
             raise
     if assigned is None or output or markdown or details:  # a shard is one of many; see its night
-        summary, root = summarise(finished), project.repository
-        page = pages.make_page(
-            summary,
-            load_published(root),
-        )
+        summary, published = summarise(finished), load_published(project.repository)
+        page = pages.make_page(summary, published, reference=pages.reference_runs(project.results))
         text = as_markdown(page)
         actions.summary(text)  # on the page of the job of GitHub Actions that this is
         put(text, markdown)

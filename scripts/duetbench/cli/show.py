@@ -177,7 +177,8 @@ def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, as_markdown
         )
     root = paths.project_root()
     published = load_published(root)
-    page = pages.make_page(summary, published, select)
+    reference = reference_runs(Project.here().results)
+    page = pages.make_page(summary, published, select, reference)
     if as_json:
         print_json(pages.as_json(chosen, published, page))
     elif as_markdown:

@@ -10,7 +10,7 @@ what disturbs all of them is not in their scatter.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal, Self
 
@@ -179,9 +179,19 @@ def compare(sides: Sequence[Side]) -> Interval | None:
     return Interval(math.exp(mean), low, high, count)
 
 
-def check(evidence: Evidence, published: Published) -> tuple[Answer, ...]:
-    """Answer every statement of an experiment."""
-    return tuple(_check(evidence, published, shape) for shape in published.shapes)
+def check(
+    evidence: Evidence, published: Published, reference: Evidence | None = None
+) -> tuple[Answer, ...]:
+    """Answer every statement of an experiment; an open one adds what the `reference` answers."""
+    answers = []
+    for shape in published.shapes:
+        ours = _check(evidence, published, shape)
+        theirs = _check(reference, published, shape) if reference else ours
+        if ours.verdict not in ANSWERED and theirs.verdict in ANSWERED:
+            text = f"the reference runs say: {theirs.verdict}, {theirs.figure}"
+            ours = replace(ours, reason=f"{ours.reason}; {text}")
+        answers.append(ours)
+    return tuple(answers)
 
 
 def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:

@@ -158,17 +158,27 @@ def narrowed(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
 
 
 def make_page(
-    summary: RunSummary, published: Mapping[str, Published], select: Sequence[str] = ()
+    summary: RunSummary,
+    published: Mapping[str, Published],
+    select: Sequence[str] = (),
+    reference: Sequence[RunSummary] = (),
 ) -> RunPage:
     """Make the page of a run.
 
-    `select` are globs over the ids of the cases that tables show; answers draw on the whole run.
+    `select` are globs over the ids of the cases that tables show; answers draw on the whole run,
+    and name what runs of `reference` answer where it decides nothing.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
     for case in narrowed(summary, select).cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
     sections = (
-        make_section(name, Evidence.of([summary], name), published.get(name), by_experiment[name])
+        make_section(
+            name,
+            Evidence.of([summary], name),
+            published.get(name),
+            by_experiment[name],
+            Evidence.of(reference, name),
+        )
         for name in sorted(by_experiment, key=lambda name: (name not in published, name))
     )
     run = summary.run
@@ -181,6 +191,7 @@ def make_section(
     evidence: Evidence,
     published: Published | None,
     cases: Sequence[CaseSummary] | None = None,
+    reference: Evidence | None = None,
 ) -> Section:
     """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
     published = published or Published()
@@ -188,7 +199,7 @@ def make_section(
         experiment=experiment,
         question=published.question,
         source=". ".join(filter(None, (published.source, published.setting))),
-        answers=claims.check(evidence, published),
+        answers=claims.check(evidence, published, reference),
         tables=experiment_tables([*evidence.cases.values()] if cases is None else cases, published),
         notes=(*published.notes, *different(published.deviations)),
     )
