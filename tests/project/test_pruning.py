@@ -10,7 +10,7 @@ import filelock
 import pytest
 
 from bare import QUIET
-from duetbench.cli.setup import DAYS, remove_unused, set_up
+from duetbench.cli.setup import remove_unused, set_up
 from duetbench.host import cache as artefact
 from duetbench.host import paths
 from duetbench.project import interpreters, stacks
@@ -48,7 +48,7 @@ def test_what_nothing_has_used_for_a_month_goes(cache: Path) -> None:
     aged(used.parent, 99)
     aged(unused, 99)
     artefact.touch(used)
-    assert remove_unused(DAYS) == [old.name, unused.name]
+    assert remove_unused() == [old.name, unused.name]
     assert [path.is_dir() for path in (young, old, used, unused)] == [True, False, True, False]
     assert (used.parent / "uv").is_dir()
 
@@ -63,11 +63,11 @@ def test_what_is_being_made_or_only_linked_is_left_alone(cache: Path, tmp_path: 
     (cache / "environments" / elsewhere.name).symlink_to(elsewhere)
     (cache / "snapshots").symlink_to(tmp_path / "elsewhere")
     with filelock.FileLock(busy.parent / f".{busy.name}.lock"):
-        assert remove_unused(DAYS) == []
+        assert remove_unused() == []
     assert (busy / "bin" / "python").is_file()
     assert staging.is_dir()
     assert (elsewhere / "bin" / "python").is_file()
-    assert remove_unused(DAYS) == [busy.name]
+    assert remove_unused() == [busy.name]
 
 
 def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,9 +139,6 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
         assert f'why/{record.id}/">All rows' in page
         assert page.count('<tr><th scope="row"><code>') == 3
     own = (site / "why" / record.id / "index.html").read_text()
-    assert 'href="https://forge.example/a/fastapi/blob/v0.11.0/fastapi/routing.py#L10"' in own
-    assert "fastapi/blob/v0.10.0/fastapi/old.py#L9" in own
-    assert "blob/" not in own.partition("starlette/data.py")[0]
     assert own.count('<a href="#row-1">') == 1
     assert "(new)" in own
     assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id

@@ -44,7 +44,6 @@ RUN = "20261120T123436Z-nightly-c5891dce"
         (addresses.run_file(RUN), f"runs/{RUN}.json"),
         (addresses.package("pydantic-core"), "p/pydantic-core/"),
         (addresses.release("pydantic-core", "2.41.1"), "p/pydantic-core/2.41.1/"),
-        (addresses.badge("uvloop", "0.23.0rc1"), "p/uvloop/0.23.0rc1/badge.svg"),
         (addresses.case("<script>"), "b/~5b63e5b2097fc690/"),
     ],
 )

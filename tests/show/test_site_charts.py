@@ -25,7 +25,6 @@ from duetbench.show.site.charts import (
     scale_of,
 )
 from duetbench.show.site.pages.experiment import value_of
-from duetbench.show.site.pages.packages import badge
 from duetbench.trend.summary import summarise_case
 
 PLAIN: Final = Quantity("figure", units.plain)
@@ -117,7 +116,6 @@ def test_hostile_strings_are_text(hostile: str) -> None:
     markup = forest(Caption("x", hostile, hostile), PLAIN, {hostile: [dot]})
     lines = {hostile: [PlotPoint(0.0, value(1.0, note=hostile))]}
     markup += plot(Caption("y", hostile), PLAIN, PLAIN, lines, names=(hostile,))
-    markup += badge(hostile, hostile, "same", hostile)
     assert "<img" not in markup
     assert "<script>alert" not in markup
     for character in "\x00\x1b\x7f\u202e":

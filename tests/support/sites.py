@@ -15,7 +15,7 @@ from rich.console import Console
 import made_up
 from duetbench.host.console import Narrator
 from duetbench.show.site import build
-from duetbench.show.site.build import Built, Order
+from duetbench.show.site.build import Built
 
 PROJECT = Path(__file__).parents[2]
 HOST = "http://site.invalid/below/"
@@ -58,9 +58,17 @@ def made(
 ) -> Built:
     """Build the site of the folder's results in it, by default without asv's."""
     results = results or folder / "results"
-    order = Order(root, results, folder / output, folder / "cache", base, with_asv)
     sources = made_up.read(results)
-    return build.update(order, sources, Narrator(Console(quiet=True)))
+    return build.build(
+        root,
+        results,
+        folder / output,
+        folder / "cache",
+        Narrator(Console(quiet=True)),
+        base=base,
+        with_asv=with_asv,
+        sources=sources,
+    )
 
 
 @dataclass

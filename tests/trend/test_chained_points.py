@@ -8,8 +8,8 @@ import pytest
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.model import Missing
 from duetbench.store.points import CANARY, Points
+from duetbench.trend.candidates import steps
 from duetbench.trend.reading import coverage, of_points, trended
-from duetbench.trend.steps import steps
 from duetbench.trend.table import COLUMNS, Table, tables
 
 

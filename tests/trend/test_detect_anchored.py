@@ -11,7 +11,7 @@ import pytest
 from detecting import BUMPED, CPU, detect, recorded, run_of, table
 from duetbench.store.change import Step
 from duetbench.store.points import INSTRUCTIONS
-from duetbench.trend.steps import LONE, PRICE, Piece, fitted, steps
+from duetbench.trend.candidates import LONE, PRICE, Piece, fitted, steps
 
 E = 0.01
 

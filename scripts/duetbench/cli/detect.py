@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from typer import Exit, Option
 
@@ -19,7 +19,6 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.verbs import hook
 from duetbench.core.errors import UsageError
-from duetbench.core.units import Interval
 from duetbench.github import actions
 from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
@@ -29,14 +28,12 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
 from duetbench.show.change import narrowed_line
-from duetbench.show.formats import ends, percent, series_title
+from duetbench.show.formats import percent, series_title
 from duetbench.store import change, files
-from duetbench.store.change import Candidates, Change, Step
+from duetbench.store.change import Candidates, Change
 from duetbench.trend import candidates, confirm, nights, reading
 from duetbench.trend.releases import axes, narrowed
 from duetbench.trend.table import tables
-
-_SHOWN: Final = 5  # series of a candidate that are printed
 
 
 def detect_command(
@@ -196,24 +193,12 @@ def _outputs(found: Candidates, machines: Collection[str]) -> dict[str, str]:
 def _lines(found: Candidates) -> Iterator[str]:
     for candidate in found.candidates:
         yield _headline(candidate)
-        yield from map(_step, candidate.steps[:_SHOWN])
-        if len(candidate.steps) > _SHOWN:
-            yield f"  and {len(candidate.steps) - _SHOWN} more series"
     yield (
         f"{len(found.candidates)} candidates, {found.known} judged already; steps where no stack "
         f"changed (the machine, or our own commits): {len(found.unexplained)}"
     )
     if found.candidates:
         yield "judge them on their machines: duetbench ci detect --confirm"
-
-
-def _step(step: Step) -> str:
-    """A step, with its interval where it has one."""
-    within = f" ({ends(Interval(step.ratio, *step.within))})" if step.within else ""
-    return (
-        f"  {step.series.case} {series_title(step.series.metric)} {percent(step.ratio)}{within} at "
-        f"{step.after_run} on {step.series.machine}"
-    )
 
 
 def _headline(candidate: Change) -> str:

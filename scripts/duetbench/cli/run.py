@@ -3,12 +3,12 @@
 import json
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Sequence
-from itertools import count, groupby
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
 
-from rich.table import Table
 from typer import Context, Exit, Option
 
 from duetbench.cli.options import (
@@ -97,8 +97,8 @@ def run_command(
         bool,
         Option(
             "--dry-run",
-            help="Start nothing: show cases, launches and expected time per experiment, and with "
-            "--details each case.",
+            help="Start nothing: show how many cases and launches, and the expected time; with "
+            "--details of each case.",
         ),
     ] = False,
     python: PythonOption = None,
@@ -214,9 +214,14 @@ def _show(
     console: Console, plan: Plan, project: Project, document: Path | None, *, cases: bool
 ) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations tell."""
-    console.print(_table(plan))
     for case in plan.cases if cases else ():
         console.say(f"{case.id}  {units.seconds(expected(case, plan.profile).total)}")
+    experiments = Counter(case.experiment for case in plan.cases)
+    console.say("; ".join(f"{name}: {number} cases" for name, number in experiments.items()))
+    console.say(
+        f"{plan.launches * len(plan.cases)} launches in profile {plan.profile}, about "
+        f"{duration(planning.plan_seconds(plan))}"
+    )
     try:
         names = sorted({case.stack for case in plan.cases})
         require_packages(plan.cases, {name: project.lock(name) for name in names})
@@ -224,31 +229,9 @@ def _show(
         console.say(f"note: this cannot be run yet: {problem}")
     document_value = {
         "expected_seconds": round(planning.plan_seconds(plan), 1),
-        "load_seconds": round(planning.load_seconds(plan), 1),
         "plan": plan.model_dump(mode="json"),
     }
     put(f"{json.dumps(document_value, indent=1)}\n", document)
-
-
-def _table(plan: Plan) -> Table:
-    table = Table(title=f"Profile {plan.profile}", title_justify="left", show_footer=True)
-    for heading in ("experiment", "cases", "launches", "expected", "of it under load"):
-        table.add_column(heading, justify="left" if heading == "experiment" else "right")
-    for name, cases in groupby(plan.cases, key=lambda case: case.experiment):
-        table.add_row(name, *_totals(plan.model_copy(update={"cases": tuple(cases)})))
-    for column, text in zip(table.columns, ("all", *_totals(plan)), strict=True):
-        column.footer = text
-    return table
-
-
-def _totals(plan: Plan) -> tuple[str, ...]:
-    seconds = planning.plan_seconds(plan)
-    return (
-        str(len(plan.cases)),
-        str(len(plan.cases) * plan.launches),
-        duration(seconds),
-        units.share(planning.load_seconds(plan) / seconds) if seconds else "—",
-    )
 
 
 def _measure(

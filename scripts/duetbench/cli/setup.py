@@ -9,14 +9,14 @@ from typing import Annotated, Final
 from typer import Option
 
 from duetbench.cli.options import machine
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
 from duetbench.project import cpython, interpreters, stacks, tools
 from duetbench.project.project import Project
 
-DAYS: Final = 30.0
+DAYS: Final = 30
 """A month: longer than a pull request is usually looked at, and a night's locks are used once."""
 
 _UNUSED: Final = (
@@ -40,11 +40,8 @@ def setup_command(
         Option("--no-stacks", help="Leave the stacks' environments, whose packages run code, out."),
     ] = False,
     prune: Annotated[
-        bool, Option("--prune", help="Then remove what nothing has used for --days.")
+        bool, Option("--prune", help="Then remove what nothing has used for a month.")
     ] = False,
-    days: Annotated[
-        float, Option("--days", min=0, help="With --prune: unused for so long.")
-    ] = DAYS,
 ) -> None:
     """Make interpreters, load generator and environments; a second run only checks them.
 
@@ -52,8 +49,6 @@ def setup_command(
     back costs nothing then. With --prune, what nothing has used for a month goes; what this set-up
     has made or checked stays, and anything else can be made again.
     """
-    if days != DAYS and not prune:
-        raise UsageError("--days belongs to --prune: what has been unused for so long is removed")
     narrator, started = Narrator(Console()), time.monotonic()
     with interruptible():
         done = set_up(Project.here(), narrator, tests=tests, with_stacks=not no_stacks)
@@ -66,9 +61,9 @@ def setup_command(
         narrator.say(f"ready and checked: {ready}")
     if prune:
         with machine():
-            names = remove_unused(days)
-        gone = f"removed, unused for {days:g} days: {'; '.join(names)}"
-        narrator.say(gone if names else f"nothing has been unused for {days:g} days")
+            names = remove_unused()
+        gone = f"removed, unused for {DAYS} days: {'; '.join(names)}"
+        narrator.say(gone if names else f"nothing has been unused for {DAYS} days")
 
 
 @contextlib.contextmanager
@@ -133,19 +128,19 @@ def set_up(
     return made | {label: now for label, now in had.items() if now is not None}
 
 
-def remove_unused(days: float) -> list[str]:
-    """Remove from the cache what nothing has used for so long, but for what somebody is making.
+def remove_unused() -> list[str]:
+    """Remove from the cache what nothing has used for a month, but what somebody is making.
 
     The caller holds the machine. What set-up has just looked at is in use.
     """
     folders = [path for pattern in _UNUSED for path in sorted(paths.cache_dir().glob(pattern))]
-    return [path.name for path in folders if _is_unused(path, days) and cache.remove(path)]
+    return [path.name for path in folders if _is_unused(path) and cache.remove(path)]
 
 
-def _is_unused(path: Path, days: float) -> bool:
+def _is_unused(path: Path) -> bool:
     # What is linked is somebody else's, which we only use.
     if not path.is_dir() or path.is_symlink() or path.parent.is_symlink() or path.name[0] == ".":
         return False
     # Folders of several artefacts are as old as the newest in them.
     used = max(entry.lstat().st_mtime for entry in (path, *path.iterdir()))
-    return time.time() - used > days * 86400
+    return time.time() - used > DAYS * 86400

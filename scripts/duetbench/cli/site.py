@@ -46,30 +46,32 @@ def site_command(
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--base {base}: expected an address like https://example.org/duetbench/")
     root = paths.project_root()
-    order = build.Order(
-        root=root,
-        results=(results or paths.results_dir(root)).resolve(),
-        output=(output or root / FOLDER).resolve(),
-        cache=paths.cache_dir() / "site",
-        base=f"{base.rstrip('/')}/" if base else base,
-        with_asv=asv,
-    )
-    if not order.results.is_dir():
-        raise UsageError(f"{order.results}: expected a results folder, found none (--results)")
+    results = (results or paths.results_dir(root)).resolve()
+    output = (output or root / FOLDER).resolve()
+    if not results.is_dir():
+        raise UsageError(f"{results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console(stderr=as_json))
     began = time.monotonic()
     with interruptible():
-        built = build.build(order, narrator)
+        built = build.build(
+            root,
+            results,
+            output,
+            paths.cache_dir() / "site",
+            narrator,
+            base=f"{base.rstrip('/')}/" if base else base,
+            with_asv=asv,
+        )
     seconds = round(time.monotonic() - began, 3)
     if as_json:
-        print_json({"output": str(order.output), "seconds": seconds, **asdict(built)})
+        print_json({"output": str(output), "seconds": seconds, **asdict(built)})
         return
     for note in built.notes:
         narrator.say(f"note: {note}")
     narrator.say(
-        f"{order.output}: {built.pages} pages; "
+        f"{output}: {built.pages} pages; "
         f"{built.written} files written, {built.kept} kept, {built.removed} removed, "
         f"in {duration(seconds)}"
     )
-    there = shlex.quote(str(order.output))
+    there = shlex.quote(str(output))
     narrator.say(f"to look at it: python3 -m http.server -b 127.0.0.1 -d {there}")

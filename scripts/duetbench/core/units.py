@@ -56,7 +56,7 @@ class Format:
     """How figures of one kind are written.
 
     Attributes:
-        name: As `formats.js` calls it.
+        name: As formats.js calls it.
         unit: SI unit of the figures.
         write: Writes one figure, with its unit.
         highest: What no launch on any machine comes near: a figure beyond it is a fault, or a lie.

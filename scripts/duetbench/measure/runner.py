@@ -18,7 +18,7 @@ from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed, equip, require_packages
 from duetbench.project import interpreters, stacks
-from duetbench.project.plan import RemainingTime, launch_order
+from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
 from duetbench.project.project import Project
 from duetbench.store import run_files
 
@@ -163,16 +163,16 @@ def execute(
         for order, (case, number) in enumerate(steps)
         if (case.id, number) not in launches
     ]
-    estimate = RemainingTime([expected(case) for _, case, _ in todo])
+    left, late = [expected(case) for _, case, _ in todo], 0.0
     counted = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
-    progress.start(
-        f"{counted}, about {duration(estimate.remaining)}", estimate.remaining, len(steps)
-    )
+    progress.start(f"{counted}, about {duration(sum(left))}", sum(left), len(steps))
     try:
-        for order, case, number in todo:
-            progress.work(case.id, order, estimate.remaining)
+        for done, (order, case, number) in enumerate(todo):
+            # How much slower this machine starts servers is an overhead per launch.
+            extra = late / (done + PRIOR_LAUNCHES)
+            progress.work(case.id, order, sum(max(0.0, one + extra) for one in left[done:]))
             launch = launches[case.id, number] = perform(case, number, order)
-            estimate.observe(launch.seconds)
+            late += launch.seconds - left[done]
             progress.say(_line(launch, len(steps)))
             try:
                 run_files.save_partial(results, snapshot(RunStatus.PARTIAL))

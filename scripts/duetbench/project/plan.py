@@ -8,7 +8,7 @@ import difflib
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -83,11 +83,6 @@ def lasting(plan: Plan, seconds: float) -> Plan:
 def plan_seconds(plan: Plan) -> float:
     """Seconds that a plan is expected to take."""
     return plan.launches * sum(expected(case, plan.profile).total for case in plan.cases)
-
-
-def load_seconds(plan: Plan) -> float:
-    """Seconds of a plan in which load is measured."""
-    return plan.launches * sum(expected(case, plan.profile).load for case in plan.cases)
 
 
 def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
@@ -211,28 +206,3 @@ def _capacity(case: Case) -> float:
     single = max(case.endpoint.takes, case.endpoint.floor)
     limit = ceiling(case, unit=single, cores=Costs.cores)
     return math.inf if limit is None else limit
-
-
-@dataclass(slots=True)
-class RemainingTime:
-    """Expected and observed seconds of a run's launches.
-
-    What an expectation cannot know is how quick this machine starts interpreters. That is an
-    overhead per launch, so the correction is additive: the mean of (observed - expected), shrunk
-    towards zero while launches are few.
-    """
-
-    expected: Sequence[float]
-    _errors: list[float] = field(default_factory=list)
-
-    def observe(self, seconds: float) -> None:
-        self._errors.append(seconds - self.expected[len(self._errors)])
-
-    @property
-    def correction(self) -> float:
-        return sum(self._errors) / (len(self._errors) + PRIOR_LAUNCHES)
-
-    @property
-    def remaining(self) -> float:
-        left = self.expected[len(self._errors) :]
-        return sum(max(0.0, seconds + self.correction) for seconds in left)

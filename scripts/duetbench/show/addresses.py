@@ -68,11 +68,6 @@ def release(package: str, version: str) -> str:
     return _below(PACKAGES, f"{package}/{version}")
 
 
-def badge(package: str, version: str) -> str:
-    """The same as a picture for other pages."""
-    return f"{release(package, version)}badge.svg"
-
-
 @lru_cache(maxsize=8192)
 def _below(folder: str, name: str) -> str:
     """The address of what has this name; of its digest, where no folder can have the name."""

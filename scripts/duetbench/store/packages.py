@@ -12,7 +12,7 @@ from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, get_args
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
 from pydantic import Field, StringConstraints, ValidationError
@@ -72,16 +72,6 @@ class VersionLinks(Frozen):
         if self.tag is None or self.repository is None:
             return None
         return f"{self.repository}/compare/{self.tag}{before}...{self.tag}{version}"
-
-    def line(self, version: str, file: str, line: int) -> str | None:
-        """A line of a file in the source of a version, if the metadata say how tags are named.
-
-        `file` is that of the installed package: of one whose repository has its packages in a
-        folder of their own, such as `src/`, the address leads nowhere.
-        """
-        if self.tag is None or self.repository is None:
-            return None
-        return f"{self.repository}/blob/{self.tag}{version}/{quote(file)}#L{line}"
 
 
 class PackageRecord(Artefact):

@@ -13,10 +13,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
+from duetbench.core.model import Case, CaseResult, Commands, Frozen, Run, Status
 from duetbench.core.units import Interval
 
 ENOUGH_LAUNCHES: Final = 3
@@ -84,7 +83,12 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
     good = result.usable
     failures = tuple(
-        Failure(round=launch.round, reason=_reasons(launch, result.case))
+        Failure(
+            round=launch.round,
+            reason="; ".join(
+                f"{flag.name}: {flag.detail}" for flag in launch.flags if flag.severity == "fail"
+            ),
+        )
         for launch in result.launches
         if launch.status is Status.FAILED
     )
@@ -137,25 +141,6 @@ def student(freedom: float) -> float:
     from scipy import special  # noqa: PLC0415 - only those who read intervals wait for its import
 
     return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
-
-
-def _reasons(launch: Launch, case: Case) -> str:
-    failing = [flag for flag in launch.flags if flag.severity == "fail"]
-    told = [f"{flag.name}: {flag.detail}" for flag in failing]
-    # An older record gave a launch up for a ceiling that no declared figure sets.
-    rate = case.load.rate
-    if any(
-        flag.name is FlagName.IMPOSSIBLE
-        and "unit" in (case.ceiling or "")
-        and ", the ceiling, " in flag.detail
-        and (rate is None or f"at most {units.rate(rate)}, " not in flag.detail)
-        for flag in failing
-    ):
-        told.append(
-            "this ceiling rests on a measured single request, which may have been slow: a launch "
-            "of today would be flagged above_unit, not void"
-        )
-    return "; ".join(told)
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:

@@ -45,23 +45,6 @@ _SCHEMAS: Final = {
 _PARTIAL: Final = ".partial"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be built.
-
-    Attributes:
-        cache: Where asv makes its own site.
-        base: Address of the site with a slash at its end; empty: not known.
-    """
-
-    root: Path
-    results: Path
-    output: Path
-    cache: Path
-    base: str = ""
-    with_asv: bool = True
-
-
 @dataclass(slots=True)
 class Folder:
     """Files below a folder: written where they changed, removed where nothing made them."""
@@ -116,33 +99,41 @@ class Built:
     notes: tuple[str, ...]
 
 
-def build(order: Order, narrator: Narrator) -> Built:
-    """Read the results and bring the site up to date; errors as `update`."""
-    return update(order, reading.read(order.results), narrator)
+def build(
+    root: Path,
+    results: Path,
+    output: Path,
+    cache: Path,
+    narrator: Narrator,
+    *,
+    base: str = "",
+    with_asv: bool = True,
+    sources: Sources | None = None,
+) -> Built:
+    """Read the results (or take what was read) and bring the site up to date.
 
-
-def update(order: Order, sources: Sources, narrator: Narrator) -> Built:
-    """Bring the site of what was read up to date.
+    `cache`: where asv makes its own site. `base`: address of the site with a slash at its end;
+    empty: not known.
 
     Raises:
         UsageError: The folder has something else in it.
         DeclarationError: A declaration of the checkout is wrong.
         RecordError: A file cannot be written.
     """
-    folder = _folder(order.output)
+    sources = reading.read(results) if sources is None else sources
+    folder = _folder(output)
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes())
     no_asv = asv_site.LEFT_OUT
-    if order.with_asv:
-        scratch = order.cache / "asv-site"
-        no_asv = asv_site.bring(order.root, order.results, scratch, folder.put, narrator)
+    if with_asv:
+        no_asv = asv_site.bring(root, results, cache / "asv-site", folder.put, narrator)
     site = gather(
-        order.root,
-        order.results,
+        root,
+        results,
         sources,
-        base=order.base,
-        downloads=_copy(folder, order.results, sources),
-        notes=(no_asv,) if no_asv and order.with_asv else (),
+        base=base,
+        downloads=_copy(folder, results, sources),
+        notes=(no_asv,) if no_asv and with_asv else (),
     )
     pages: dict[str, PageFile] = {}
     for page in chain.from_iterable(kind(site) for kind in KINDS):

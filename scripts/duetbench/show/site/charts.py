@@ -2,7 +2,7 @@
 
 The interval plot is the customary picture of many estimates (Lewis & Clarke, BMJ 2001;322:1479).
 Its places are per cent of the cell's width, so that one drawing fits pages of every size. Lines are
-drawn by `chart.js` from the JSON in the page; both have their figures as a table. Pure.
+drawn by chart.js from the JSON in the page; both have their figures as a table. Pure.
 """
 
 import math
@@ -52,9 +52,9 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What an axis shows, and how its figures are written; `script`: what `formats.js` calls that.
+    """What an axis shows, and how its figures are written; `script`: what formats.js calls that.
 
-    Of a format that `formats.js` does not have, `script` is the unit.
+    Of a format that formats.js does not have, `script` is the unit.
     """
 
     title: str

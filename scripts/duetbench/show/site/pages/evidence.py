@@ -7,7 +7,6 @@ move any more. The words of comparisons are those of the reports (`show.view`).
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +35,7 @@ from duetbench.show.site.pages.site import PageFile, Site, grouped, render
 from duetbench.show.site.pages.trends import trend_around
 from duetbench.show.site.words import filled
 from duetbench.show.view import Section, View, benchmark_name, make_view, table
-from duetbench.store.attribution import Attribution, Row
+from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison, Duet, Judgement, SideRecord
 
@@ -171,20 +170,8 @@ def _why(site: Site, record: Attribution) -> PageFile:
         text=text,
         record=record,
         change=describe(explained) if explained else None,
-        source=partial(_source, site, record),
         chart=flame(caption, record, lambda function: anchors.get(function, "")),
     )
-
-
-def _source(site: Site, record: Attribution, row: Row) -> str:
-    """Where a row's function is in its release's source, on the side that has it; or empty."""
-    function = row.function
-    package = site.packages.get(function.package)
-    moved = next((move for move in record.packages if move.package == function.package), None)
-    version = moved and (moved.base if row.state == "went" else moved.head)
-    if package is None or not version or not function.line:
-        return ""
-    return package.links(version).line(version, function.file, function.line) or ""
 
 
 def _comparisons(site: Site) -> Iterator[PageFile]:

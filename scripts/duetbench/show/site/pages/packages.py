@@ -1,19 +1,18 @@
-"""Packages over their releases, and what each release did: pages and badges."""
+"""Packages over their releases, and what each release did."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
-from duetbench.core.text import clean
 from duetbench.core.units import Interval
 from duetbench.project import names
 from duetbench.show import addresses, formats
 from duetbench.show.change import FIRST, ChangeText, describe
-from duetbench.show.site import charts, words
+from duetbench.show.site import charts
 from duetbench.show.site.charts import CHANGE, Caption, Dot, PlotPoint, Quantity, Value
 from duetbench.show.site.pages.site import PageFile, ReleasedPackage, Site, grouped, render
 from duetbench.store.comparison import PackageChange
@@ -29,17 +28,12 @@ LINKS: Final = {
     "issues": "Issues",
 }
 
-COLOURS: Final = {"worse": "#9a3d00", "better": "#005a8f", "same": "#4a5159", "open": "#635400"}
-"""Of a badge's result: white text has five times their contrast, and more."""
-LETTER: Final = 7
-"""Width of a letter of a badge, px: it is as wide as that makes it, whatever the reader's font."""
-
 Results = Mapping[ReleaseAxis, Mapping[str, Result]]
 """What the releases of a package did, by version."""
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """The list, a page for each package, and for each of its releases a page and a badge."""
+    """The list, a page for each package, and for each of its releases."""
     every = site.packages.values()
     results = {package.name: {axis: axis.results() for axis in package.axes} for package in every}
     yield render(
@@ -58,7 +52,7 @@ def pages(site: Site) -> Iterator[PageFile]:
     for package in every:
         yield _package(site, package, results[package.name])
         for version in package.versions:
-            yield from _release(site, package, version, results[package.name])
+            yield _release(site, package, version, results[package.name])
 
 
 def _rows(axis: ReleaseAxis, results: Results) -> list[tuple[Measured, Result | None]]:
@@ -169,9 +163,7 @@ def over_first(root: str, axis: ReleaseAxis, case: str, metric: str) -> Iterator
         yield PlotPoint(float(place), value, href)
 
 
-def _release(
-    site: Site, package: ReleasedPackage, version: str, results: Results
-) -> Iterator[PageFile]:
+def _release(site: Site, package: ReleasedPackage, version: str, results: Results) -> PageFile:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
     sections = [
@@ -181,11 +173,6 @@ def _release(
         if release.version == version
         for result in (results[axis].get(version),)
     ]
-    # A badge names one release, where a section says what else may have done it.
-    alone = (
-        (axis, result) for axis, head, result, _ in sections if result and head.follows(result.base)
-    )
-    drawn = next(filter(None, (picture(*pair) for pair in alone)), "")
     before = [
         result.base.version if result else release.previous for _, release, result, _ in sections
     ] + [
@@ -194,7 +181,7 @@ def _release(
         for cause in record.releases
         if (cause.package, cause.version) == (name, version)
     ]
-    yield render(
+    return render(
         site,
         "release.html.j2",
         address,
@@ -211,11 +198,8 @@ def _release(
             release=(name, version),
         ),
         most_rows=FIRST,
-        badge=Markup(drawn),  # noqa: S704 - `badge` escapes
         differences=_differences,
     )
-    if drawn:
-        yield PageFile(addresses.file(addresses.badge(name, version)), f"{drawn}\n")
 
 
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
@@ -263,50 +247,3 @@ def _differences(result: Result) -> list[tuple[PackageChange, list[str]]]:
         for move in differences(stack, before, after):
             moves.setdefault((move.package, move.base, move.head), (move, []))[1].append(stack)
     return list(moves.values())
-
-
-def summary(result: Result) -> tuple[str, str]:
-    """A result in a few words for a badge, and its tone: `+22 % CPU`, `no change`."""
-    judged = [effect for effect in result.main if effect.metric == CPU]
-    moved = sorted(effect.ratio.estimate for effect in judged if effect.moved)
-    if not judged:
-        return "", ""
-    if not moved:
-        if all(effect.verdict is Verdict.NO_CHANGE for effect in judged):
-            return "no change", "same"
-        least = formats.size(max(effect.detectable or 0 for effect in judged))
-        return f"no change above {least}", "same"
-    if moved[0] < 1 < moved[-1]:
-        return f"{words.change(moved[0])} to {words.change(moved[-1])} CPU", "open"
-    size, tone = (moved[-1], "worse") if moved[0] > 1 else (moved[0], "better")
-    return f"{'up to ' if len(moved) > 1 else ''}{words.change(size)} CPU", tone
-
-
-def picture(axis: ReleaseAxis, result: Result) -> str:
-    """A release's badge; empty where nothing can be said."""
-    text, tone = summary(result)
-    if not text:
-        return ""
-    name = f"{axis.package} {result.head.version}"
-    label = f"{name}: {text} per request, over {result.base.version}, on {axis.machine.cpu}"
-    return badge(name, text, tone, label)
-
-
-def badge(name: str, result: str, tone: str, label: str) -> str:
-    """The badge as an `<svg>`; `label` is read aloud, and shown under the pointer.
-
-    It stands alone, where no stylesheet of ours is, and inside pages that forbid styles: all of its
-    looks are in attributes.
-    """
-    left, right = (LETTER * (2 + len(clean(text))) for text in (name, result))
-    name, result, label = (str(escape(clean(text))) for text in (name, result, label))
-    size = f'viewBox="0 0 {left + right} 20" width="{left + right}" height="20"'
-    font = 'font-family="Verdana,DejaVu Sans,Arial,sans-serif" font-size="12" fill="#fff"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">'
-        f'<title>{label}</title><rect width="{left}" height="20" fill="#1c1f23"/>'
-        f'<rect x="{left}" width="{right}" height="20" fill="{COLOURS[tone]}"/><g {font}>'
-        f'<text x="{LETTER}" y="14" textLength="{left - 2 * LETTER}">{name}</text>'
-        f'<text x="{left + LETTER}" y="14" textLength="{right - 2 * LETTER}">{result}</text>'
-        "</g></svg>"
-    )
