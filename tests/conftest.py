@@ -21,7 +21,7 @@ from bench import Bench, make_checkout
 from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
-from duetbench.measure import verify
+from duetbench.measure import verify, watch
 from duetbench.project import cpython
 from fake_github import FakeGitHub
 from steps import Step
@@ -62,6 +62,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than a launch asks whether requests overlap: several tests share the cores."""
     monkeypatch.setattr(verify, "_OVERLAP_SECONDS", 30.0)
+
+
+@pytest.fixture
+def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages that are made up have no server: nothing is loaded beyond what is declared."""
+    monkeypatch.setattr(watch, "files", lambda _, testbed, __: (frozenset(), testbed.apps))
 
 
 @pytest.fixture

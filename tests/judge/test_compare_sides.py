@@ -29,6 +29,8 @@ from repos import (
 from tiny_index import serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+pytestmark = pytest.mark.usefixtures("unserved")
+
 QUIET = Narrator(rich.console.Console(quiet=True))
 
 

@@ -116,6 +116,7 @@ def making(instruments: object) -> Any:
     return lambda _: instruments
 
 
+@pytest.mark.usefixtures("unserved")
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now; what cannot differ is out."""
     told = SilentReporter()

@@ -7,9 +7,10 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
   nothing: head's hold for both sides, see `lending`,
 - in any other repository than ours, another file around the applications affects every case: any
   of them may read it; locks of a target do not, since their packages tell,
-- a package affects the cases that load it (see `dependencies`); one that came or went and that no
-  case is known to load affects all cases of its stack, since some packages pick up others when
-  present,
+- a package affects the cases that load it (see `dependencies`): those that declare it, and of the
+  others where it is installed those whose servers have loaded it once they answer; one that came
+  or went and that no case is known to load affects all cases of its stack, since some packages
+  pick up others when present,
 - an interpreter affects its cases,
 - the harness affects nothing: the one that runs measures both sides. It is found in our own
   repository only,
@@ -18,7 +19,8 @@ A wrong "not affected" would be the only harmful mistake, so what is unknown cou
 """
 
 import filecmp
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -31,6 +33,7 @@ from duetbench.judge import revisions, same_code
 from duetbench.judge.counted import Job, jobs
 from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
 from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.measure.testbed import server_of
 from duetbench.project.published import FILE as PUBLISHED
 from duetbench.project.schema import FILE
 from duetbench.project.settings import ANCHOR
@@ -134,9 +137,50 @@ def find(sides: Sides, *, everything: bool = False) -> Affected:
         pair.case.id: readers[0].read(pair.base.case) | readers[1].read(pair.head.case)
         for pair in sides.pairs
     }
+    if not everything:
+        watch_doubtful(diff, sides.pairs, readers, loaded)
     return select(
         diff, sides.pairs, loaded, sides.missing, everything=everything, notes=sides.notes
     )
+
+
+def watch_doubtful(
+    diff: Diff,
+    common: Sequence[Pair],
+    readers: Sequence[Reader],
+    loaded: dict[str, Dependencies],
+) -> None:
+    """Add what servers load to what is known of cases that would else be left out, unproven."""
+    orphans = _orphans(diff.packages, common, loaded)
+    groups: dict[Hashable, list[Pair]] = defaultdict(list)
+    for pair in common:
+        if pair.reason or reason_for(pair.case, diff, loaded[pair.case.id], orphans):
+            continue
+        cases = (pair.base.case, pair.head.case)
+        there = {
+            name
+            for reader, case in zip(readers, cases, strict=True)
+            for name in reader.environment(case).requires
+        }
+        moves = any(
+            move.stack == pair.case.stack and move.package in there for move in diff.packages
+        )
+        if moves or (diff.target and any(_is_code(path, diff) for path in diff.files)):
+            groups[tuple(map(_loading, cases))].append(pair)
+    for group in groups.values():
+        seen = readers[0].watch([pair.base.case for pair in group])
+        seen |= readers[1].watch([pair.head.case for pair in group])
+        for pair in group:
+            loaded[pair.case.id] |= seen
+
+
+def _loading(case: Case) -> Hashable:
+    """Equal of cases whose servers load the same."""
+    return server_of(case.model_copy(update={"workers": 1, "threads": None, "cores": "split"}))
+
+
+def _is_code(path: str, diff: Diff) -> bool:
+    return path.endswith(".py") and _area(path, own=diff.own) in {APPLICATIONS, CODE}
 
 
 def _ours(root: Path) -> bool:

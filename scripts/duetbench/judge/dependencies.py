@@ -1,10 +1,10 @@
-"""Dependencies of a case: files of the applications, and packages of its environment. Reads only.
+"""Dependencies of a case: files of the applications, and packages of its environment.
 
 The packages are the closure of *Requires-Dist* (core metadata; markers and extras evaluated for the
 environment) from the server, what its arguments make it load, and what the application imports.
-Application modules are parsed, never executed, here. A package that another one picks up without
-declaring it (``try: import orjson``) is not seen; `affected` therefore treats packages that come or
-go with care.
+Application modules are parsed, not executed. A package that another one picks up without declaring
+it (``try: import orjson``) is not seen so: where that would be the answer, `Reader.watch` has both
+sides serve the case, and asks what they have loaded.
 
 In another repository than ours an application may load the code around `apps/` as well, once it has
 put its folder on the search path; a target's is all around. Frameworks load by name and by
@@ -17,6 +17,8 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
+import itertools
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,7 +30,9 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from duetbench.core.errors import LaunchError
 from duetbench.core.model import Case
+from duetbench.measure import watch
 from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
 
@@ -43,6 +47,9 @@ _NAMED: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\w+)?")
 
 SOURCES: Final = ("src", "")
 """Folders of a repository, beside `apps/`, in which its code is searched."""
+
+_NUMBERS: Final = itertools.count(1)
+"""Of servers whose files are watched, for the names of their logs."""
 
 _FOLDERS: Final = frozenset({"apps", *SOURCES})
 """Texts that name a folder of the search path, and no package in one."""
@@ -82,10 +89,26 @@ class Imports:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The distributions of an environment; `provides`: by top-level import name."""
+    """The distributions of an environment.
+
+    `provides`: by top-level import name. `owner`: of each file, by its path in one of `folders`.
+    """
 
     requires: Mapping[str, tuple[Requirement, ...]]
     provides: Mapping[str, Collection[str]]
+    owner: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()
+
+    def owners(self, files: Iterable[Path]) -> frozenset[str]:
+        """The distributions that files belong to; of a file that none has noted, all it may be."""
+        found: set[str] = set()
+        for file in files:
+            if (place := _within(file, self.folders)) is not None:
+                if "__pycache__" in file.parts:
+                    place = place.parents[1] / f"{place.name.partition('.')[0]}.py"
+                owner, top = self.owner.get(place.as_posix()), place.parts[0]
+                found |= {owner} if owner else {*self.provides.get(top.partition(".")[0], ())}
+        return frozenset(found)
 
 
 @dataclass(slots=True)
@@ -108,10 +131,7 @@ class Reader:
                 folders, around = (), tuple(self.root / name for name in self.testbed.imports)
             self._imports[case.experiment, module] = imports(module, folders, around)
         imported = self._imports[case.experiment, module]
-        python = self.testbed.pythons[case.stack, case.python]
-        if python not in self._installed:
-            self._installed[python] = installed(python)
-        environment = self._installed[python]
+        environment = self.environment(case)
         strange = sorted(imported.names - environment.provides.keys() - imported.around)
         doubts = (
             imported.unknown,
@@ -128,6 +148,33 @@ class Reader:
             unknown=next(filter(None, doubts), ""),
             direct=frozenset(map(canonicalize_name, roots)),
         )
+
+    def environment(self, case: Case) -> Installed:
+        """The distributions of a case's environment."""
+        python = self.testbed.pythons[case.stack, case.python]
+        if python not in self._installed:
+            self._installed[python] = installed(python)
+        return self._installed[python]
+
+    def watch(self, cases: Sequence[Case]) -> Dependencies:
+        """Find what cases of one server load by letting it answer them, once each."""
+        log = self.testbed.logs / f"watch-{next(_NUMBERS)}-{os.getpid()}.log"
+        try:
+            used, folder = watch.files(cases, self.testbed, log)
+        except LaunchError as error:
+            return Dependencies(unknown=f"what it loads could not be seen ({error.flag})")
+        folders = (folder,) if self.testbed.target else (self.root,)
+        own = (_within(file, folders) for file in used)
+        return Dependencies(
+            files=frozenset(file.as_posix() for file in own if file is not None),
+            packages=self.environment(cases[0]).owners(used),
+        )
+
+
+def _within(file: Path, folders: Iterable[Path]) -> Path | None:
+    """A file's path in the first of some folders that it is in, links followed or not."""
+    places = (place for folder in folders for place in (folder, folder.resolve()))
+    return next((file.relative_to(one) for one in places if file.is_relative_to(one)), None)
 
 
 def imports(module: str, folders: Sequence[Path], around: tuple[Path, ...] = ()) -> Imports:
@@ -242,14 +289,16 @@ def installed(python: Path) -> Installed:
     folders = sorted(python.parent.parent.glob("lib/python*/site-packages"))
     requires: dict[str, tuple[Requirement, ...]] = {}
     provides: dict[str, set[str]] = {}
+    owner: dict[str, str] = {}
     for distribution in importlib.metadata.distributions(path=[str(path) for path in folders]):
         name = canonicalize_name(distribution.metadata["Name"])
         requires[name] = tuple(Requirement(text) for text in distribution.requires or ())
         for file in distribution.files or ():
+            owner[file.as_posix()] = name
             top = file.parts[0] if len(file.parts) > 1 else file.parts[0].partition(".")[0]
             if top.isidentifier() and top != "__pycache__":
                 provides.setdefault(top, set()).add(name)
-    return Installed(requires, provides)
+    return Installed(requires, provides, owner, tuple(folders))
 
 
 def closure(

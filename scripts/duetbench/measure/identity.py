@@ -41,6 +41,7 @@ class Identity(Frozen):
     packages: dict[str, str]
     loop: str | None
     worker: str
+    files: tuple[str, ...] = ()  # that the process uses, where it was asked to watch that
 
 
 def probe(

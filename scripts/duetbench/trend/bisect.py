@@ -28,7 +28,7 @@ from duetbench.judge import affected, change_locks, counted, revisions
 from duetbench.judge import sides as sides_
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
-from duetbench.judge.dependencies import Reader
+from duetbench.judge.dependencies import Dependencies, Reader
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.sides import Scope
@@ -306,11 +306,18 @@ class Mixtures:
     def _loaded(self) -> tuple[str, ...]:
         """The packages, in order, that moved to another version and that the case may load."""
         sides = self._sides(frozenset(), self._pinned)
-        read = [Reader(side.root, side.testbed).read(self.case) for side in sides]
+        readers = [Reader(side.root, side.testbed) for side in sides]
+        moves = [move for move in self.moves if move.package in self._pinned]
+
+        def among(loaded: Dependencies) -> tuple[str, ...]:
+            diffs = {move.package: affected.Diff(packages=(move,)) for move in moves}
+            return tuple(
+                name for name, diff in diffs.items() if affected.reason_for(self.case, diff, loaded)
+            )
+
+        read = [reader.read(self.case) for reader in readers]
         loaded = read[0] | read[1]
-        return tuple(
-            move.package
-            for move in self.moves
-            if move.package in self._pinned
-            and affected.reason_for(self.case, affected.Diff(packages=(move,)), loaded)
-        )
+        if len(among(loaded)) < len(moves):  # some code is loaded where it is installed
+            seen = [reader.watch([self.case]) for reader in readers]
+            loaded |= seen[0] | seen[1]
+        return among(loaded)

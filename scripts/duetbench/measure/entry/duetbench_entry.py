@@ -3,7 +3,8 @@
 The application is named by the environment: `DUETBENCH_APP` (module:attribute), where that makes
 one `DUETBENCH_FACTORY`, and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if it is not said).
 `GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
-else goes to the application as it came, for the price of a call and a comparison.
+else goes to the application as it came, for the price of a call and a comparison. Where
+`DUETBENCH_WATCHED` is set, nothing is measured, and it also names the files that the process uses.
 
 Standard library only, for any CPython from 3.10 on. As a program it prints the interface.
 """
@@ -20,11 +21,13 @@ import re
 import sys
 import sysconfig
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
 APP = "DUETBENCH_APP"
 FACTORY = "DUETBENCH_FACTORY"
 INTERFACE = "DUETBENCH_INTERFACE"
+WATCHED = "DUETBENCH_WATCHED"
 PATH = "/_duetbench/identity"
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -50,6 +53,26 @@ def _build() -> str:
     return f"{platform.python_compiler()} {optimisation} Py_GIL_DISABLED={gil_disabled}"
 
 
+_opened: set[str] = set()
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(arguments[0], str | bytes):
+        _opened.add(str(Path(os.fsdecode(arguments[0])).absolute()))
+
+
+def _used() -> list[str]:
+    """Name the files of loaded modules, of mapped libraries, and those that were opened.
+
+    What an installer has noted of a package is no part of it, and read of all of them.
+    """
+    modules = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    maps = Path("/proc/self/maps").read_text("utf-8", "surrogateescape")
+    mapped = {line.partition("/")[2] for line in maps.splitlines()}
+    files = {*_opened.copy(), *filter(None, modules), *(f"/{name}" for name in mapped if name)}
+    return sorted(name for name in files if ".dist-info/" not in name)
+
+
 def identity() -> dict[str, Any]:
     """Describe the process, interpreter, packages, event loop and worker that answer."""
     try:
@@ -67,6 +90,7 @@ def identity() -> dict[str, Any]:
         # On 3.14t the ASGI workers of one process differ by their event loop; WSGI workers have
         # nothing of their own that could be seen from here.
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
+        "files": _used() if WATCHED in os.environ else [],
     }
 
 
@@ -149,5 +173,7 @@ def _named() -> Any:
 if __name__ == "__main__":
     sys.stdout.write(f"\n{interface_of(_named())}\n")
 elif APP in os.environ:
+    if WATCHED in os.environ:
+        sys.addaudithook(_watch)
     application = _named()
     app = in_front_of(application, os.environ.get(INTERFACE) or interface_of(application))
