@@ -12,6 +12,7 @@ import pytest
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel
+from duetbench.core.text import from_bytes
 from duetbench.measure import oha as load
 from duetbench.measure import warmup
 from duetbench.measure.oha_results import figures, sizes
@@ -104,12 +105,13 @@ def test_a_command_line_tells_no_secret() -> None:
     assert recorded[recorded.index("-H") :][:4] == told
 
 
-def test_a_mix_is_sent_as_it_is_declared(oha: Path) -> None:
+@pytest.mark.parametrize("body", ["Zoë\n".encode(), b"\xff\r\n\x00data:;base64,", b"data:;base64,"])
+def test_a_mix_is_sent_as_it_is_declared(oha: Path, body: bytes) -> None:
     """Method, header and body of all; of four addresses three are one: 3/4, give or take 1/10."""
     with serving(Answer(status=201)) as server:
         client = load.Client(
             oha, closed(4, 0.5), f"{server.url}/a", status=201, method="POST",
-            headers={"x-token": "t"}, body="Zoë\n",
+            headers={"x-token": "t"}, body=from_bytes(body),
             urls=(*[f"{server.url}/a"] * 2, f"{server.url}/b"),
         )  # fmt: skip
         with load.Generation(client) as generation:
@@ -118,7 +120,7 @@ def test_a_mix_is_sent_as_it_is_declared(oha: Path) -> None:
         assert set(result.summary.statuses) == {201}
         count = len(server.heads)
         assert count > 40
-        assert set(server.bodies) == {"Zoë\n".encode()}
+        assert set(server.bodies) == {body}
         for head in server.heads:
             assert head.startswith(("POST /a ", "POST /b "))
             assert "\r\nx-token: t\r\n" in head

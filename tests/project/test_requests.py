@@ -12,6 +12,8 @@ from duetbench.project.requests import read
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    (tmp_path / "lines").write_bytes(b"a\r\nb\r\n")
+    (tmp_path / "bytes").write_bytes(b"\xff\r\n\x00")
     (tmp_path / "order.json").write_text('{"item": 7}\n')
     (tmp_path / "words.txt").write_text("blue\n\ngreen tea\nZoë&7%20\n")
     return tmp_path
@@ -24,6 +26,8 @@ def folder(tmp_path: Path) -> Path:
         ("  DELETE   /items/7 ", "DELETE", ["/items/7"], {}, "", "DELETE /items/7"),
         ("POST /orders @order.json", "POST", ["/orders"], {"content-type": "application/json"},
          '{"item": 7}\n', "POST /orders"),
+        ("POST /form @lines", "POST", ["/form"], {}, "a\r\nb\r\n", "POST /form"),
+        ("POST /form @bytes", "POST", ["/form"], {}, "data:;base64,/w0KAA==", "POST /form"),
         ('PUT /a?b=c {"item": [7, 8]}', "PUT", ["/a?b=c"], {"content-type": "application/json"},
          '{"item": [7, 8]}', "PUT /a?b=c"),
         ("POST /form a=1&b=2", "POST", ["/form"], {}, "a=1&b=2", "POST /form"),
@@ -68,7 +72,7 @@ def test_shares_are_of_all_that_a_path_stands_for(
     ("line", "words"),
     [
         ("items/7", "request 'items/7': expected [METHOD] /PATH"),
-        ("POST /orders @none.json", "POST /orders @none.json: expected text in UTF-8 in"),
+        ("POST /orders @none.json", "POST /orders @none.json: expected a file "),
         ("/zoë", "expected a path, percent-encoded, and its share of the requests or none"),
         ("/a 0", "found '/a 0'"),
         ("/{1..200}/{1..200}", "expected at most 10,000 paths of one endpoint, found 10,001"),

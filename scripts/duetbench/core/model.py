@@ -148,7 +148,9 @@ class Endpoint(Frozen):
         default=(), description="Further paths: a request takes one of all at random."
     )
     headers: dict[str, str] = Field(default_factory=dict)
-    body: str = Field(default="", description="Of each request, sent as UTF-8.")
+    body: str = Field(
+        default="", description="Of each request: sent as UTF-8, or what a data URL holds."
+    )
     expect: Expectation
     floor: float = Field(ge=0, description="Service floor in s: no answer can be faster.")
     overlap: int = Field(default=0, ge=0, description="So many requests at once must overlap.")

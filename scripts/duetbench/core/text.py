@@ -4,6 +4,7 @@ Standard library only: verbs that print plain text wait for no more. The others 
 `host.console`.
 """
 
+import base64
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ ASCII: Final = str.maketrans(
     | {"…": "..", "→": "->", "±": "+/-", "≥": ">=", "≤": "<="}
 )
 """Our typography where only ASCII can be shown."""
+
+_DATA: Final = "data:;base64,"
+"""Begins the text of bytes that are none (RFC 2397)."""
 
 _SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{CONTROL.pattern}")
 _UNESCAPED: Final = re.compile(r"[\x7f-\x9f]")
@@ -100,3 +104,18 @@ def some(names: Sequence[str], at_most: int, kind: str) -> str:
     if others < 1:
         return ", ".join(first)
     return f"{', '.join(first)} and {others} more {kind}{'s' if others > 1 else ''}"
+
+
+def from_bytes(data: bytes) -> str:
+    """The text that stands for any bytes: they are UTF-8, or else in a data URL."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = _DATA
+    return f"{_DATA}{base64.b64encode(data).decode()}" if text.startswith(_DATA) else text
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes that a text of `from_bytes` stands for."""
+    data = text.removeprefix(_DATA)
+    return text.encode() if data == text else base64.b64decode(data)

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Load
+from duetbench.core.text import to_bytes
 from duetbench.host import proc
 from duetbench.host.command import read_log
 from duetbench.host.last_words import last_words
@@ -77,7 +78,7 @@ class Client:
     def write(self, folder: Path) -> None:
         """Write the files that its command line names."""
         if self.body:
-            (folder / _BODY).write_text(self.body, "utf-8", newline="")
+            (folder / _BODY).write_bytes(to_bytes(self.body))
         if self.urls:
             (folder / URLS).write_text("\n".join((self.url, *self.urls)) + "\n", "utf-8")
 

@@ -22,7 +22,7 @@ import jsonschema
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
 from duetbench.core.protocol import LIMITED, SPOT_SECONDS, SPOT_SHARE
-from duetbench.core.text import short
+from duetbench.core.text import short, to_bytes
 from duetbench.host.last_words import page_text
 from duetbench.measure.identity import NO_TLS
 from duetbench.measure.validity import FLOOR_SLACK
@@ -217,7 +217,7 @@ class SpotChecks:
         try:
             with closing(connection):
                 headers = {"accept-encoding": "identity", **endpoint.headers}
-                connection.request(endpoint.method, path, endpoint.body.encode() or None, headers)
+                connection.request(endpoint.method, path, to_bytes(endpoint.body) or None, headers)
                 answer = connection.getresponse()
                 body = answer.read()
         except (OSError, http.client.HTTPException) as error:
@@ -260,7 +260,7 @@ def _excerpt(body: bytes) -> str:
 
 
 async def _ask(client: httpx.AsyncClient, endpoint: Endpoint, path: str) -> Answer:
-    where, body = f"{endpoint.method} {path}", endpoint.body.encode() or None
+    where, body = f"{endpoint.method} {path}", to_bytes(endpoint.body) or None
     began = time.perf_counter()
     try:
         answer = await client.request(endpoint.method, path, content=body, headers=endpoint.headers)

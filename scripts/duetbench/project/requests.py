@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import quote
 
 from duetbench.core.errors import UsageError
+from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
 """Paths of one endpoint, each as often as it is asked for."""
@@ -66,7 +67,7 @@ def read(line: str, folder: Path) -> Request:
             f"request {line!r}: expected [METHOD] /PATH [SHARE] … [@FILE or a body], such as "
             "'GET /items/7' or 'POST /orders @order.json'"
         )
-    body = _text(folder / rest[1:], line) if rest.startswith("@") else rest
+    body = from_bytes(_bytes(folder / rest[1:], line)) if rest.startswith("@") else rest
     title = f"{method} {' '.join(texts)}"
     return Request(method, paths(texts, folder), _headers(rest, body), body, title)
 
@@ -133,9 +134,16 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
 
 def _text(file: Path, where: str) -> str:
     try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return _bytes(file, where).decode()
+    except UnicodeDecodeError as error:
         raise UsageError(f"{where}: expected text in UTF-8 in {file}, found {error}") from error
+
+
+def _bytes(file: Path, where: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{where}: expected a file {file}, found {error}") from error
 
 
 def _headers(written: str, body: str) -> dict[str, str]:
