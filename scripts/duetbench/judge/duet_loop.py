@@ -5,6 +5,10 @@ points of trends until each ratio is known to a standard error (`trend.anchored`
 for one duet after another (`trend.bisect`). Cases that share a server are played on one launch of
 each side. The order of a round is drawn. Which side starts first in a server's first duet is drawn,
 too, and swapped from then on.
+
+A duet must not judge what it prevents. Where a side could use more than its share of the cores,
+each side is launched alone as well, right after the duet and one right after the other: first the
+one that started first, so that the order is ABBA.
 """
 
 import random
@@ -12,6 +16,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +25,7 @@ from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.console import Progress, duration
 from duetbench.host.last_words import reason
-from duetbench.judge.pairs import SIDES, Pair, said_once
+from duetbench.judge.pairs import SIDES, Pair, by_turns, said_once
 from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Duet, Instructions, SideName
@@ -170,8 +175,12 @@ class Loop:
         reporter: Reporter,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        turns: bool = False,
     ) -> None:
+        """Take `turns` where a duet prevents what is asked for; else there are duets alone."""
         self.instruments, self.reporter, self.clock = instruments, reporter, clock
+        self.turns = turns
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.seconds = DuetSeconds()
         self.order = 0
@@ -213,9 +222,25 @@ class Loop:
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
         for pair, duet in zip(group, duets, strict=False):  # a failure ended the others
             self.order += 1
-            self.seconds.observe(pair, duet.seconds, len(duets))
-            add(pair, duet)
-            self.reporter.played(duet)
+            if pair.apart is None and duet.base and duet.head:
+                pair.apart = self.turns and pair.held_back(duet)
+            sample = self._apart(pair, duet) if pair.apart and not duet.failed else duet
+            self.seconds.observe(pair, sample.seconds, len(duets))
+            add(pair, sample)
+            self.reporter.played(sample)
+
+    def _apart(self, pair: Pair, duet: Duet) -> Duet:
+        """Launch each side alone, under the load of a duet."""
+
+        def alone(side: SideCase) -> Launch:
+            case = side.case.model_copy(update={"load": duet_load(side.case)})
+            return self.instruments.launch(replace(side, case=case))
+
+        if duet.head_first:
+            head = alone(pair.head)
+            return by_turns(duet, alone(pair.base), head)
+        base = alone(pair.base)
+        return by_turns(duet, base, alone(pair.head))
 
     def remaining(self, rule: Rule) -> float:
         """Seconds until each of the cases that need more has had the duets it misses."""

@@ -17,7 +17,7 @@ import numpy as np
 from duetbench.core import metrics
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS, Situation
-from duetbench.core.model import Case, LoadModel, Missing
+from duetbench.core.model import Case, Launch, LoadModel, Missing
 from duetbench.core.text import short
 from duetbench.host.last_words import reason
 from duetbench.judge import statistics
@@ -40,6 +40,13 @@ _LASTING: Final = DISTURBING - {FlagName.NOT_STEADY}
 """Warnings of what may be there all the time."""
 
 SIDES: Final[tuple[SideName, SideName]] = ("base", "head")
+
+
+BUSY: Final = 0.7
+"""Share of their cores from which on two servers may keep each other from some."""
+
+UNEQUAL: Final = 1.1
+"""Times as much of one core as the other has: the kernel gives two that compute the same."""
 
 
 class CaseDuets:
@@ -126,10 +133,14 @@ class CaseDuets:
         )
         return statistics.log_ratios(base, head)
 
+    def alone(self, metric: str) -> bool:
+        """Whether a metric is that of launches alone, by turns."""
+        return any(metric in duet.alone for duet in self.usable)
+
     def drifted(self, metric: str) -> str:
         """Explain why its duets do not show a metric's lasting figure; empty if they do."""
         drifts = [duet.drift for duet in self.usable if duet.drift is not None]
-        if metric not in COMPUTED or len(drifts) < 2:
+        if metric not in COMPUTED or self.alone(metric) or len(drifts) < 2:
             return ""
         drift, effect = statistics.sample(np.asarray(drifts)), abs(self.logs(metric).mean())
         least = max(math.log1p(METRICS[metric].tolerance), effect)
@@ -167,6 +178,7 @@ class Pair:
     reason: str = ""
     label: str = ""
     duets: CaseDuets = field(init=False)
+    apart: bool | None = None  # whether each side is launched alone, too; its first duet tells
 
     def __post_init__(self) -> None:
         self.duets = CaseDuets(self.case)
@@ -179,6 +191,24 @@ class Pair:
     @property
     def sides(self) -> tuple[SideCase, SideCase]:
         return self.base, self.head
+
+    @property
+    def wide(self) -> bool:
+        """Whether several threads or processes of a side compute, as far as it is declared."""
+        return any(part.case.workers * (part.case.threads or 1) > 1 for part in self.sides)
+
+    def held_back(self, duet: Duet) -> bool:
+        """Whether the sides of a duet may have kept each other from cores that they could use.
+
+        No core was idle, and there are several, of which one alone could have had more; or one, of
+        which more went to a side that has more to run at once.
+        """
+        used = [side.get("server_cores", 0.0) for side in (duet.base, duet.head)]
+        busy, cores = sum(used), len(self.head.testbed.server_cores(self.case))
+        if self.case.cores == "shared":
+            busy += sum(side.get("client_cores", 0.0) for side in (duet.base, duet.head))
+        apart = cores > 1 or max(used) > UNEQUAL * min(used)
+        return self.wide and apart and busy >= BUSY * cores
 
     @property
     def server(self) -> Hashable:
@@ -217,6 +247,34 @@ class Sides:
     missing: tuple[Missing, ...]
     cross: bool = False
     notes: tuple[str, ...] = ()
+
+
+def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
+    """The duet with what two servers at once cannot show: of a launch of each side alone.
+
+    Memory and core time per request stay those of the duet.
+    """
+    flags = (*duet.flags_base, *base.flags), (*duet.flags_head, *head.flags)
+    void = any(flag.severity == "fail" for side in flags for flag in side)
+    figures: list[dict[str, float]] = []
+    for together, alone in ((duet.base, base.metrics), (duet.head, head.metrics)):
+        own = {name: together[name] for name in together if _stays(name)}
+        own |= {name: alone[name] for name in alone if not _stays(name)}
+        figures.append({} if void else own)
+    return duet.model_copy(
+        update={
+            "base": figures[0],
+            "head": figures[1],
+            "flags_base": flags[0],
+            "flags_head": flags[1],
+            "alone": tuple(sorted(name for name in figures[1] if not _stays(name))),
+            "seconds": duet.seconds + base.seconds + head.seconds,
+        }
+    )
+
+
+def _stays(metric: str) -> bool:
+    return metric == metrics.CPU or METRICS[metric].unit == "B"
 
 
 def failure(duet: Duet, side: SideName) -> str | None:

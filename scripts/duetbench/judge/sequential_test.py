@@ -265,6 +265,7 @@ def _judged(key: str, test: SequentialTest) -> Iterator[Judgement]:
                 verdict=verdict,
                 reason=reason,
                 p=test.adjusted()[key, metric] if looked else None,
+                alone=samples.alone(metric),
                 **test.figures(key, metric),
                 **counts,
             )

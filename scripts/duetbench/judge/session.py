@@ -158,7 +158,7 @@ class _Session:
         self.seconds = math.inf if question.seconds is None else question.seconds
         every = {pair.case.id: pair for pair in question.affected.pairs}
         self.jobs = {job.series: job for job in question.affected.jobs}
-        self.loop = Loop(instruments, reporter, question.seed, clock)
+        self.loop = Loop(instruments, reporter, question.seed, clock, turns=True)
         self.first = self.method.looks.counts[0]
         chosen = affordable(list(every.values()), self.loop.seconds.of, self.first, self.seconds)
         self.pairs = {name: pair for name, pair in every.items() if pair in chosen}

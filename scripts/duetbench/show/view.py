@@ -63,6 +63,10 @@ _OLDER: Final = (
     "of its time: a verdict asked on one side only, so the near end of an interval can lie within "
     "the relevance floor"
 )
+_APART: Final = (
+    "from launches of each side alone, one right after the other, where two servers at once would "
+    "keep each other from cores; all else is from duets"
+)
 _SHARED: Final = (
     "read while both servers held the pages that they share, each half of them: changes are shown "
     "up to a tenth larger than they are"
@@ -265,7 +269,7 @@ _COLUMNS: Final[dict[str, Callable[[ViewRow], str]]] = {
     "95 % interval": lambda row: row.interval,
     "could see": lambda row: formats.size(row.judged.detectable),
     "base → head": lambda row: row.figures or formats.MISSING,
-    "samples": lambda row: str(row.judged.duets),
+    "samples": lambda row: f"{row.judged.duets}{' by turns' if row.judged.alone else ''}",
     "why": lambda row: row.why,
 }
 
@@ -347,6 +351,8 @@ def _facts(comparison: Comparison, rows: Sequence[ViewRow]) -> Iterator[tuple[st
     if comparison.noise is not None:
         scatter = f"of base against itself scatters by {formats.size(comparison.noise)}"
         yield "noise", f"{formats.title(CPU)} {scatter} from duet to duet (standard deviation)"
+    if apart := dict.fromkeys(row.label for row in rows if row.judged.alone):
+        yield "by turns", f"{', '.join(apart)}: {_APART}"
     yield from _sight(comparison, rows)
     spent = formats.duration(comparison.wall_seconds)
     if comparison.budget_seconds is not None:

@@ -82,6 +82,11 @@ class Duet(Frozen):
         default=False,
         description="Used although a warning disturbs it, as one did in most duets of the case.",
     )
+    alone: tuple[str, ...] = Field(
+        default=(),
+        description="Metrics of launches of each side alone, one right after the other: in the "
+        "duet each side keeps the other from cores that it could use.",
+    )
     base: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
     head: dict[str, float] = Field(default_factory=dict, description="Metrics; empty if void.")
 
@@ -148,6 +153,7 @@ class Judgement(Frozen):
     p: float | None = Field(default=None, description="Adjusted for all that was judged.")
     duets: int = Field(default=0, description="Usable ones (in process: pairs of processes).")
     excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
+    alone: bool = Field(default=False, description="From launches of each side alone, by turns.")
     reason: str = Field(default="", description="Why, where the verdict does not explain itself.")
 
     @property

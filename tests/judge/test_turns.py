@@ -1,0 +1,207 @@
+"""What a duet prevents is judged from launches alone: an application of known scaling.
+
+`Machine` is a machine whose cores are shared out fairly, and an application that computes in so
+many threads at once, or waits: what each side serves follows by arithmetic.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from comparing import lines
+from duetbench.core.errors import FlagName
+from duetbench.core.model import Case, Flag, Launch
+from duetbench.judge import session
+from duetbench.judge.affected import Affected
+from duetbench.judge.pairs import Pair, by_turns
+from duetbench.judge.session import Question
+from duetbench.measure.testbed import SideCase
+from duetbench.project.servers import SERVERS
+from duetbench.show.view import make_view
+from duetbench.store.comparison import Comparison, Duet, Instructions, Judgement
+from fake_sessions import SilentReporter, played, side
+from synthetic import MACHINE, make_case, ok
+
+SPREAD: Final = 0.01
+CPU: Final = 0.002
+"""Core time of a request, s: of both sides alike."""
+
+
+@dataclass
+class Machine:
+    """Instruments: `at_once` are the threads of each side that can compute at the same time.
+
+    A side that waits uses so much of a core at most, whatever else there is.
+    """
+
+    at_once: dict[str, float]
+    now: float = 0.0
+    order: list[str] = field(default_factory=list)
+    source: random.Random = field(default_factory=lambda: random.Random(5))
+
+    def duets(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
+    ) -> tuple[Duet, ...]:
+        self.now += 5
+        self.order.append("duet")
+        played_ = []
+        for number, pair in enumerate(pairs):
+            names = [part.testbed.apps.name for part in pair]
+            cores = len(pair[0].testbed.server_cores(pair[0].case))
+            wanted = [self.at_once[name] for name in names]
+            figures = [self.figures(used) for used in shared_out(wanted, cores)]
+            case = pair[1].case.id
+            played_.append(played(case, order + number, *figures, head_first=head_first))
+        return tuple(played_)
+
+    def launch(self, part: SideCase) -> Launch:
+        self.now += 5
+        name = part.testbed.apps.name
+        self.order.append(name)
+        (used,) = shared_out([self.at_once[name]], len(part.testbed.server_cores(part.case)))
+        return ok(part.case.id, 0, self.figures(used)).model_copy(update={"seconds": 5.0})
+
+    def figures(self, cores: float) -> dict[str, float]:
+        throughput = cores / CPU * self.source.lognormvariate(0, SPREAD)
+        return {
+            "throughput": throughput,
+            "response_p50": 32 / throughput,
+            "server_cores": cores,
+            "client_cores": 0.0,
+            "server_cpu_per_request": CPU * self.source.lognormvariate(0, SPREAD),
+            "pss_steady": 5e7 * self.source.lognormvariate(0, SPREAD / 10),
+        }
+
+    def instructions(
+        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float
+    ) -> tuple[Instructions | str, ...]:
+        assert limit > 0
+        return tuple("not counted" for _ in pairs)
+
+
+def shared_out(wanted: Sequence[float], cores: int) -> list[float]:
+    """Cores of each: a thread has no more than one, and all threads have the same if that is less.
+
+    By hand: 1 and 2 threads on two cores have 2/3 of one each, so 0.67 and 1.33.
+    """
+    each = min(1.0, cores / sum(wanted))
+    return [each * one for one in wanted]
+
+
+def test_the_machine_shares_out_its_cores() -> None:
+    assert shared_out([1, 2], 2) == pytest.approx([2 / 3, 4 / 3])
+    assert shared_out([2], 2) == shared_out([8], 2) == [2]
+    assert shared_out([0.2, 1], 2) == [0.2, 1]
+
+
+def compared(at_once: tuple[float, float], case: Case, cores: int, folder: Path) -> Comparison:
+    machine = MACHINE.model_copy(
+        update={"server_cores": tuple(range(cores)), "client_cores": tuple(range(cores))}
+    )
+    base, head = (
+        replace(one, testbed=replace(one.testbed, machine=machine))
+        for one in (side(name, (case,)) for name in ("base", "head"))
+    )
+    pair = Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), "a choice")
+    affected = Affected((pair,), 0, (), ())
+    fake = Machine(dict(zip(("base", "head"), at_once, strict=True)))
+    found = session.compare(
+        Question(base, head, affected, 600), SilentReporter(), fake, folder, lambda: fake.now
+    )
+    alone = [name for name in fake.order if name != "duet"]
+    (one,) = found.cases
+    if any(duet.alone for duet in one.duets):
+        # In pairs next to each other, and the order swapped from pair to pair.
+        pairs = [tuple(alone[at : at + 2]) for at in range(0, 2 * len(one.duets), 2)]
+        assert set(pairs) == {("base", "head"), ("head", "base")}
+        assert all(first != second for first, second in pairwise(pairs))
+    return found
+
+
+def judged(found: Comparison, metric: str) -> Judgement:
+    (one,) = found.cases
+    return next(judgement for judgement in one.judgements if judgement.metric == metric)
+
+
+KINDS: Final = [
+    (server, workers, threads, cores)
+    for server, workers, threads, cores in product(SERVERS, (1, 2, 4), (None, 1, 2, 64), (1, 2, 4))
+    if threads is None or "wsgi" in SERVERS[server].interfaces
+]
+
+
+@pytest.mark.parametrize(("server", "workers", "threads", "cores"), KINDS[::2])
+def test_what_scales_is_as_much_faster_as_it_is_alone(
+    server: str, workers: int, threads: int | None, cores: int, tmp_path: Path
+) -> None:
+    """One side computes in one thread at a time, the other in all: swapped, the answer is too."""
+    load = make_case("x/y").load
+    endpoint = make_case("x/y").endpoint.model_copy(
+        update={"floor": 0.0, "interface": "wsgi" if threads else "asgi"}
+    )
+    case = make_case(
+        "one/compute", server=server, workers=workers, threads=threads, endpoint=endpoint,
+        load=load, cores="split", ceiling=None,
+    )  # fmt: skip
+    wide = float(min(32, workers * (threads or 1)))
+    truth = min(wide, cores)
+    for at_once, ratio in (((1.0, wide), truth), ((wide, 1.0), 1 / truth)):
+        found = compared(at_once, case, cores, tmp_path)
+        throughput = judged(found, "throughput")
+        assert throughput.low is not None
+        assert throughput.high is not None
+        assert throughput.low <= ratio * 1.005
+        assert throughput.high >= ratio * 0.995
+        expected = "no change" if truth == 1 else "faster" if ratio > 1 else "slower"
+        assert throughput.verdict in ({expected, "inconclusive"} if truth == 1 else {expected})
+        # What a request costs is the same, and the duets say so.
+        cost = judged(found, "server_cpu_per_request")
+        assert cost.ratio == pytest.approx(1, abs=0.02)
+        assert not cost.alone
+        told = "".join(text for _, text in lines(make_view(found), ""))
+        assert ("launches of each side alone" in told) is throughput.alone
+
+
+@pytest.mark.parametrize(
+    ("at_once", "workers", "threads", "cores", "apart"),
+    [
+        ((1.0, 1.0), 1, None, 2, False),  # one thread has the core that it can use
+        ((1.0, 2.0), 1, 2, 2, True),
+        ((2.0, 1.0), 2, None, 2, True),
+        ((0.3, 0.3), 4, 64, 2, False),  # handlers that wait: cores are idle, nobody is held back
+        ((1.0, 1.0), 2, 8, 1, False),  # of one core both have the half, and use it alike
+        ((1.0, 4.0), 1, 4, 1, True),  # whoever has more to run gets more of it
+    ],
+)
+def test_only_what_is_held_back_is_launched_alone(
+    at_once: tuple[float, float], workers: int, threads: int | None, cores: int, apart: bool,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    endpoint = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
+    case = make_case(
+        "one/compute", workers=workers, threads=threads, endpoint=endpoint, ceiling=None
+    )
+    found = compared(at_once, case, cores, tmp_path)
+    assert judged(found, "throughput").alone is apart
+    assert not judged(found, "server_cpu_per_request").alone
+    assert {bool(duet.alone) for duet in found.cases[0].duets} == {apart}
+
+
+def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
+    both = {"throughput": 100.0, "server_cpu_per_request": 0.002, "pss_steady": 5e7}
+    duet = played("one/a", 0, both, both)
+    alone = {"throughput": 300.0, "server_cpu_per_request": 0.003, "pss_steady": 6e7}
+    base, head = ok("one/a", 0, {**alone, "throughput": 200.0}), ok("one/a", 0, alone)
+    found = by_turns(duet, base, head)
+    assert found.base == {**both, "throughput": 200.0}
+    assert found.head == {**both, "throughput": 300.0}
+    assert (found.alone, found.usable) == (("throughput",), True)
+    flag = Flag(name=FlagName.WRONG_STATUS, detail="500")
+    broken = by_turns(duet, base, head.model_copy(update={"flags": (flag,), "metrics": {}}))
+    assert (broken.base, broken.head, broken.failed) == ({}, {}, ("head",))
+    assert Duet.model_validate(broken.model_dump()) == broken
